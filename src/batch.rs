@@ -1,0 +1,155 @@
+//! Entries and batches: accepted requests on their way to the sinks.
+//!
+//! The journal makes entries, delivery cuts batches out of them, plugins hold batches by handle and
+//! the pool reads their items. Plain data.
+//!
+//! **Invariant**: the bytes of an entry's items are shared, never copied, between all batches and
+//! all sinks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::item::{ItemRef, Items};
+
+/// One accepted request, as read back from the journal.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Position in the order of acceptance; rises with each request.
+    pub seq: u64,
+    /// The identifier that the caller was given.
+    pub request_id: Uuid,
+    /// The stream that the items belong to.
+    pub stream: Arc<str>,
+    /// When the request arrived: Unix time in milliseconds.
+    pub received_ms: u64,
+    /// The flattened items.
+    pub items: Items,
+}
+
+/// Some consecutive items of one entry.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    /// The request that they came with.
+    pub entry: Arc<Entry>,
+    /// Position of the first item within the request.
+    pub start: u32,
+    /// One past the position of the last item.
+    pub end: u32,
+}
+
+impl Slice {
+    /// All items of a request.
+    pub fn whole(entry: Arc<Entry>) -> Self {
+        // The encoding counts items in 32 bits.
+        let end = u32::try_from(entry.items.len()).unwrap_or(u32::MAX);
+        Self {
+            entry,
+            start: 0,
+            end,
+        }
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> u32 {
+        self.end - self.start
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The items, in order, each with its position in the request.
+    pub fn items(&self) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
+        (0..self.end)
+            .zip(self.entry.items.iter())
+            .skip(self.start as usize)
+    }
+}
+
+/// What a sink is handed in one call.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    slices: Arc<[Slice]>,
+    attempt: u32,
+    items: u32,
+}
+
+impl Batch {
+    /// A batch of these slices, in order; `attempt` is 1 for the first delivery.
+    pub fn new(slices: Vec<Slice>, attempt: u32) -> Self {
+        let items = slices.iter().map(Slice::len).sum();
+        Self {
+            slices: slices.into(),
+            attempt,
+            items,
+        }
+    }
+
+    /// The slices, in order of acceptance.
+    pub fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> u32 {
+        self.items
+    }
+
+    /// Whether the batch holds no item.
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// 1 on the first delivery.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Stable across redeliveries of the same items.
+    pub fn id(&self) -> String {
+        match (self.slices.first(), self.slices.last()) {
+            (Some(first), Some(last)) => format!(
+                "{}.{}-{}.{}",
+                first.entry.seq, first.start, last.entry.seq, last.end
+            ),
+            _ => "empty".to_owned(),
+        }
+    }
+
+    /// The two halves of a batch of at least two items, each a batch for its first delivery.
+    pub fn halves(&self) -> Option<(Batch, Batch)> {
+        if self.items < 2 {
+            return None;
+        }
+        let mut left = Vec::new();
+        let mut right = Vec::new();
+        let mut room = self.items / 2;
+        for slice in self.slices.iter() {
+            let taken = slice.len().min(room);
+            let middle = slice.start + taken;
+            room -= taken;
+            if taken > 0 {
+                left.push(Slice {
+                    end: middle,
+                    ..slice.clone()
+                });
+            }
+            if middle < slice.end {
+                right.push(Slice {
+                    start: middle,
+                    ..slice.clone()
+                });
+            }
+        }
+        Some((Batch::new(left, 1), Batch::new(right, 1)))
+    }
+}
+
+impl fmt::Display for Batch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({} items)", self.id(), self.items)
+    }
+}

@@ -1,0 +1,169 @@
+//! What exists: streams, connectors, keys. The map that every request looks its key up in.
+//!
+//! `daemon` builds it from the configuration; `ingest` asks it who calls; the admin API lists it.
+//!
+//! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
+//! comparing secrets.
+
+pub mod key;
+mod quota;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+
+use crate::clock;
+use crate::config::{self, ConnectorKind, Settings};
+pub use key::KeyHash;
+pub use quota::{Quota, QuotaState};
+
+/// A configured source of data.
+#[derive(Debug)]
+pub struct Connector {
+    /// Its name, which is also its id.
+    pub name: Arc<str>,
+    /// How data comes in.
+    pub kind: ConnectorKind,
+    /// The field that identifies items when a request has no `X-Item-Key`.
+    pub item_key: Option<Box<str>>,
+    /// Its keys, in the order of the configuration.
+    pub keys: Vec<Arc<IngestKey>>,
+}
+
+/// A key that may submit to one stream.
+#[derive(Debug)]
+pub struct IngestKey {
+    /// Its name within the connector.
+    pub name: Box<str>,
+    /// Name of the connector that it belongs to.
+    pub connector: Arc<str>,
+    /// The connector's default item key.
+    pub item_key: Option<Box<str>>,
+    /// The one stream that it may submit to.
+    pub stream: Arc<str>,
+    /// When it ends: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// Its rate limit.
+    pub quota: Quota,
+    /// The part that may be shown, known from the first request on.
+    prefix: OnceLock<Arc<str>>,
+}
+
+impl IngestKey {
+    /// The part that may be shown; empty while only the digest is known.
+    pub fn prefix(&self) -> Arc<str> {
+        self.prefix.get().cloned().unwrap_or_else(|| "".into())
+    }
+
+    /// Whether its time has not run out.
+    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
+        self.expires_ms.is_none_or(|expires| unix_ms < expires)
+    }
+}
+
+/// Everything that exists.
+#[derive(Debug)]
+pub struct Catalog {
+    keys: ArcSwap<HashMap<KeyHash, Arc<IngestKey>>>,
+    streams: HashSet<Arc<str>>,
+    connectors: Vec<Connector>,
+}
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The key.
+    pub key: Arc<IngestKey>,
+    /// Whether everything is checked and logged but nothing stored.
+    pub test: bool,
+}
+
+impl Catalog {
+    /// Everything that the configuration declares.
+    pub fn from_settings(settings: &Settings) -> Self {
+        let streams = settings
+            .streams
+            .iter()
+            .map(|stream| stream.name.as_str().into())
+            .collect();
+        let mut keys = HashMap::new();
+        let mut connectors = Vec::with_capacity(settings.connectors.len());
+        for declared in &settings.connectors {
+            let name: Arc<str> = declared.name.as_str().into();
+            let mut own = Vec::with_capacity(declared.keys.len());
+            for key in &declared.keys {
+                let (hash, built) = ingest_key(settings, declared, &name, key);
+                keys.insert(hash, Arc::clone(&built));
+                own.push(built);
+            }
+            connectors.push(Connector {
+                name,
+                kind: declared.kind,
+                item_key: declared.item_key.as_deref().map(Into::into),
+                keys: own,
+            });
+        }
+        Self {
+            keys: ArcSwap::from_pointee(keys),
+            streams,
+            connectors,
+        }
+    }
+
+    /// The caller with this secret, if it is known and valid now.
+    pub fn caller(&self, secret: &str) -> Option<Caller> {
+        let keys = self.keys.load();
+        let key = keys.get(&KeyHash::of(secret))?;
+        if !key.is_valid_at(clock::unix_ms()) {
+            return None;
+        }
+        key.prefix.get_or_init(|| key::prefix(secret).into());
+        Some(Caller {
+            key: Arc::clone(key),
+            test: key::is_test(secret),
+        })
+    }
+
+    /// Whether the stream exists.
+    pub fn has_stream(&self, name: &str) -> bool {
+        self.streams.contains(name)
+    }
+
+    /// The connectors, in the order of the configuration.
+    pub fn connectors(&self) -> &[Connector] {
+        &self.connectors
+    }
+
+    /// A connector by its id.
+    pub fn connector(&self, id: &str) -> Option<&Connector> {
+        self.connectors
+            .iter()
+            .find(|connector| &*connector.name == id)
+    }
+}
+
+fn ingest_key(
+    settings: &Settings,
+    connector: &config::Connector,
+    connector_name: &Arc<str>,
+    declared: &config::Key,
+) -> (KeyHash, Arc<IngestKey>) {
+    let prefix = OnceLock::new();
+    if let Some(secret) = &declared.secret {
+        prefix.get_or_init(|| key::prefix(secret.reveal()).into());
+    }
+    // Always there once the configuration was checked.
+    let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
+    let (requests_per_second, burst) = settings.rate_of(connector);
+    let key = IngestKey {
+        name: declared.name.as_str().into(),
+        connector: Arc::clone(connector_name),
+        item_key: connector.item_key.as_deref().map(Into::into),
+        stream: declared.stream.as_str().into(),
+        expires_ms: declared.expires_at.as_deref().and_then(clock::parse_rfc3339),
+        quota: Quota::new(requests_per_second, burst),
+        prefix,
+    };
+    (hash, Arc::new(key))
+}

@@ -1,0 +1,135 @@
+//! The rate limit of one key, and what is told of it.
+//!
+//! **Invariant**: a flood of refused requests writes one log entry a second, with a count.
+
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota as GovernorQuota, RateLimiter};
+
+type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
+
+/// A token bucket: `burst` requests at once, refilled at `requests_per_second`.
+#[derive(Debug)]
+pub struct Quota {
+    limiter: Limiter,
+    requests_per_second: u32,
+    burst: u32,
+    flood: Mutex<Flood>,
+}
+
+/// What is left of a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaState {
+    /// The size of the bucket.
+    pub burst: u32,
+    /// Seconds in which an empty bucket fills.
+    pub window_seconds: u32,
+    /// Requests that may come now.
+    pub remaining: u32,
+    /// Whole seconds until the bucket is full again, or, for a refused request, until one fits.
+    pub reset_seconds: u64,
+}
+
+/// Refusals that the log has not heard of.
+#[derive(Debug, Default)]
+struct Flood {
+    second: u64,
+    unlogged: u64,
+}
+
+impl Quota {
+    /// Both at least 1; 0 counts as 1.
+    pub fn new(requests_per_second: u32, burst: u32) -> Self {
+        let rate = NonZeroU32::new(requests_per_second).unwrap_or(NonZeroU32::MIN);
+        let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
+        Self {
+            limiter: RateLimiter::direct(GovernorQuota::per_second(rate).allow_burst(burst))
+                .with_middleware(),
+            requests_per_second: rate.get(),
+            burst: burst.get(),
+            flood: Mutex::default(),
+        }
+    }
+
+    /// Takes one request from the bucket.
+    ///
+    /// # Errors
+    /// The bucket is empty; `reset_seconds` tells when one fits, at least 1.
+    pub fn take(&self) -> Result<QuotaState, QuotaState> {
+        let rate = self.requests_per_second;
+        let mut state = QuotaState {
+            burst: self.burst,
+            window_seconds: self.burst.div_ceil(rate),
+            remaining: 0,
+            reset_seconds: 0,
+        };
+        match self.limiter.check() {
+            Ok(snapshot) => {
+                state.remaining = snapshot.remaining_burst_capacity();
+                state.reset_seconds = u64::from((self.burst - state.remaining).div_ceil(rate));
+                Ok(state)
+            }
+            Err(refused) => {
+                let wait = refused.wait_time_from(DefaultClock::default().now());
+                let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                state.reset_seconds = whole.max(1);
+                Err(state)
+            }
+        }
+    }
+
+    /// Notes a refused request. Returns how many the log should speak of now: the first of a second
+    /// counts all that came since the last log entry, the others wait.
+    pub fn note_refusal(&self, unix_ms: u64) -> Option<u64> {
+        let mut flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner);
+        flood.unlogged += 1;
+        let second = unix_ms / 1_000;
+        if second == flood.second {
+            return None;
+        }
+        flood.second = second;
+        Some(std::mem::take(&mut flood.unlogged))
+    }
+
+    /// Refusals of earlier seconds that the log has not heard of.
+    pub fn unlogged_refusals(&self, unix_ms: u64) -> Option<u64> {
+        let mut flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner);
+        if flood.unlogged == 0 || flood.second == unix_ms / 1_000 {
+            return None;
+        }
+        Some(std::mem::take(&mut flood.unlogged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quota;
+
+    #[test]
+    fn the_bucket_holds_the_burst_and_tells_what_is_left() {
+        let quota = Quota::new(1, 3);
+        for remaining in [2, 1, 0] {
+            assert_eq!(quota.take().map(|state| state.remaining), Ok(remaining));
+        }
+        let refused = quota.take().expect_err("the bucket is empty");
+        assert_eq!((refused.reset_seconds, refused.window_seconds), (1, 3));
+    }
+
+    #[test]
+    fn a_flood_is_one_log_entry_a_second_and_none_is_forgotten() {
+        let quota = Quota::new(1, 1);
+        assert_eq!(quota.note_refusal(5_000), Some(1));
+        for _ in 0..41 {
+            assert_eq!(quota.note_refusal(5_999), None);
+        }
+        assert_eq!(quota.unlogged_refusals(5_999), None, "the second is not over");
+        assert_eq!(quota.note_refusal(6_000), Some(42));
+        assert_eq!(quota.note_refusal(6_001), None);
+        assert_eq!(quota.unlogged_refusals(7_000), Some(1));
+        assert_eq!(quota.unlogged_refusals(8_000), None);
+    }
+}

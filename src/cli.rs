@@ -1,0 +1,104 @@
+//! The command line: a verb, a file.
+//!
+//! `main` calls [`main`]. `serve` and `demo` run the daemon; the other verbs work without one or talk
+//! to one over its APIs.
+//!
+//! **Invariant**: exit codes are 0 done, 1 failed, 2 wrong use or configuration, 70 storage failure.
+
+pub mod check;
+pub mod client;
+pub mod completions;
+pub mod config;
+pub mod demo;
+pub mod error;
+pub mod key;
+mod logging;
+pub mod output;
+pub mod requests;
+pub mod send;
+pub mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::config::{Loaded, Sources};
+use error::CliError;
+
+/// JSON in, durable 202, live data pool: a data ingestion daemon that sits beside a renderer.
+#[derive(Debug, Parser)]
+#[command(name = "headgate", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// The file that `--config` names.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ConfigArgs {
+    /// A configuration file over the built-in defaults and the files in ./config
+    #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run the daemon
+    Serve(serve::ServeArgs),
+    /// Run a daemon with a stream and a key of its own, and send it something
+    Demo(demo::DemoArgs),
+    /// Check the configuration and the plugins, and list everything that is wrong
+    Check(check::CheckArgs),
+    /// Show the configuration that counts, and where each value comes from
+    Config(config::ConfigVerbArgs),
+    /// Make keys
+    Key(key::KeyArgs),
+    /// Send JSON or NDJSON from a file or from standard input
+    Send(send::SendArgs),
+    /// Show the request log of a running daemon
+    Requests(requests::RequestsArgs),
+    /// Print a script that completes this command line in a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// Parses the command line, runs the verb, returns the exit code.
+pub fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Serve(args) => serve::run(&args),
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Config(args) => config::run(&args),
+        Verb::Key(args) => short(key::run(args)),
+        Verb::Send(args) => short(send::run(args)),
+        Verb::Requests(args) => short(requests::run(args)),
+        Verb::Completions(args) => short(completions::run(args, Cli::command())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.code)
+        }
+    }
+}
+
+/// Runs a verb that is a client: one thread is enough.
+fn short(verb: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("cannot start: {error}")))?
+        .block_on(verb)
+}
+
+/// Loads the configuration of this process.
+fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
+    let sources = Sources::of_process(args.config.clone())
+        .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
+    crate::config::load(&sources).map_err(|problems| {
+        let count = problems.0.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
+    })
+}

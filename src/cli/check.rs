@@ -1,0 +1,60 @@
+//! `headgate check`: everything that is wrong with the configuration and the plugins, at once.
+//!
+//! **Invariant**: starts nothing and writes nothing.
+
+use std::time::Duration;
+
+use super::error::{CliError, WRONG_USE};
+use super::output::print;
+use super::{ConfigArgs, load};
+use crate::plugin::{Limits, Plugins};
+
+/// What `headgate check` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  HEADGATE_PROFILE=production headgate check --config /etc/headgate.toml")]
+pub struct CheckArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit code 2 with every problem listed.
+pub fn run(args: &CheckArgs) -> Result<(), CliError> {
+    let loaded = load(&args.config)?;
+    let settings = &loaded.settings;
+    let limits = Limits {
+        memory_bytes_max: settings.plugins.memory_max_bytes,
+        cpu_time_max: Duration::from_millis(settings.plugins.cpu_timeout_ms),
+        call_time_max: Duration::from_millis(settings.plugins.write_timeout_ms),
+    };
+    let plugins =
+        Plugins::new(None, limits).map_err(|error| CliError::failed(error.to_string()))?;
+    let problems: Vec<String> = settings
+        .sinks
+        .iter()
+        .filter_map(|sink| {
+            let error = plugins.load(&sink.plugin).err()?;
+            Some(format!("sink {}: {error}", sink.name))
+        })
+        .collect();
+    if !problems.is_empty() {
+        return Err(CliError {
+            code: WRONG_USE,
+            message: problems.join("\n"),
+        });
+    }
+    for warning in &loaded.warnings {
+        print(&format!("warning: {warning}\n"))?;
+    }
+    print(&format!(
+        "the configuration is good: profile {}, {} streams, {} connectors, {} sinks\n",
+        loaded.profile,
+        settings.streams.len(),
+        settings.connectors.len(),
+        settings.sinks.len()
+    ))
+}

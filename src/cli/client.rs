@@ -1,0 +1,353 @@
+//! A small HTTP client for the verbs of the command line: TCP, TLS and Unix sockets, a bearer secret,
+//! answers in the service's envelope.
+//!
+//! `send` talks to the service through it; all other verbs talk to the admin API ([`AdminArgs`]).
+//!
+//! **Invariant**: the bearer secret goes into the `Authorization` header and nowhere else: redirects
+//! are not followed, and no error text contains it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::CliError;
+use super::output::shown;
+
+pub use self::refusal::Refusal;
+
+mod refusal;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What may stand in a path segment or a query value as itself (RFC 3986, unreserved).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// How a verb reaches the admin API. Flatten it into the verb's own arguments.
+#[derive(clap::Args)]
+pub struct AdminArgs {
+    /// Where the admin API listens: http://host:port or unix:/path
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HEADGATE_ADMIN_URL",
+        default_value = "http://127.0.0.1:8081"
+    )]
+    pub admin_url: String,
+    /// The admin token; without it, <DATA_DIR>/admin.token is read
+    #[arg(long, env = "HEADGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// The daemon's data folder, where it keeps its admin token
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub data_dir: PathBuf,
+}
+
+/// Without the token.
+impl fmt::Debug for AdminArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminArgs")
+            .field("admin_url", &self.admin_url)
+            .field("data_dir", &self.data_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AdminArgs {
+    /// A client with the admin token, given or read from its file.
+    pub fn client(&self) -> Result<Client, CliError> {
+        let token = match self.token.as_deref().filter(|token| !token.is_empty()) {
+            Some(token) => token.to_owned(),
+            None => {
+                let path = self.data_dir.join("admin.token");
+                std::fs::read_to_string(&path).map_err(|error| {
+                    CliError::wrong_use(format!(
+                        "no admin token: {}: {error}; give --token, HEADGATE_ADMIN_TOKEN or --data-dir",
+                        path.display()
+                    ))
+                })?
+            }
+        };
+        Client::new(&self.admin_url, &token)
+    }
+}
+
+/// One server and the secret it is asked with.
+pub struct Client {
+    http: reqwest::Client,
+    /// What paths are appended to; has no slash at the end.
+    base: String,
+    /// The address as it was given, for messages.
+    address: String,
+    bearer: HeaderValue,
+}
+
+/// An answer, whatever its status, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A successful answer of the admin API.
+#[derive(Debug, Deserialize)]
+pub struct Envelope {
+    /// What was asked for.
+    #[serde(default)]
+    pub data: Value,
+    /// The cursor of the next page of a list, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
+}
+
+/// Why a call brought nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server was not reached, or the connection ended before the answer did.
+    #[error("no answer from {address}: {reason}")]
+    NoAnswer {
+        /// The server's address.
+        address: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// The server answered, and it was an error.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The server said that all is well, in a form that is not ours.
+    #[error("the answer of {address} is not Headgate's ({reason}): is the address right?")]
+    Foreign {
+        /// The server's address.
+        address: String,
+        /// What is strange about it.
+        reason: String,
+    },
+}
+
+impl From<CallError> for CliError {
+    fn from(error: CallError) -> CliError {
+        CliError::failed(error.to_string())
+    }
+}
+
+impl Client {
+    /// A client for `http://host:port`, `https://host:port` or `unix:/path/to.sock`.
+    pub fn new(url: &str, bearer: &str) -> Result<Client, CliError> {
+        let builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(CALL_TIMEOUT)
+            .tcp_nodelay(true);
+        let (builder, base) = match url.strip_prefix("unix:") {
+            Some(path) => {
+                let path = path.strip_prefix("//").unwrap_or(path);
+                if path.is_empty() {
+                    return Err(wrong_url(url));
+                }
+                (
+                    at_unix_socket(builder, path)?,
+                    "http://localhost".to_owned(),
+                )
+            }
+            None => {
+                let parsed = Url::parse(url).map_err(|_| wrong_url(url))?;
+                if !is_plain(&parsed) {
+                    return Err(wrong_url(url));
+                }
+                // A proxy that the environment names is not meant for this machine.
+                let builder = if is_this_machine(&parsed) {
+                    builder.no_proxy()
+                } else {
+                    builder
+                };
+                (builder, parsed.as_str().trim_end_matches('/').to_owned())
+            }
+        };
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", bearer.trim()))
+            .map_err(|_| CliError::wrong_use("the key or token has characters that no key has"))?;
+        bearer.set_sensitive(true);
+        let http = builder
+            .build()
+            .map_err(|error| CliError::failed(format!("can't set up HTTP: {}", reason(error))))?;
+        let address = shown(url).into_owned();
+        Ok(Client {
+            http,
+            base,
+            address,
+            bearer,
+        })
+    }
+
+    /// The address as it was given, safe to show.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends one request and reads its answer, whatever the status. `path` begins with a slash.
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, CallError> {
+        let no_answer = |error| CallError::NoAnswer {
+            address: self.address.clone(),
+            reason: reason(error),
+        };
+        let mut response = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .headers(headers)
+            .header(AUTHORIZATION, self.bearer.clone())
+            .body(body)
+            .send()
+            .await
+            .map_err(no_answer)?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
+            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(self.foreign(format!("longer than {ANSWER_BYTES_MAX} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status: response.status().as_u16(),
+            headers: std::mem::take(response.headers_mut()),
+            body,
+        })
+    }
+
+    /// Gets from the admin API.
+    pub async fn get(&self, path: &str) -> Result<Envelope, CallError> {
+        let answer = self
+            .call(Method::GET, path, HeaderMap::new(), Bytes::new())
+            .await?;
+        self.envelope(&answer)
+    }
+
+    /// Sends a change to the admin API, with a JSON body if one is given.
+    pub async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Envelope, CallError> {
+        let mut headers = HeaderMap::new();
+        let mut bytes = Bytes::new();
+        if let Some(body) = body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            bytes = Bytes::from(body.to_string());
+        }
+        let answer = self.call(method, path, headers, bytes).await?;
+        self.envelope(&answer)
+    }
+
+    /// Decodes a success, turns everything else into an error.
+    pub fn envelope(&self, answer: &Answer) -> Result<Envelope, CallError> {
+        match answer.status {
+            // Nothing to say, such as after a deletion.
+            204 => Ok(Envelope {
+                data: Value::Null,
+                next: None,
+            }),
+            200..=299 => serde_json::from_slice(&answer.body)
+                .map_err(|error| self.foreign(shown(&error.to_string()).into_owned())),
+            _ => Err(CallError::Refused(Refusal::decode(answer))),
+        }
+    }
+
+    /// The error for an answer that can't have come from the service.
+    pub fn foreign(&self, reason: String) -> CallError {
+        CallError::Foreign {
+            address: self.address.clone(),
+            reason,
+        }
+    }
+}
+
+/// Encodes a text as one path segment or one query value.
+pub fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+#[cfg(unix)]
+fn at_unix_socket(
+    builder: reqwest::ClientBuilder,
+    path: &str,
+) -> Result<reqwest::ClientBuilder, CliError> {
+    Ok(builder.no_proxy().unix_socket(PathBuf::from(path)))
+}
+
+#[cfg(not(unix))]
+fn at_unix_socket(
+    _builder: reqwest::ClientBuilder,
+    path: &str,
+) -> Result<reqwest::ClientBuilder, CliError> {
+    Err(CliError::wrong_use(format!(
+        "this system has no Unix sockets: unix:{path}"
+    )))
+}
+
+fn wrong_url(url: &str) -> CliError {
+    // A URL with a password in it is refused too, so what stands before an @ is not repeated.
+    let url = url.rsplit('@').next().unwrap_or_default();
+    CliError::wrong_use(format!(
+        "`{}` is no address of a server: give http://host:port, https://host:port or unix:/path, \
+         without user, query or fragment",
+        shown(url)
+    ))
+}
+
+fn is_plain(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The innermost cause, which is the one that helps ("Connection refused").
+fn reason(error: reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "it took too long".to_owned();
+    }
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    let text = shown(&cause.to_string()).into_owned();
+    if error.is_connect() {
+        format!("can't connect: {text}")
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+pub(super) mod stand_in;
+#[cfg(test)]
+mod tests;

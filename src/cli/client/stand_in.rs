@@ -1,0 +1,140 @@
+//! A stand-in for the service: a tiny HTTP server on a real socket that answers as a test says.
+//!
+//! The tests of the client and of the verbs use it, to see what is really sent and to misbehave.
+//!
+//! **Invariant**: its thread ends before the test does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// A request as it came over the socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// `POST /api/ingest`
+    pub(crate) target: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Received {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers
+            .find(|header| header.0 == name)
+            .map(|header| header.1.as_str())
+    }
+}
+
+/// What to do with a request.
+pub(crate) enum Reply {
+    /// Answer with a status, header lines (each ending in `\r\n`) and a body.
+    Answer(u16, String, String),
+    /// Close the connection without an answer.
+    HangUp,
+}
+
+/// The running server.
+pub(crate) struct StandIn {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Received>>>,
+    closing: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StandIn {
+    /// Answers with what `reply` makes of the request and of the number of requests before it.
+    pub(crate) fn start(
+        mut reply: impl FnMut(&Received, usize) -> Reply + Send + 'static,
+    ) -> StandIn {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let closing = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (received, closing) = (Arc::clone(&received), Arc::clone(&closing));
+            move || {
+                while let Ok((stream, _)) = listener.accept() {
+                    if closing.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    serve(stream, |request| {
+                        let mut received = received.lock().expect("no test panics here");
+                        let count = received.len();
+                        received.push(request.clone());
+                        reply(&request, count)
+                    });
+                }
+            }
+        });
+        StandIn {
+            address,
+            received,
+            closing,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Everything received so far.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.received.lock().expect("no test panics here").clone()
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::SeqCst);
+        let woken = TcpStream::connect(self.address);
+        if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads one request, replies to it and closes the connection.
+pub(crate) fn serve(stream: impl Read + Write, reply: impl FnOnce(Received) -> Reply) {
+    let mut stream = BufReader::new(stream);
+    let Some(request) = read(&mut stream) else {
+        return;
+    };
+    if let Reply::Answer(status, headers, body) = reply(request) {
+        let len = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} Status\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n"
+        );
+        let stream = stream.get_mut();
+        let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        let _ = stream.flush();
+    }
+}
+
+fn read(stream: &mut impl BufRead) -> Option<Received> {
+    let mut request = Received::default();
+    let mut line = String::new();
+    stream.read_line(&mut line).ok()?;
+    request.target = line.rsplit_once(' ')?.0.to_owned();
+    loop {
+        line.clear();
+        stream.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
+        request
+            .headers
+            .push((name.to_lowercase(), value.to_owned()));
+    }
+    let len = request
+        .header("content-length")
+        .map_or(0, |len| len.parse().unwrap_or(0));
+    let mut body = vec![0; len];
+    stream.read_exact(&mut body).ok()?;
+    request.body = String::from_utf8(body).ok()?;
+    Some(request)
+}

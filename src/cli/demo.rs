@@ -1,0 +1,219 @@
+//! `headgate demo`: a daemon that shows itself. Makes a data folder with a stream, a connector and a
+//! key, serves, sends itself a payload, shows it in the pool, and keeps serving.
+//!
+//! **Invariant**: everything goes the way that a user's own request goes: over HTTP, with a key,
+//! through the journal and the sink.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::client::Client;
+use super::error::CliError;
+use super::output::{Table, print, shown};
+use super::{logging, serve};
+use crate::catalog::key::{KeyKind, generate};
+use crate::config::{Loaded, Sources};
+use crate::daemon::Daemon;
+use crate::item::{field_name, members};
+
+const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
+const STREAM: &str = "scoreboard";
+const ITEM_KEY: &str = "match_id";
+
+/// What `headgate demo` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate demo
+  headgate demo --data-dir /tmp/demo")]
+pub struct DemoArgs {
+    /// Where the demo keeps its data and its configuration
+    #[arg(long, value_name = "DIR", default_value = "data/demo")]
+    data_dir: PathBuf,
+    /// Send the payload, show it, and stop
+    #[arg(long)]
+    once: bool,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// As `headgate serve`.
+pub fn run(args: &DemoArgs) -> Result<(), CliError> {
+    let config_file = write_config(&args.data_dir)?;
+    let loaded = load(&config_file)?;
+    logging::start(&loaded.settings.log);
+    serve::runtime(&loaded.settings.runtime)?.block_on(async {
+        let daemon = serve::start(&loaded).await?;
+        show(&loaded, &daemon, &config_file).await?;
+        if args.once {
+            return daemon
+                .run(std::future::ready(()))
+                .await
+                .map_err(|error| CliError::failed(error.to_string()));
+        }
+        print("\nServing until Ctrl-C.\n")?;
+        serve::run_until_signalled(daemon).await
+    })
+}
+
+/// Writes the demo's configuration, once: its key stays the same from run to run.
+fn write_config(data_dir: &Path) -> Result<PathBuf, CliError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        CliError::failed(format!(
+            "cannot make {}: {error}; choose another folder with --data-dir",
+            data_dir.display()
+        ))
+    };
+    std::fs::create_dir_all(data_dir).map_err(|error| failed(&error))?;
+    let folder = std::fs::canonicalize(data_dir).map_err(|error| failed(&error))?;
+    let path = folder.join("demo.toml");
+    if path.exists() {
+        return Ok(path);
+    }
+    let key = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
+    let text = format!(
+        r#"# Written by `headgate demo`. A sidecar's configuration looks like this.
+
+[storage]
+data_dir = {folder:?}
+
+[[streams]]
+name = "{STREAM}"
+
+[[connectors]]
+name = "demo"
+kind = "webhook"
+item_key = "{ITEM_KEY}"
+keys = [{{ name = "main", stream = "{STREAM}", secret = "{key}" }}]
+"#,
+        key = key.expose(),
+    );
+    std::fs::write(&path, text).map_err(|error| failed(&error))?;
+    Ok(path)
+}
+
+/// The demo's settings: its file, and free ports where the usual ones are taken.
+fn load(config_file: &Path) -> Result<Loaded, CliError> {
+    let mut env = Vec::new();
+    for (section, port) in [("SERVER", 8080), ("ADMIN", 8081)] {
+        if TcpListener::bind(("127.0.0.1", port)).is_err() {
+            env.push((
+                format!("HEADGATE_{section}__LISTEN"),
+                "127.0.0.1:0".to_owned(),
+            ));
+        }
+    }
+    env.push(("HEADGATE_LOG__LEVEL".to_owned(), "warn".to_owned()));
+    let sources = Sources {
+        // Not the user's folder: a demo does not depend on the files there.
+        working_dir: config_file
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default(),
+        config_file: Some(config_file.to_owned()),
+        env,
+    };
+    crate::config::load(&sources).map_err(|problems| {
+        CliError::wrong_use(format!(
+            "{problems}\ndelete {} to begin afresh",
+            config_file.display()
+        ))
+    })
+}
+
+async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<(), CliError> {
+    let key = loaded
+        .settings
+        .connectors
+        .iter()
+        .flat_map(|connector| &connector.keys)
+        .find_map(|key| key.secret.as_ref())
+        .ok_or_else(|| {
+            CliError::wrong_use(format!(
+                "{} has no key with a secret; delete it to begin afresh",
+                config_file.display()
+            ))
+        })?
+        .reveal();
+    let service = &daemon.service_address;
+    let client = Client::new(service, key)?;
+    let path = format!("/api/webhook/{STREAM}");
+    let payload = serde_json::from_str(PAYLOAD)
+        .map_err(|error| CliError::failed(format!("the demo's payload: {error}")))?;
+    let receipt = client
+        .change(reqwest::Method::POST, &path, Some(&payload))
+        .await
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    let id = receipt
+        .data
+        .get("request_id")
+        .and_then(|id| id.as_str())
+        .unwrap_or_default()
+        .to_owned();
+    print(&format!(
+        "\nSent examples/payloads/scoreboard.json: 202, request {id}\n"
+    ))?;
+    wait_until_processed(&client, &id).await?;
+    print_pool(daemon).await?;
+    let data_dir = daemon.data_dir.display();
+    let admin = &daemon.admin_address;
+    print(&format!(
+        r#"
+Send something yourself:
+
+  curl -i {service}{path} \
+    -H 'Authorization: Bearer {key}' \
+    -H 'Content-Type: application/json' \
+    -d '{{"match_id": "m-100", "home": {{"name": "Reds", "score": 1}}, "away": {{"name": "Blues", "score": 0}}}}'
+
+See it in the pool:
+
+  sqlite3 {data_dir}/pool.db 'SELECT * FROM stream_{STREAM}'
+
+See the request log:
+
+  headgate requests --admin-url {admin} --data-dir {data_dir}
+
+Service        {service}
+Admin API      {admin}  (token in {data_dir}/admin.token)
+Configuration  {config}
+"#,
+        config = config_file.display()
+    ))
+}
+
+async fn wait_until_processed(client: &Client, id: &str) -> Result<(), CliError> {
+    for _ in 0..500 {
+        let state = client
+            .get(&format!("/api/requests/{id}"))
+            .await
+            .map_err(|error| CliError::failed(error.to_string()))?;
+        if state.data.get("status").and_then(|status| status.as_str()) == Some("processed") {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err(CliError::failed(
+        "the request was accepted but did not arrive in the pool within 10 s; look at the log above",
+    ))
+}
+
+async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
+    let items = daemon
+        .parts
+        .pool
+        .items(STREAM, 20)
+        .await
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    let mut table = Table::new(&["key", "fields"]);
+    for (key, fields, _) in &items {
+        let fields: Vec<String> = members(fields)
+            .take(6)
+            .map(|(name, value)| format!("{}={value}", field_name(name)))
+            .collect();
+        table.row(&[&shown(key), &shown(&fields.join("  "))]);
+    }
+    print(&format!("In the pool:\n\n{table}"))
+}

@@ -1,0 +1,155 @@
+//! What the command line prints: standard output, notes on standard error, tables, JSON.
+//!
+//! Every verb prints through here, so that `headgate … | head` ends quietly and text that came from
+//! a server can't steer the reader's terminal.
+//!
+//! **Invariant**: no control character out of a table cell, a JSON string or a text given to [`shown`]
+//! reaches the terminal as itself.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+
+use super::error::CliError;
+
+/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::failed(format!(
+            "can't write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error; where that is closed, there is nobody to tell.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// The text with control characters and invisible direction marks escaped (`\u{1b}`, `\n`).
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_unsafe(c) {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// JSON for people, several lines, with a line break at the end.
+pub fn json_pretty(value: &impl Serialize) -> Result<String, CliError> {
+    written(serde_json::to_string_pretty(value))
+}
+
+/// JSON on one line, with a line break at the end.
+pub fn json_line(value: &impl Serialize) -> Result<String, CliError> {
+    written(serde_json::to_string(value))
+}
+
+/// Plain aligned columns, two spaces apart. `Display` writes it, a line break after every row.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with its line of headings.
+    pub fn new(headings: &[&str]) -> Table {
+        Table {
+            rows: vec![headings.iter().map(|heading| heading.to_string()).collect()],
+        }
+    }
+
+    /// Adds a row; the cells are escaped here.
+    pub fn row(&mut self, cells: &[&str]) {
+        let cells = cells.iter().map(|cell| shown(cell).into_owned());
+        self.rows.push(cells.collect());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in &self.rows {
+            let mut line = String::new();
+            for (width, cell) in widths.iter().zip(row) {
+                write!(line, "{cell:width$}  ")?;
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Control characters, and the invisible ones that hide or reorder text.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Ends JSON with a line break, and escapes what JSON itself allows in its strings but terminals obey.
+fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
+    let json = json.map_err(|error| CliError::failed(format!("can't write JSON: {error}")))?;
+    let mut safe = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        if is_unsafe(c) && c != '\n' {
+            // All of these lie in the first plane, and occur only inside strings.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe.push('\n');
+    Ok(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_steer_a_terminal_is_escaped() {
+        let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
+        check("plain, naïve 日本", "plain, naïve 日本");
+        check("\u{1b}[31mred", "\\u{1b}[31mred");
+        check("a\nb\tc\r", "a\\nb\\tc\\r");
+        check("\u{9b}2J", "\\u{9b}2J");
+        check("safe\u{202e}txt.exe", "safe\\u{202e}txt.exe");
+    }
+
+    #[test]
+    fn json_stays_json_and_loses_its_control_characters() {
+        let text = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}é";
+        let line = json_line(&text).expect("strings can be written");
+        assert_eq!(line, "\"\\u001b[2J\\u009b2J\\u007f\\u202eé\"\n");
+        assert_eq!(serde_json::from_str::<String>(&line).expect("JSON"), text);
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_trailing_spaces() {
+        let mut table = Table::new(&["NAME", "STATUS"]);
+        table.row(&["größer", "ok"]);
+        table.row(&["a\u{1b}", ""]);
+        assert_eq!(
+            table.to_string(),
+            "NAME     STATUS\ngrößer   ok\na\\u{1b}\n"
+        );
+    }
+}

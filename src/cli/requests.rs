@@ -1,0 +1,343 @@
+//! `headgate requests`: the request log, of one connector or of all, or one request in full.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
+//! were asked for, with none left out between them.
+
+use super::client::{AdminArgs, Client, encoded};
+use super::error::CliError;
+use super::output::{Table, json_line, json_pretty, note, print, shown};
+use crate::clock;
+use serde_json::Value;
+
+/// How many entries are asked for at once.
+const PAGE_ENTRIES_MAX: usize = 100;
+const LIMIT_MAX: u64 = 100_000;
+/// How much of an entry's errors a table shows.
+const ERRORS_SHOWN_MAX: usize = 80;
+
+/// What `headgate requests` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate requests --status rejected,failed --since 1h
+  headgate requests --connector shop --limit 500 --output ndjson
+  headgate requests 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10")]
+pub struct RequestsArgs {
+    /// Show this request in full
+    #[arg(conflicts_with_all = ["connector", "status", "since", "until"])]
+    request_id: Option<String>,
+    /// Only requests of this connector, by name or id
+    #[arg(long, value_name = "NAME")]
+    connector: Option<String>,
+    /// Only requests with one of these statuses
+    #[arg(long, value_enum, value_delimiter = ',')]
+    status: Vec<Status>,
+    /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    since: Option<UnixMs>,
+    /// Only requests before then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    until: Option<UnixMs>,
+    /// How many requests to show, the newest
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
+    limit: u64,
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: RequestsOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Unix time in milliseconds.
+type UnixMs = u64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Status {
+    Accepted,
+    Processed,
+    Failed,
+    Rejected,
+    Duplicate,
+    Test,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Status::Accepted => "accepted",
+            Status::Processed => "processed",
+            Status::Failed => "failed",
+            Status::Rejected => "rejected",
+            Status::Duplicate => "duplicate",
+            Status::Test => "test",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RequestsOutput {
+    Table,
+    Json,
+    Ndjson,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Connector {
+    id: String,
+    name: String,
+}
+
+/// Runs the verb.
+pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    if let Some(id) = &args.request_id {
+        let path = format!("/api/admin/requests/{}", encoded(id));
+        let request = client.get(&path).await?.data;
+        return print(&match args.output {
+            RequestsOutput::Table => described(&request),
+            RequestsOutput::Json => json_pretty(&request)?,
+            RequestsOutput::Ndjson => json_line(&request)?,
+        });
+    }
+    let entries = newest(&client, &args).await?;
+    match args.output {
+        RequestsOutput::Table if entries.is_empty() => note("no requests match"),
+        RequestsOutput::Table => print(&table(&entries).to_string())?,
+        RequestsOutput::Json => print(&json_pretty(&entries)?)?,
+        RequestsOutput::Ndjson => {
+            for entry in &entries {
+                print(&json_line(entry)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The newest entries that match, over all connectors asked for.
+async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliError> {
+    let connectors = matching(connectors(client).await?, args.connector.as_deref())?;
+    let filter = filter(args);
+    let limit = args.limit as usize;
+    let mut entries = Vec::new();
+    for connector in &connectors {
+        let path = format!("/api/admin/connectors/{}/requests", encoded(&connector.id));
+        for mut entry in list(client, &path, &filter, limit).await? {
+            if let Some(fields) = entry.as_object_mut() {
+                let name = || Value::from(connector.name.as_str());
+                fields.entry("connector").or_insert_with(name);
+            }
+            entries.push(entry);
+        }
+        // Each connector's newest `limit` are enough: no other can be among the newest of all.
+        sort_newest_first(&mut entries);
+        entries.truncate(limit);
+    }
+    Ok(entries)
+}
+
+async fn connectors(client: &Client) -> Result<Vec<Connector>, CliError> {
+    let found = list(client, "/api/admin/connectors", "", usize::MAX).await?;
+    let connector = |entry: &Value| {
+        let id = plain(&entry["id"]);
+        let name = entry["name"].as_str().unwrap_or(&id).to_owned();
+        Connector { id, name }
+    };
+    Ok(found.iter().map(connector).collect())
+}
+
+fn matching(connectors: Vec<Connector>, wanted: Option<&str>) -> Result<Vec<Connector>, CliError> {
+    let Some(wanted) = wanted else {
+        return Ok(connectors);
+    };
+    // A name goes before an id that happens to be the same text.
+    let found = connectors.iter().find(|connector| connector.name == wanted);
+    let found = found.or_else(|| connectors.iter().find(|connector| connector.id == wanted));
+    if let Some(connector) = found {
+        return Ok(vec![connector.clone()]);
+    }
+    let names: Vec<_> = connectors
+        .iter()
+        .map(|connector| shown(&connector.name))
+        .collect();
+    let there_are = if names.is_empty() {
+        "there is none".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    };
+    Err(CliError::failed(format!(
+        "no connector `{}`; {there_are}",
+        shown(wanted)
+    )))
+}
+
+/// Reads a list page by page, until its end or until there are `limit` entries.
+async fn list(
+    client: &Client,
+    path: &str,
+    filter: &str,
+    limit: usize,
+) -> Result<Vec<Value>, CliError> {
+    let mut entries: Vec<Value> = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = PAGE_ENTRIES_MAX.min(limit - entries.len());
+        let envelope = client
+            .get(&format!("{path}?limit={page}{filter}{cursor}"))
+            .await?;
+        let Value::Array(found) = envelope.data else {
+            return Err(client.foreign("a list was expected".to_owned()).into());
+        };
+        entries.extend(found);
+        entries.truncate(limit);
+        let next = envelope.next.filter(|_| entries.len() < limit);
+        let Some(next) = next else {
+            return Ok(entries);
+        };
+        let next = format!("&cursor={}", encoded(&next));
+        if next == cursor {
+            return Err(client
+                .foreign("the same page comes again".to_owned())
+                .into());
+        }
+        cursor = next;
+    }
+}
+
+/// The filters as a part of the query, `&name=value` each.
+fn filter(args: &RequestsArgs) -> String {
+    let mut query = String::new();
+    if !args.status.is_empty() {
+        let names: Vec<_> = args.status.iter().map(|status| status.name()).collect();
+        query += &format!("&status={}", names.join(","));
+    }
+    for (name, moment) in [("since", args.since), ("until", args.until)] {
+        if let Some(moment) = moment {
+            query += &format!("&{name}={}", encoded(&clock::rfc3339(moment)));
+        }
+    }
+    query
+}
+
+/// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
+fn sort_newest_first(entries: &mut [Value]) {
+    let key = |entry: &Value| (plain(&entry["timestamp"]), plain(&entry["request_id"]));
+    entries.sort_by_cached_key(|entry| std::cmp::Reverse(key(entry)));
+}
+
+fn table(entries: &[Value]) -> Table {
+    let mut table = Table::new(&[
+        "TIME",
+        "CONNECTOR",
+        "STREAM",
+        "STATUS",
+        "HTTP",
+        "ITEMS",
+        "BYTES",
+        "KEY",
+        "REQUEST",
+        "ERRORS",
+    ]);
+    for entry in entries {
+        let cell = |name: &str| plain(&entry[name]);
+        table.row(&[
+            &cell("timestamp"),
+            &cell("connector"),
+            &cell("stream"),
+            &cell("status"),
+            &cell("http_status"),
+            &cell("items_received"),
+            &cell("bytes"),
+            &cell("key"),
+            &cell("request_id"),
+            &errors(&entry["errors"]),
+        ]);
+    }
+    table
+}
+
+/// An entry's errors on one line, cut where they would fill the screen.
+fn errors(errors: &Value) -> String {
+    let errors = errors.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts = errors.iter().map(|error| match &error["message"] {
+        Value::String(message) => message.clone(),
+        _ => plain(error),
+    });
+    let line = texts.collect::<Vec<_>>().join("; ");
+    match line.char_indices().nth(ERRORS_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// A value without quotes; nothing for null.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// A request in full: a line for each field, lists and objects indented below theirs.
+fn described(request: &Value) -> String {
+    let mut text = String::new();
+    describe(request, 0, &mut text);
+    text
+}
+
+fn describe(value: &Value, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    let mut line = |label: &str, value: &Value| {
+        let nested = match value {
+            Value::Array(entries) => !entries.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => false,
+        };
+        if nested {
+            *text += &format!("{indent}{label}\n");
+            describe(value, depth + 1, text);
+        } else {
+            let line = format!("{indent}{label} {}", shown(&plain(value)));
+            *text += &format!("{}\n", line.trim_end());
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                line(&format!("{}:", shown(name)), value);
+            }
+        }
+        Value::Array(entries) => entries.iter().for_each(|entry| line("-", entry)),
+        value => line("-", value),
+    }
+}
+
+/// Reads `15m` as fifteen minutes ago, or an RFC 3339 time.
+fn moment(text: &str) -> Result<UnixMs, String> {
+    moment_before(text, clock::unix_ms())
+}
+
+fn moment_before(text: &str, now: UnixMs) -> Result<UnixMs, String> {
+    let ago = || {
+        let unit = text.chars().last()?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return None,
+        };
+        let count: u32 = text[..text.len() - 1].parse().ok()?;
+        now.checked_sub(u64::from(count) * seconds * 1_000)
+    };
+    ago().or_else(|| clock::parse_rfc3339(text)).ok_or_else(|| {
+        "give 90s, 15m, 1h, 7d or 2w, or a time such as 2025-03-01T12:00:00Z".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests;

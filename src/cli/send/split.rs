@@ -1,0 +1,356 @@
+//! Cuts a stream of JSON into the texts of its items, without building a tree and without holding
+//! more than one item.
+//!
+//! The batcher of `send` pulls items out of it. It reads one object, objects one after another
+//! (NDJSON, with or without line breaks inside the objects) or an array of objects, and finds out
+//! which by the first character.
+//!
+//! **Invariant**: an item's text is a slice of the input, byte for byte, and is valid JSON in valid
+//! UTF-8; memory use is bounded by [`ITEM_BYTES_MAX`], whatever the input.
+
+use std::io::{self, Read};
+
+use memchr::{memchr_iter, memchr2, memrchr};
+use serde::de::IgnoredAny;
+
+/// The longest item that a request can carry: the body of a request holds 1 MB.
+pub const ITEM_BYTES_MAX: usize = 1_048_576;
+const READ_BYTES: usize = 64 * 1024;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A place in the input; both numbers count from 1, columns count bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The byte in the line.
+    pub column: u64,
+}
+
+/// What the input holds next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// The text of one JSON object.
+    Item(&'a [u8]),
+    /// An object that no request can carry; it has been skipped.
+    TooLarge {
+        /// Where it begins.
+        at: Position,
+        /// How long it is.
+        bytes: u64,
+    },
+}
+
+/// Why the input can't be read any further.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The file or pipe failed.
+    #[error("can't read the input: {0}")]
+    Read(#[from] io::Error),
+    /// The input is not the JSON that it should be.
+    #[error("line {line}, column {column}: {message}", line = at.line, column = at.column)]
+    Syntax {
+        /// Where the fault was noticed.
+        at: Position,
+        /// What was expected there.
+        message: String,
+    },
+}
+
+/// Reads items out of a stream; see the module.
+pub struct Splitter<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// Everything in the buffer before it has been handed out.
+    head: usize,
+    /// The place of the byte at `head`.
+    at: Position,
+    /// How many bytes lie before `head`, from the beginning of the input.
+    consumed: u64,
+    form: Form,
+}
+
+/// Where in the input's outer form the reader stands.
+#[derive(Clone, Copy)]
+enum Form {
+    Start,
+    Sequence,
+    ArrayFirst,
+    ArrayNext,
+    ArrayClosed,
+}
+
+impl<R: Read> Splitter<R> {
+    /// A reader at the beginning of `input`.
+    pub fn new(input: R) -> Splitter<R> {
+        Splitter {
+            input,
+            buffer: Vec::new(),
+            head: 0,
+            at: Position { line: 1, column: 1 },
+            consumed: 0,
+            form: Form::Start,
+        }
+    }
+
+    /// How many bytes of the input have been dealt with.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// The next item; `None` at the end of the input. After an error, there is nothing more to read.
+    pub fn next_piece(&mut self) -> Result<Option<Piece<'_>>, InputError> {
+        loop {
+            if matches!(self.form, Form::Start) {
+                self.skip_byte_order_mark()?;
+            }
+            let next = self.next_visible()?;
+            self.form = match (self.form, next) {
+                (Form::Start, Some(b'[')) => {
+                    self.advance(1);
+                    Form::ArrayFirst
+                }
+                (Form::Start, _) => Form::Sequence,
+                (Form::Sequence | Form::ArrayClosed, None) => return Ok(None),
+                (Form::Sequence, Some(b'{')) => return self.object().map(Some),
+                (Form::ArrayFirst, Some(b'{')) => {
+                    self.form = Form::ArrayNext;
+                    return self.object().map(Some);
+                }
+                (Form::ArrayFirst | Form::ArrayNext, Some(b']')) => {
+                    self.advance(1);
+                    Form::ArrayClosed
+                }
+                (Form::ArrayNext, Some(b',')) => {
+                    self.advance(1);
+                    self.expect_object()?;
+                    return self.object().map(Some);
+                }
+                (Form::ArrayFirst | Form::ArrayNext, None) => {
+                    return Err(self.fault("the input ends before the array is closed with `]`"));
+                }
+                (Form::ArrayNext, Some(_)) => {
+                    return Err(self.fault("expected `,` or `]` after an item of the array"));
+                }
+                (Form::ArrayClosed, Some(_)) => {
+                    return Err(self.fault("nothing may follow the array"));
+                }
+                (Form::Sequence | Form::ArrayFirst, Some(_)) => {
+                    return Err(self.fault("expected a JSON object, `{…}`"));
+                }
+            };
+        }
+    }
+
+    /// Cuts out the object whose `{` is at `head`.
+    fn object(&mut self) -> Result<Piece<'_>, InputError> {
+        let start = self.at;
+        let mut scan = Scan::default();
+        let mut scanned = 0;
+        loop {
+            let unread = &self.buffer[self.head..];
+            if let Some(more) = scan.find_end(&unread[scanned..]) {
+                let len = scanned + more;
+                if len > ITEM_BYTES_MAX {
+                    self.advance(len);
+                    return Ok(Piece::TooLarge {
+                        at: start,
+                        bytes: len as u64,
+                    });
+                }
+                validate(&unread[..len], start)?;
+                let from = self.head;
+                self.advance(len);
+                return Ok(Piece::Item(&self.buffer[from..from + len]));
+            }
+            scanned = unread.len();
+            if scanned > ITEM_BYTES_MAX {
+                return self.skip_object(start, scan);
+            }
+            if !self.fill()? {
+                self.check_beginning(start)?;
+                return Err(no_end(start));
+            }
+        }
+    }
+
+    /// Skips the rest of an object that is too large, unless its beginning shows that it is none:
+    /// a lost brace makes everything after it look like one endless object.
+    fn skip_object(&mut self, start: Position, mut scan: Scan) -> Result<Piece<'_>, InputError> {
+        self.check_beginning(start)?;
+        let from = self.consumed;
+        loop {
+            self.advance(self.buffer.len() - self.head);
+            if !self.fill()? {
+                return Err(no_end(start));
+            }
+            if let Some(len) = scan.find_end(&self.buffer[self.head..]) {
+                self.advance(len);
+                let bytes = self.consumed - from;
+                return Ok(Piece::TooLarge { at: start, bytes });
+            }
+        }
+    }
+
+    /// Checks as much of an object as the buffer holds: it may lack its end, and nothing else.
+    fn check_beginning(&self, start: Position) -> Result<(), InputError> {
+        let beginning = &self.buffer[self.head..];
+        match serde_json::from_slice::<IgnoredAny>(beginning) {
+            Err(error) if !error.is_eof() => validate(beginning, start),
+            _ => Ok(()),
+        }
+    }
+
+    fn expect_object(&mut self) -> Result<(), InputError> {
+        match self.next_visible()? {
+            Some(b'{') => Ok(()),
+            Some(b']') => Err(self.fault("expected an object after `,`, found the array's end")),
+            Some(_) => Err(self.fault("expected a JSON object, `{…}`")),
+            None => Err(self.fault("the input ends before the array is closed with `]`")),
+        }
+    }
+
+    /// Skips white space and looks at what follows.
+    fn next_visible(&mut self) -> Result<Option<u8>, InputError> {
+        loop {
+            let unread = &self.buffer[self.head..];
+            let visible = unread
+                .iter()
+                .position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+            self.advance(visible.unwrap_or(self.buffer.len() - self.head));
+            if visible.is_some() {
+                return Ok(self.buffer.get(self.head).copied());
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn skip_byte_order_mark(&mut self) -> Result<(), InputError> {
+        while self.buffer.len() < BYTE_ORDER_MARK.len() && self.fill()? {}
+        if self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.head = BYTE_ORDER_MARK.len();
+            self.consumed = self.head as u64;
+        }
+        Ok(())
+    }
+
+    /// Hands out `len` bytes: moves `head` and the position.
+    fn advance(&mut self, len: usize) {
+        let passed = &self.buffer[self.head..self.head + len];
+        match memrchr(b'\n', passed) {
+            Some(last) => {
+                self.at.line += memchr_iter(b'\n', passed).count() as u64;
+                self.at.column = (len - last) as u64;
+            }
+            None => self.at.column += len as u64,
+        }
+        self.head += len;
+        self.consumed += len as u64;
+    }
+
+    /// Reads more; false at the end of the input.
+    fn fill(&mut self) -> Result<bool, InputError> {
+        self.buffer.drain(..self.head);
+        self.head = 0;
+        let len = self.buffer.len();
+        self.buffer.resize(len + READ_BYTES, 0);
+        let read = loop {
+            match self.input.read(&mut self.buffer[len..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.buffer.truncate(len + *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
+    }
+
+    fn fault(&self, message: &str) -> InputError {
+        InputError::Syntax {
+            at: self.at,
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// Looks for the end of an object, over as many buffers as it takes.
+#[derive(Default)]
+struct Scan {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scan {
+    /// Continues with `bytes`; answers how many of them belong to the object once its end is found.
+    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.escaped {
+                self.escaped = false;
+                at += 1;
+            } else if self.in_string {
+                at += memchr2(b'"', b'\\', &bytes[at..])?;
+                self.in_string = bytes[at] != b'"';
+                self.escaped = bytes[at] == b'\\';
+                at += 1;
+            } else {
+                match bytes[at] {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => self.depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if self.depth == 0 {
+                    return Some(at);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn no_end(start: Position) -> InputError {
+    InputError::Syntax {
+        at: start,
+        message: "the object that begins here has no end".to_owned(),
+    }
+}
+
+/// Checks one object's text, which begins at `start`, so that a fault is named by its place in the
+/// input and not by its place in a batch. Does not recurse, so depth is no danger.
+fn validate(text: &[u8], start: Position) -> Result<(), InputError> {
+    let fault = |line: u64, column: u64, message: String| InputError::Syntax {
+        at: Position {
+            line: start.line + line - 1,
+            column: if line == 1 {
+                start.column + column - 1
+            } else {
+                column
+            },
+        },
+        message,
+    };
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(text) {
+        let message = error.to_string();
+        let message = message
+            .rsplit_once(" at line ")
+            .map_or(message.as_str(), |(what, _)| what);
+        let (line, column) = (error.line().max(1) as u64, error.column().max(1) as u64);
+        return Err(fault(line, column, message.to_owned()));
+    }
+    if simdutf8::basic::from_utf8(text).is_ok() {
+        return Ok(());
+    }
+    // The slower function knows where the fault is.
+    let valid = simdutf8::compat::from_utf8(text).map_or_else(|e| e.valid_up_to(), str::len);
+    let before = &text[..valid];
+    let line = memchr_iter(b'\n', before).count() as u64 + 1;
+    let column = valid - memrchr(b'\n', before).map_or(0, |at| at + 1) + 1;
+    Err(fault(line, column as u64, "invalid UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

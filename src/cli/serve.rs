@@ -1,0 +1,114 @@
+//! `headgate serve`: the daemon.
+//!
+//! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
+//! `kill -9` is safe.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::error::CliError;
+use super::{ConfigArgs, load, logging};
+use crate::config::{Durability, Loaded, Runtime};
+use crate::daemon::{Daemon, DaemonError};
+
+/// What `headgate serve` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  HEADGATE_PROFILE=production headgate serve --config /etc/headgate.toml")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit code 2 for the configuration, 70 for storage, 1 for everything else.
+pub fn run(args: &ServeArgs) -> Result<(), CliError> {
+    let loaded = load(&args.config)?;
+    logging::start(&loaded.settings.log);
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    if loaded.settings.storage.durability == Durability::Os {
+        tracing::warn!("storage.durability is \"os\": a power cut may lose the last seconds of accepted requests");
+    }
+    runtime(&loaded.settings.runtime)?
+        .block_on(async { run_until_signalled(start(&loaded).await?).await })
+}
+
+/// A runtime as configured.
+pub(super) fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
+    let threads = match settings.worker_threads {
+        0 => match std::thread::available_parallelism().map_or(1, usize::from) {
+            cores @ 0..=2 => cores.min(1),
+            cores => (cores - 1).min(8),
+        },
+        threads => threads,
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))
+}
+
+/// Starts the daemon and says where it listens.
+pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
+    let daemon = Daemon::start(loaded).await.map_err(failed)?;
+    super::output::print(&format!(
+        "service listening on {}\nadmin listening on {}\n",
+        daemon.service_address, daemon.admin_address
+    ))?;
+    Ok(daemon)
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub(super) async fn run_until_signalled(daemon: Daemon) -> Result<(), CliError> {
+    let mut signals = Signals::new()?;
+    let stop = CancellationToken::new();
+    let serving = daemon.run(stop.cancelled());
+    let signalled = async {
+        signals.next().await;
+        stop.cancel();
+        signals.next().await;
+    };
+    tokio::select! {
+        done = serving => done.map_err(failed),
+        () = signalled => Err(CliError::failed("stopped by a second signal; nothing that was accepted is lost")),
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| CliError::failed(format!("cannot listen to signals: {error}")))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: DaemonError) -> CliError {
+    CliError {
+        code: error.exit_code(),
+        message: error.to_string(),
+    }
+}

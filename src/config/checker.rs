@@ -1,0 +1,291 @@
+//! Checks one source against the schema and keeps what fits.
+//!
+//! Called by [`load`](super::load) for each source, before anything is merged.
+//!
+//! **Invariant**: what is kept deserialises into [`Settings`](super::Settings), whatever the source said; list
+//! elements keep their index even if nothing of them fits, so that later messages name the right one.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::BUILT_IN_PLUGINS;
+use super::problem::{self, Origin, Problem};
+use super::schema::{Element, Field, Shape};
+use super::tree::{Data, Entry, Node};
+
+/// Checks one source; collects the problems of all.
+pub(super) struct Checker<'a> {
+    pub(super) rank: usize,
+    pub(super) source: Arc<str>,
+    /// What relative paths of secrets and plugins start from.
+    pub(super) folder: &'a Path,
+    pub(super) problems: &'a mut Vec<Problem>,
+    /// Environment variables that secrets refer to: these are not settings, whatever they are called.
+    pub(super) variables: &'a mut HashSet<String>,
+}
+
+impl Checker<'_> {
+    /// Checks a section and keeps the entries that fit.
+    pub(super) fn table(&mut self, path: &str, node: Node, fields: &[Field]) -> Node {
+        self.checked_table(path, node, fields).0
+    }
+
+    /// Also returns the keys that are there, or were meant to be there.
+    fn checked_table(
+        &mut self,
+        path: &str,
+        node: Node,
+        fields: &[Field],
+    ) -> (Node, HashSet<&'static str>) {
+        let mut kept = Vec::new();
+        let mut present = HashSet::new();
+        let Data::Table(entries) = node.data else {
+            self.misfit(path, &node, &Shape::Table(&[]));
+            return (
+                Node::empty_table(node.line),
+                fields.iter().map(|field| field.name).collect(),
+            );
+        };
+        let names: Vec<&'static str> = fields.iter().map(|field| field.name).collect();
+        for Entry { name, line, node } in entries {
+            let path = problem::join(path, &name);
+            let Some(field) = fields.iter().find(|field| field.name == name) else {
+                present.extend(problem::nearest(&name, names.iter().copied()));
+                let hint = problem::hint(&name, &names);
+                self.report(&path, line, format!("unknown key{hint}"));
+                continue;
+            };
+            present.insert(field.name);
+            if let Some(node) = self.value(&path, node, &field.shape) {
+                kept.push(Entry { name, line, node });
+            }
+        }
+        let node = Node {
+            data: Data::Table(kept),
+            line: node.line,
+        };
+        (node, present)
+    }
+
+    /// Checks one setting; none if it does not fit.
+    fn value(&mut self, path: &str, mut node: Node, shape: &Shape) -> Option<Node> {
+        match (shape, &mut node.data) {
+            (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
+            (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
+            (Shape::List(check), Data::List(elements)) => {
+                let elements = std::mem::take(elements);
+                self.list(path, elements, *check, node.line)
+            }
+            (Shape::Integer(min, max), Data::Integer(number)) => {
+                let number = *number;
+                if u64::try_from(number).is_ok_and(|number| (*min..=*max).contains(&number)) {
+                    return Some(node);
+                }
+                let message = format!("{number} is out of range; wants {min} to {max}");
+                self.report(path, node.line, message);
+                None
+            }
+            (Shape::Boolean, Data::Boolean(_)) => Some(node),
+            (Shape::Text(check), Data::Text(text)) => match check(text) {
+                Ok(()) => Some(node),
+                Err(message) => {
+                    self.report(path, node.line, message);
+                    None
+                }
+            },
+            (Shape::Choice(choices), Data::Text(text)) => {
+                if choices.contains(&text.as_str()) {
+                    return Some(node);
+                }
+                let meant = match problem::nearest(text, choices.iter().copied()) {
+                    Some(meant) => format!("; did you mean \"{meant}\"?"),
+                    None => format!("; wants {}", shape.wants()),
+                };
+                let message = format!("unknown value {}{meant}", problem::quoted(text));
+                self.report(path, node.line, message);
+                None
+            }
+            (Shape::Plugin, Data::Text(text)) => {
+                if text.is_empty() || text.contains('\0') {
+                    self.report(path, node.line, "wants a path, or \"pool\"".to_owned());
+                    return None;
+                }
+                if !BUILT_IN_PLUGINS.contains(&text.as_str()) {
+                    *text = self.resolved(text);
+                }
+                Some(node)
+            }
+            (Shape::Time, Data::Text(text) | Data::Time(text)) => {
+                let text = std::mem::take(text);
+                if let Err(message) = super::checks::rfc3339(&text) {
+                    self.report(path, node.line, message);
+                    return None;
+                }
+                node.data = Data::Text(text);
+                Some(node)
+            }
+            (Shape::Digest, Data::Text(text)) => {
+                if let Err(message) = super::checks::sha256(text) {
+                    self.report(path, node.line, message);
+                    return None;
+                }
+                text.make_ascii_lowercase();
+                Some(node)
+            }
+            (Shape::Secret, Data::Text(_)) => Some(node),
+            (Shape::Secret, Data::Table(_)) => self.secret(path, node),
+            _ => {
+                self.misfit(path, &node, shape);
+                None
+            }
+        }
+    }
+
+    fn tables(&mut self, path: &str, mut node: Node, element: &Element) -> Node {
+        let Data::List(elements) = &mut node.data else {
+            return node;
+        };
+        for (index, element_node) in elements.iter_mut().enumerate() {
+            let line = element_node.line;
+            let taken = std::mem::replace(element_node, Node::empty_table(line));
+            *element_node = self.element(&format!("{path}[{index}]"), taken, element);
+        }
+        node
+    }
+
+    fn element(&mut self, path: &str, node: Node, element: &Element) -> Node {
+        let line = node.line;
+        let (node, present) = self.checked_table(path, node, element.fields);
+        for field in element.fields {
+            if field.required && !present.contains(field.name) {
+                let message = format!("missing; wants {}", field.shape.wants());
+                self.report(&problem::join(path, field.name), line, message);
+            }
+        }
+        let given = element.one_of.iter().filter(|name| present.contains(*name));
+        let one_of = || {
+            let quoted: Vec<String> = element
+                .one_of
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect();
+            quoted.join(" or ")
+        };
+        match given.count() {
+            _ if element.one_of.is_empty() => {}
+            1 => {}
+            0 => self.report(path, line, format!("has no key; wants {}", one_of())),
+            _ => self.report(path, line, format!("wants either {}, not both", one_of())),
+        }
+        node
+    }
+
+    fn list(
+        &mut self,
+        path: &str,
+        mut elements: Vec<Node>,
+        check: super::checks::Check,
+        line: Option<usize>,
+    ) -> Option<Node> {
+        if elements.is_empty() {
+            self.report(path, line, "wants at least one entry".to_owned());
+            return None;
+        }
+        for (index, node) in elements.iter_mut().enumerate() {
+            let path = format!("{path}[{index}]");
+            let taken = std::mem::replace(node, Node::bare(Data::Text(String::new())));
+            if let Some(kept) = self.value(&path, taken, &Shape::Text(check)) {
+                *node = kept;
+            }
+        }
+        Some(Node {
+            data: Data::List(elements),
+            line,
+        })
+    }
+
+    /// Checks `{ file = "…" }` or `{ env = "…" }`.
+    fn secret(&mut self, path: &str, mut node: Node) -> Option<Node> {
+        let line = node.line;
+        let mut sound = true;
+        for entry in node.entries() {
+            if !matches!(entry.name.as_str(), "file" | "env") {
+                let hint = problem::hint(&entry.name, &["file", "env"]);
+                let path = problem::join(path, &entry.name);
+                self.report(&path, entry.line, format!("unknown key{hint}"));
+                sound = false;
+            }
+        }
+        let Data::Table(entries) = &mut node.data else {
+            return None;
+        };
+        if !sound {
+            return None;
+        }
+        let [entry] = entries.as_mut_slice() else {
+            self.report(path, line, "wants either `file` or `env`".to_owned());
+            return None;
+        };
+        let path = problem::join(path, &entry.name);
+        let Data::Text(place) = &mut entry.node.data else {
+            let message = format!("wants a string, found {}", entry.node.found());
+            self.report(&path, entry.line, message);
+            return None;
+        };
+        let unusable = place.is_empty() || place.contains('\0');
+        if entry.name == "file" && !unusable {
+            *place = self.resolved(place);
+        } else if entry.name == "env" && !unusable && !place.contains('=') {
+            // A key put here by mistake must not turn up in the message about a variable that is not set.
+            if place.starts_with("ik_") || place.starts_with("rk_") {
+                let message = "wants the name of an environment variable, found a key".to_owned();
+                self.report(&path, entry.line, message);
+                return None;
+            }
+            self.variables.insert(place.clone());
+        } else {
+            let wants = match entry.name.as_str() {
+                "file" => "a path",
+                _ => "the name of an environment variable",
+            };
+            self.report(&path, entry.line, format!("wants {wants}"));
+            return None;
+        }
+        Some(node)
+    }
+
+    /// A path of this source, from the working directory or the root.
+    fn resolved(&self, path: &str) -> String {
+        // The folder came from the command line or the system and may not be UTF-8; settings are.
+        self.folder.join(path).to_string_lossy().into_owned()
+    }
+
+    fn misfit(&mut self, path: &str, node: &Node, shape: &Shape) {
+        let wants = shape.wants();
+        let found = node.found();
+        let hint = match (shape, &node.data) {
+            (Shape::Tables(_), Data::Table(_)) => {
+                let name = path.rsplit('.').next().unwrap_or(path);
+                format!("; write [[{name}]] for each, or {name} = [{{ … }}]")
+            }
+            _ => String::new(),
+        };
+        self.report(
+            path,
+            node.line,
+            format!("wants {wants}, found {found}{hint}"),
+        );
+    }
+
+    fn report(&mut self, path: &str, line: Option<usize>, message: String) {
+        self.problems.push(Problem {
+            origin: Origin {
+                line,
+                ..Origin::of(self.rank, &self.source)
+            },
+            path: path.to_owned(),
+            message,
+        });
+    }
+}

@@ -1,0 +1,196 @@
+//! What the text of one setting may look like: names, patterns, filters, digests, keys.
+//!
+//! Named by the schema; each check sees one value and nothing else.
+//!
+//! **Invariant**: a check's message never shows the value of a setting that may hold a secret.
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::problem::{self, quoted};
+
+/// Longest name of a stream, in characters (contract: 1 to 128).
+const STREAM_NAME_CHARS_MAX: usize = 128;
+const NAME_BYTES_MAX: usize = 64;
+const ITEM_KEY_BYTES_MAX: usize = 1024;
+const KEY_BYTES_MIN: usize = 24;
+const KEY_BYTES_MAX: usize = 512;
+const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+
+/// A check of one text: the message says what is wrong with it.
+pub(super) type Check = fn(&str) -> Result<(), String>;
+
+/// The name of a stream.
+pub(super) fn stream_name(text: &str) -> Result<(), String> {
+    let count = text.chars().count();
+    if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
+        return Err(format!(
+            "the name of a stream has 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
+        ));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("the name of a stream has no control characters".to_owned());
+    }
+    Ok(())
+}
+
+/// The name of a connector, key or sink.
+pub(super) fn name(text: &str) -> Result<(), String> {
+    let fits = (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
+    if fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
+        ))
+    }
+}
+
+/// The name of the field that identifies an item.
+pub(super) fn item_key(text: &str) -> Result<(), String> {
+    if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
+        ))
+    }
+}
+
+/// A pattern of stream names: a name, or a prefix followed by `*`.
+pub(super) fn pattern(text: &str) -> Result<(), String> {
+    let literal = text.strip_suffix('*').unwrap_or(text);
+    if literal.contains('*') {
+        return Err(format!(
+            "bad pattern {}: \"*\" may only stand at the end",
+            quoted(text)
+        ));
+    }
+    if text == "*" {
+        return Ok(());
+    }
+    stream_name(literal).map_err(|message| format!("bad pattern {}: {message}", quoted(text)))
+}
+
+/// Where to listen.
+pub(super) fn listen(text: &str) -> Result<(), String> {
+    text.parse::<super::Listen>().map(|_| ())
+}
+
+/// The path of a file or folder.
+pub(super) fn path(text: &str) -> Result<(), String> {
+    if text.is_empty() || text.contains('\0') {
+        Err("wants a path".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// A tracing filter: `level` or `target=level`, separated by commas.
+pub(super) fn log_filter(text: &str) -> Result<(), String> {
+    // A filter library would take a misspelt level for the name of a target and silently log everything of it.
+    for part in text.split(',') {
+        let (target, level) = match part.trim().split_once('=') {
+            Some((target, level)) => (Some(target), level),
+            None => (None, part.trim()),
+        };
+        if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
+            return Err(format!(
+                "unknown log level {}{}",
+                quoted(level),
+                problem::hint(level, LEVELS)
+            ));
+        }
+        let target_fits = target.is_none_or(|target| {
+            !target.is_empty()
+                && target
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-'))
+        });
+        if !target_fits {
+            return Err(format!(
+                "bad filter {}; wants a level, or target=level as in \"info,headgate=debug\"",
+                quoted(part)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The SHA-256 of a key.
+pub(super) fn sha256(text: &str) -> Result<(), String> {
+    match digest_of_hex(text) {
+        Some(_) => Ok(()),
+        None => Err(
+            "wants the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`"
+                .to_owned(),
+        ),
+    }
+}
+
+/// 64 hex digits as bytes.
+pub(super) fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut digest = [0; 32];
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = u8::try_from(high * 16 + low).ok()?;
+    }
+    Some(digest)
+}
+
+/// A time with its offset.
+pub(super) fn rfc3339(text: &str) -> Result<(), String> {
+    OffsetDateTime::parse(text, &Rfc3339)
+        .map(|_| ())
+        .map_err(|_| {
+            format!(
+                "{} is not an RFC 3339 time such as \"2030-01-31T00:00:00Z\"",
+                quoted(text)
+            )
+        })
+}
+
+/// An ingest key that is given in a file.
+pub(super) fn ingest_key(secret: &str) -> Result<(), String> {
+    key(secret, "an ingest key", "ik_")
+}
+
+/// A read key that is given in a file.
+pub(super) fn read_key(secret: &str) -> Result<(), String> {
+    key(secret, "a read key", "rk_")
+}
+
+/// The admin token.
+pub(super) fn admin_token(secret: &str) -> Result<(), String> {
+    visible("the admin token", secret)
+}
+
+fn key(secret: &str, what: &str, prefix: &str) -> Result<(), String> {
+    if !secret.starts_with(prefix) || secret.len() < KEY_BYTES_MIN {
+        return Err(format!(
+            "{what} begins with \"{prefix}\" and has at least {KEY_BYTES_MIN} characters"
+        ));
+    }
+    visible(what, secret)
+}
+
+/// A bearer secret travels in a header, which takes visible ASCII only.
+fn visible(what: &str, secret: &str) -> Result<(), String> {
+    if secret.len() > KEY_BYTES_MAX {
+        return Err(format!("{what} has at most {KEY_BYTES_MAX} characters"));
+    }
+    if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "{what} consists of visible ASCII characters without spaces"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! The default of every setting, as the structs know it.
+//!
+//! Used where a configuration leaves out a part of a list element, and by tests.
+//!
+//! **Invariant**: equal to the embedded `default.toml`, which a test checks; an empty name only ever stands for a
+//! name that has been reported as missing.
+
+use std::path::PathBuf;
+
+use super::{
+    Admin, Batch, Durability, Limits, Listen, Log, LogFormat, Plugins, Retry, Runtime, Server,
+    Settings, Sink, Storage,
+};
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            server: Server::default(),
+            admin: Admin::default(),
+            storage: Storage::default(),
+            limits: Limits::default(),
+            runtime: Runtime::default(),
+            log: Log::default(),
+            plugins: Plugins::default(),
+            streams: Vec::new(),
+            connectors: Vec::new(),
+            read_keys: Vec::new(),
+            sinks: vec![Sink {
+                name: "pool".to_owned(),
+                streams: vec!["*".to_owned()],
+                ..Sink::default()
+            }],
+        }
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Server {
+            listen: Listen::Tcp("127.0.0.1:8080".to_owned()),
+            shutdown_seconds: 30,
+            connections_max: 20_000,
+        }
+    }
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin {
+            listen: Listen::Tcp("127.0.0.1:8081".to_owned()),
+            token: None,
+            token_file: PathBuf::from("data/admin.token"),
+        }
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Storage {
+            data_dir: PathBuf::from("data"),
+            durability: Durability::Fsync,
+            min_free_bytes: 64 * 1024 * 1024,
+            log_retention_days: 30,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_body_bytes: 1024 * 1024,
+            max_flattened_bytes: 16 * 1024 * 1024,
+            body_timeout_seconds: 30,
+            requests_per_second: 1000,
+            burst: 2000,
+            max_pending_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log {
+            level: "info".to_owned(),
+            format: LogFormat::Text,
+            requests: false,
+        }
+    }
+}
+
+impl Default for Plugins {
+    fn default() -> Self {
+        Plugins {
+            memory_max_bytes: 64 * 1024 * 1024,
+            write_timeout_ms: 10_000,
+            cpu_timeout_ms: 5_000,
+        }
+    }
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Sink {
+            name: String::new(),
+            plugin: "pool".to_owned(),
+            streams: Vec::new(),
+            retry: Retry::default(),
+            batch: Batch::default(),
+        }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry {
+            first_ms: 500,
+            max_ms: 60_000,
+            attempts: 12,
+        }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch {
+            items_max: 10_000,
+            bytes_max: 4 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Every effective setting with the place it comes from, for `headgate config show`.
+//!
+//! Called by the command line, which prints either form.
+//!
+//! **Invariant**: rows are made from the serialised settings, in which secrets are masked; no row can show one.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Loaded;
+use super::merge::Origins;
+use super::problem;
+use super::schema::{Field, ROOT, Shape};
+
+/// One effective setting.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The setting, as in `connectors[0].keys[1].stream`.
+    pub path: String,
+    /// Its value; secrets are masked or shown as the file or variable that holds them.
+    pub value: Value,
+    /// Where it was set: `config/production.toml:3`, `environment variable HEADGATE_LOG__LEVEL`, or `default`.
+    pub origin: String,
+}
+
+impl Row {
+    /// The value as TOML, on one line.
+    pub fn toml(&self) -> String {
+        let mut text = String::new();
+        write_toml(&mut text, &self.value);
+        text
+    }
+}
+
+/// Lists every effective setting in the order of `default.toml`.
+pub fn explain(loaded: &Loaded) -> Vec<Row> {
+    let mut settings = serde_json::to_value(&loaded.settings).unwrap_or_default();
+    if loaded.settings.admin.token.is_none() {
+        // Not a setting that anyone made, but where the token is to be found.
+        let file = loaded.settings.admin.token_file.to_string_lossy();
+        settings["admin"]["token"] = serde_json::json!({ "file": file });
+    }
+    let mut rows = Vec::new();
+    table(&mut rows, &loaded.origins, "", &settings, ROOT);
+    rows
+}
+
+/// `server.listen = "127.0.0.1:8080"    # config/production.toml:3`, a line each.
+pub fn render_text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} = {}    # {}", row.path, row.toml(), row.origin);
+    }
+    text
+}
+
+/// A JSON array with `path`, `value` and `origin` of each row.
+pub fn render_json(rows: &[Row]) -> Value {
+    serde_json::to_value(rows).unwrap_or_default()
+}
+
+fn table(rows: &mut Vec<Row>, origins: &Origins, path: &str, value: &Value, fields: &[Field]) {
+    for field in fields {
+        let Some(value) = value.get(field.name).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        let path = problem::join(path, field.name);
+        match (&field.shape, value) {
+            (Shape::Table(fields), _) => table(rows, origins, &path, value, fields),
+            (Shape::Tables(element), Value::Array(elements)) if !elements.is_empty() => {
+                for (index, value) in elements.iter().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    table(rows, origins, &path, value, element.fields);
+                }
+            }
+            _ => rows.push(Row {
+                value: value.clone(),
+                origin: match origins.of(&path) {
+                    Some(origin) => origin.to_string(),
+                    None => "default".to_owned(),
+                },
+                path,
+            }),
+        }
+    }
+}
+
+fn write_toml(text: &mut String, value: &Value) {
+    match value {
+        Value::String(string) => write_toml_string(text, string),
+        Value::Array(values) => {
+            text.push('[');
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    text.push_str(", ");
+                }
+                write_toml(text, value);
+            }
+            text.push(']');
+        }
+        Value::Object(members) => {
+            text.push_str("{ ");
+            for (index, (name, value)) in members.iter().enumerate() {
+                if index > 0 {
+                    text.push_str(", ");
+                }
+                text.push_str(name);
+                text.push_str(" = ");
+                write_toml(text, value);
+            }
+            text.push_str(" }");
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            let _ = write!(text, "{value}");
+        }
+    }
+}
+
+fn write_toml_string(text: &mut String, string: &str) {
+    text.push('"');
+    for character in string.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            control if control.is_control() => {
+                let _ = write!(text, "\\u{:04X}", u32::from(control));
+            }
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}

@@ -1,0 +1,207 @@
+//! The shape of the configuration as a constant tree: which keys exist where, and what each may hold.
+//!
+//! Walked by the checker (unknown keys, types, ranges), by the environment (which variable is which setting) and by
+//! `explain` (the order of rows).
+//!
+//! **Invariant**: it names exactly the keys that [`Settings`](super::Settings) has, which a test checks.
+
+use super::checks::{self, Check};
+
+/// One key of a table.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    /// Only meaningful in list elements: everything else has a default.
+    pub(super) required: bool,
+}
+
+/// What a setting may hold.
+pub(super) enum Shape {
+    /// A section, merged key by key.
+    Table(&'static [Field]),
+    /// A list of tables, replaced as a whole.
+    Tables(&'static Element),
+    /// A non-empty list of strings, replaced as a whole.
+    List(Check),
+    /// An integer from the first to the second, both included.
+    Integer(u64, u64),
+    Boolean,
+    Text(Check),
+    /// The name of a built-in plugin, or the path of a file.
+    Plugin,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    Secret,
+    /// 64 hex digits; capitals become lowercase.
+    Digest,
+    /// An RFC 3339 time, quoted or not.
+    Time,
+}
+
+/// What each table of a list holds.
+pub(super) struct Element {
+    pub(super) fields: &'static [Field],
+    /// Exactly one of these must be there.
+    pub(super) one_of: &'static [&'static str],
+}
+
+impl Shape {
+    /// For messages: what is wanted.
+    pub(super) fn wants(&self) -> String {
+        match self {
+            Shape::Table(_) => "a table".to_owned(),
+            Shape::Tables(_) => "a list of tables".to_owned(),
+            Shape::List(_) => "a list of strings".to_owned(),
+            Shape::Integer(..) => "an integer".to_owned(),
+            Shape::Boolean => "true or false".to_owned(),
+            Shape::Text(_) | Shape::Plugin | Shape::Digest => "a string".to_owned(),
+            Shape::Choice(choices) => {
+                let quoted: Vec<String> =
+                    choices.iter().map(|word| format!("\"{word}\"")).collect();
+                quoted.join(" or ")
+            }
+            Shape::Secret => "a string, { file = \"…\" } or { env = \"…\" }".to_owned(),
+            Shape::Time => "an RFC 3339 time such as 2030-01-31T00:00:00Z".to_owned(),
+        }
+    }
+}
+
+const fn field(name: &'static str, shape: Shape) -> Field {
+    Field {
+        name,
+        shape,
+        required: false,
+    }
+}
+
+const fn required(name: &'static str, shape: Shape) -> Field {
+    Field {
+        name,
+        shape,
+        required: true,
+    }
+}
+
+const MIB: u64 = 1024 * 1024;
+const GIB: u64 = 1024 * MIB;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const RATE_MAX: u64 = 1_000_000_000;
+
+/// The whole configuration.
+pub(super) const ROOT: &[Field] = &[
+    field("server", Shape::Table(SERVER)),
+    field("admin", Shape::Table(ADMIN)),
+    field("storage", Shape::Table(STORAGE)),
+    field("limits", Shape::Table(LIMITS)),
+    field("runtime", Shape::Table(RUNTIME)),
+    field("log", Shape::Table(LOG)),
+    field("plugins", Shape::Table(PLUGINS)),
+    field("streams", Shape::Tables(&STREAM)),
+    field("connectors", Shape::Tables(&CONNECTOR)),
+    field("read_keys", Shape::Tables(&READ_KEY)),
+    field("sinks", Shape::Tables(&SINK)),
+];
+
+const SERVER: &[Field] = &[
+    field("listen", Shape::Text(checks::listen)),
+    field("shutdown_seconds", Shape::Integer(0, 3600)),
+    field("connections_max", Shape::Integer(1, 1_000_000)),
+];
+
+const ADMIN: &[Field] = &[
+    field("listen", Shape::Text(checks::listen)),
+    field("token", Shape::Secret),
+];
+
+const STORAGE: &[Field] = &[
+    field("data_dir", Shape::Text(checks::path)),
+    field("durability", Shape::Choice(&["fsync", "os"])),
+    field("min_free_bytes", Shape::Integer(0, 1024 * GIB)),
+    field("log_retention_days", Shape::Integer(1, 3650)),
+];
+
+const LIMITS: &[Field] = &[
+    field("max_body_bytes", Shape::Integer(1, 64 * MIB)),
+    field("max_flattened_bytes", Shape::Integer(1, GIB)),
+    field("body_timeout_seconds", Shape::Integer(1, 3600)),
+    field("requests_per_second", Shape::Integer(1, RATE_MAX)),
+    field("burst", Shape::Integer(1, RATE_MAX)),
+    field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),
+];
+
+const RUNTIME: &[Field] = &[field("worker_threads", Shape::Integer(0, 256))];
+
+const LOG: &[Field] = &[
+    field("level", Shape::Text(checks::log_filter)),
+    field("format", Shape::Choice(&["text", "json"])),
+    field("requests", Shape::Boolean),
+];
+
+const PLUGINS: &[Field] = &[
+    field("memory_max_bytes", Shape::Integer(MIB, 4 * GIB)),
+    field("write_timeout_ms", Shape::Integer(1, DAY_MS)),
+    field("cpu_timeout_ms", Shape::Integer(1, DAY_MS)),
+];
+
+const STREAM: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::stream_name)),
+        field("on_update", Shape::Choice(&["replace", "merge"])),
+    ],
+    one_of: &[],
+};
+
+const CONNECTOR: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::name)),
+        required("kind", Shape::Choice(&["ingest", "webhook"])),
+        field("item_key", Shape::Text(checks::item_key)),
+        field("requests_per_second", Shape::Integer(1, RATE_MAX)),
+        field("burst", Shape::Integer(1, RATE_MAX)),
+        field("keys", Shape::Tables(&KEY)),
+    ],
+    one_of: &[],
+};
+
+const KEY: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::name)),
+        required("stream", Shape::Text(checks::stream_name)),
+        field("secret", Shape::Secret),
+        field("sha256", Shape::Digest),
+        field("expires_at", Shape::Time),
+    ],
+    one_of: &["secret", "sha256"],
+};
+
+const READ_KEY: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::name)),
+        required("streams", Shape::List(checks::stream_name)),
+        field("secret", Shape::Secret),
+        field("sha256", Shape::Digest),
+    ],
+    one_of: &["secret", "sha256"],
+};
+
+const SINK: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::name)),
+        required("plugin", Shape::Plugin),
+        required("streams", Shape::List(checks::pattern)),
+        field("retry", Shape::Table(RETRY)),
+        field("batch", Shape::Table(BATCH)),
+    ],
+    one_of: &[],
+};
+
+const RETRY: &[Field] = &[
+    field("first_ms", Shape::Integer(1, DAY_MS)),
+    field("max_ms", Shape::Integer(1, DAY_MS)),
+    field("attempts", Shape::Integer(1, 1_000_000)),
+];
+
+const BATCH: &[Field] = &[
+    field("items_max", Shape::Integer(1, 1_000_000)),
+    field("bytes_max", Shape::Integer(1, GIB)),
+];

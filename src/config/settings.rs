@@ -1,0 +1,315 @@
+//! The settings: plain structs, one for each section of the configuration.
+//!
+//! Filled by [`load`](super::load); read by the daemon and handed on to the modules by value.
+//!
+//! **Invariant**: `Settings::default()` equals what the embedded `default.toml` says; units stand last in names.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{Listen, Secret};
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The service listener.
+    pub server: Server,
+    /// The admin listener.
+    pub admin: Admin,
+    /// What is kept on disk and how firmly.
+    pub storage: Storage,
+    /// What one request and one key may ask for.
+    pub limits: Limits,
+    /// Threads.
+    pub runtime: Runtime,
+    /// Log output.
+    pub log: Log,
+    /// Limits on plugins.
+    pub plugins: Plugins,
+    /// Declared streams.
+    pub streams: Vec<Stream>,
+    /// Declared connectors with their ingest keys.
+    pub connectors: Vec<Connector>,
+    /// Declared read keys.
+    pub read_keys: Vec<ReadKey>,
+    /// Sinks.
+    pub sinks: Vec<Sink>,
+}
+
+/// `[server]`: the service listener.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Where ingest, live and items are served.
+    pub listen: Listen,
+    /// How long open requests may take to finish after SIGTERM.
+    pub shutdown_seconds: u64,
+    /// Connections open at once on both listeners together.
+    pub connections_max: usize,
+}
+
+/// `[admin]`: the admin listener.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// Where the web UI, the admin API and the metrics are served.
+    pub listen: Listen,
+    /// The admin token. None: it is read from `token_file`, which is made at the first start.
+    pub token: Option<Secret>,
+    /// Where the token is kept if `token` is none: the file that `admin.token` names but that does not exist yet,
+    /// or `admin.token` in the data folder. Not a setting of its own.
+    #[serde(skip)]
+    pub token_file: PathBuf,
+}
+
+/// `[storage]`: what is kept on disk and how firmly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Storage {
+    /// The folder of the databases and the plugin cache; a relative path starts at the working directory.
+    pub data_dir: PathBuf,
+    /// What a 202 promises.
+    pub durability: Durability,
+    /// With less free space than this, requests are answered 503.
+    pub min_free_bytes: u64,
+    /// How long the request log goes back.
+    pub log_retention_days: u32,
+}
+
+/// What a 202 promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// The request is on disk.
+    Fsync,
+    /// The request is with the operating system: it survives the process, not a power cut.
+    Os,
+}
+
+/// `[limits]`: what one request and one key may ask for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The largest body; a larger one is 413.
+    pub max_body_bytes: usize,
+    /// The largest flattened form of one request; a larger one is 400.
+    pub max_flattened_bytes: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout_seconds: u64,
+    /// Requests a second for each ingest key.
+    pub requests_per_second: u32,
+    /// Requests that a key may send at once before the rate applies.
+    pub burst: u32,
+    /// Accepted requests waiting for the journal; beyond it requests are answered 503.
+    pub max_pending_bytes: usize,
+}
+
+/// `[runtime]`: threads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runtime {
+    /// Worker threads. 0: one on up to two cores, otherwise one fewer than cores, at most 8.
+    pub worker_threads: usize,
+}
+
+/// `[log]`: log output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// A tracing filter: `info`, or `info,headgate=debug`.
+    pub level: String,
+    /// How lines are written.
+    pub format: LogFormat,
+    /// A line for each request.
+    pub requests: bool,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[plugins]`: limits on each plugin instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plugins {
+    /// Memory of one instance.
+    pub memory_max_bytes: usize,
+    /// How long one call may take, waiting included.
+    pub write_timeout_ms: u64,
+    /// How long one call may compute.
+    pub cpu_timeout_ms: u64,
+}
+
+/// `[[streams]]`: a named destination for items.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Stream {
+    /// 1 to 128 characters, no control characters.
+    pub name: String,
+    /// What an update does to the fields that it does not name.
+    pub on_update: OnUpdate,
+}
+
+/// What an update does to the fields that it does not name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnUpdate {
+    /// They are gone.
+    #[default]
+    Replace,
+    /// They stay.
+    Merge,
+}
+
+/// `[[connectors]]`: a data source with its ingest keys.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Connector {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    pub name: String,
+    /// How its requests come.
+    pub kind: ConnectorKind,
+    /// The item key of requests without `X-Item-Key`.
+    pub item_key: Option<String>,
+    /// Overrides [`Limits::requests_per_second`] for each of its keys.
+    pub requests_per_second: Option<u32>,
+    /// Overrides [`Limits::burst`] for each of its keys.
+    pub burst: Option<u32>,
+    /// Its ingest keys.
+    pub keys: Vec<Key>,
+}
+
+/// How the requests of a connector come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectorKind {
+    /// `POST /api/ingest`.
+    #[default]
+    Ingest,
+    /// `POST /api/webhook/{stream}`.
+    Webhook,
+}
+
+/// An ingest key: exactly one of `secret` and `sha256`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Key {
+    /// Unique within the connector.
+    pub name: String,
+    /// The one stream that it may submit to.
+    pub stream: String,
+    /// The key itself.
+    pub secret: Option<Secret>,
+    /// The SHA-256 of the key, 64 lowercase hex digits.
+    pub sha256: Option<String>,
+    /// From when on it is refused, in RFC 3339.
+    pub expires_at: Option<String>,
+}
+
+/// `[[read_keys]]`: a key for renderers; exactly one of `secret` and `sha256`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadKey {
+    /// Unique among the read keys.
+    pub name: String,
+    /// The streams that it may read.
+    pub streams: Vec<String>,
+    /// The key itself.
+    pub secret: Option<Secret>,
+    /// The SHA-256 of the key, 64 lowercase hex digits.
+    pub sha256: Option<String>,
+}
+
+/// `[[sinks]]`: a plugin and the streams it receives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sink {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    pub name: String,
+    /// What receives the items: one of [`BUILT_IN_PLUGINS`](super::BUILT_IN_PLUGINS), or the path of a component.
+    /// A relative path was resolved against the folder of the file that names it.
+    pub plugin: String,
+    /// Names of streams; `*` at the end stands for any rest.
+    pub streams: Vec<String>,
+    /// What happens after a failure.
+    pub retry: Retry,
+    /// How much is passed at once.
+    pub batch: Batch,
+}
+
+/// `retry` of a sink.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// The pause after the first failure; it doubles with each further one.
+    pub first_ms: u64,
+    /// The longest pause.
+    pub max_ms: u64,
+    /// Attempts before a batch goes to the dead letters.
+    pub attempts: u32,
+}
+
+/// `batch` of a sink.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Batch {
+    /// Items passed at once, at most.
+    pub items_max: usize,
+    /// Flattened bytes passed at once, at most; one larger request is a batch of its own.
+    pub bytes_max: usize,
+}
+
+impl Settings {
+    /// Requests a second and burst of each key of a connector: its own values where it has any, `[limits]` otherwise.
+    pub fn rate_of(&self, connector: &Connector) -> (u32, u32) {
+        (
+            connector
+                .requests_per_second
+                .unwrap_or(self.limits.requests_per_second),
+            connector.burst.unwrap_or(self.limits.burst),
+        )
+    }
+}
+
+impl Key {
+    /// The SHA-256 of the key. Always some after [`load`](super::load).
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        digest(self.secret.as_ref(), self.sha256.as_deref())
+    }
+}
+
+impl ReadKey {
+    /// The SHA-256 of the key. Always some after [`load`](super::load).
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        digest(self.secret.as_ref(), self.sha256.as_deref())
+    }
+}
+
+fn digest(secret: Option<&Secret>, sha256: Option<&str>) -> Option<[u8; 32]> {
+    match (secret, sha256) {
+        (Some(secret), _) => Some(Sha256::digest(secret.reveal()).into()),
+        (None, Some(hex)) => super::checks::digest_of_hex(hex),
+        (None, None) => None,
+    }
+}
+
+impl Sink {
+    /// Whether items of this stream go to this sink.
+    pub fn matches(&self, stream: &str) -> bool {
+        self.streams
+            .iter()
+            .any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => stream.starts_with(prefix),
+                None => stream == pattern,
+            })
+    }
+}

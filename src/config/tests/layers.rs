@@ -1,0 +1,270 @@
+//! Which source wins, and what variables mean.
+
+use super::super::{
+    Connector, DEFAULT_TOML, Durability, Listen, LogFormat, OnUpdate, PROFILES, Settings, Sink,
+};
+use super::{FULL, Place, default_origin};
+
+fn tcp(address: &str) -> Listen {
+    Listen::Tcp(address.to_owned())
+}
+
+#[test]
+fn default_toml_says_what_the_structs_say() {
+    // A profile without anything in it, so that only the defaults speak.
+    let place = Place::empty()
+        .file("config/bare.toml", "")
+        .var("HEADGATE_PROFILE", "bare");
+    assert_eq!(place.settings(), Settings::default());
+}
+
+#[test]
+fn each_layer_overrides_the_one_before() {
+    let layers = |count: usize| {
+        let burst = |value: u32| format!("[limits]\nburst = {value}\n");
+        let mut place = Place::empty().var("HEADGATE_PROFILE", "production");
+        if count > 0 {
+            place = place.file("config/default.toml", &burst(1));
+        }
+        if count > 1 {
+            place = place.file("config/production.toml", &burst(2));
+        }
+        if count > 2 {
+            place = place.file("site.toml", &burst(3)).config("site.toml");
+        }
+        if count > 3 {
+            place = place.var("HEADGATE_LIMITS__BURST", "4");
+        }
+        place.settings().limits.burst
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(layers), [2000, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_default_file_on_disk_overrides_the_built_in_profile() {
+    let place = Place::empty()
+        .file("config/default.toml", "[log]\nformat = \"text\"\n")
+        .var("HEADGATE_PROFILE", "production");
+    assert_eq!(place.settings().log.format, LogFormat::Text);
+}
+
+#[test]
+fn profiles_say_what_they_promise() {
+    let profile = |name: &str| Place::empty().var("HEADGATE_PROFILE", name).settings();
+    assert_eq!(Place::empty().load().profile, "development");
+    assert_eq!(
+        Place::empty().var("HEADGATE_PROFILE", "").load().profile,
+        "development"
+    );
+    assert_eq!(Place::empty().settings().log.level, "info,headgate=debug");
+    assert_eq!(profile("production").log.format, LogFormat::Json);
+    assert_eq!(profile("production").storage.durability, Durability::Fsync);
+    let test = profile("test");
+    assert_eq!(test.server.listen, tcp("127.0.0.1:0"));
+    assert_eq!(test.storage.durability, Durability::Os);
+    assert_eq!(
+        test.admin.token_file.to_str(),
+        Some("data/test/admin.token")
+    );
+}
+
+#[test]
+fn the_embedded_files_on_disk_change_nothing() {
+    for (profile, text) in PROFILES {
+        let built_in = Place::empty().var("HEADGATE_PROFILE", profile);
+        let on_disk = Place::empty()
+            .var("HEADGATE_PROFILE", profile)
+            .file("config/default.toml", DEFAULT_TOML)
+            .file(&format!("config/{profile}.toml"), text);
+        assert_eq!(built_in.settings(), on_disk.settings());
+        let default_alone = Place::empty()
+            .var("HEADGATE_PROFILE", profile)
+            .file("config/default.toml", DEFAULT_TOML);
+        assert_eq!(built_in.settings(), default_alone.settings());
+        assert_eq!(built_in.load().files.len(), 0);
+        assert_eq!(on_disk.load().files.len(), 2);
+    }
+}
+
+#[test]
+fn sections_are_merged_and_lists_replaced() {
+    let place = Place::with("[[streams]]\nname = \"b\"\n[server]\nshutdown_seconds = 5\n").file(
+        "config/default.toml",
+        "[[streams]]\nname = \"a\"\non_update = \"merge\"\n[[streams]]\nname = \"c\"\n[server]\nlisten = \"localhost:1\"\n",
+    );
+    let settings = place.settings();
+    assert_eq!(settings.server.listen, tcp("localhost:1"));
+    assert_eq!(settings.server.shutdown_seconds, 5);
+    assert_eq!(settings.streams.len(), 1);
+    assert_eq!(settings.streams[0].name, "b");
+    assert_eq!(settings.streams[0].on_update, OnUpdate::Replace);
+}
+
+#[test]
+fn variables_have_the_type_of_their_setting() {
+    let settings = Place::empty()
+        .var("HEADGATE_STORAGE__DATA_DIR", "123")
+        .var("HEADGATE_LOG__LEVEL", "info")
+        .var("HEADGATE_LOG__REQUESTS", "true")
+        .var("HEADGATE_LIMITS__MAX_BODY_BYTES", "2_000_000")
+        .var("HEADGATE_SERVER__LISTEN", "unix:/run/headgate.sock")
+        .var("HEADGATE_STORAGE__DURABILITY", "os")
+        .var("HEADGATE_ADMIN__TOKEN", "0123456789")
+        .var("HEADGATE_STREAMS", "[{name=\"orders\"}, {name=\"true\"}]")
+        .var("HEADGATE_SINKS", "[]")
+        .settings();
+    assert_eq!(settings.storage.data_dir.to_str(), Some("123"));
+    assert_eq!(settings.log.level, "info");
+    assert!(settings.log.requests);
+    assert_eq!(settings.limits.max_body_bytes, 2_000_000);
+    assert_eq!(
+        settings.server.listen,
+        Listen::Unix("/run/headgate.sock".into())
+    );
+    assert_eq!(settings.storage.durability, Durability::Os);
+    assert_eq!(
+        settings
+            .admin
+            .token
+            .map(|token| token.reveal().to_owned())
+            .as_deref(),
+        Some("0123456789")
+    );
+    assert_eq!(settings.streams[1].name, "true");
+    assert!(settings.sinks.is_empty());
+}
+
+#[test]
+fn reserved_foreign_and_kubernetes_variables_are_no_settings() {
+    let mut place = Place::empty();
+    for name in [
+        "HEADGATE_CONFIG",
+        "HEADGATE_ADMIN_URL",
+        "HEADGATE_ADMIN_TOKEN",
+        "HEADGATE_KEY",
+        "HEADGATE_URL",
+        "HEADGATE_KILLS",
+        "HEADGATE_LOG",
+        "HEADGATE_SERVICE_HOST",
+        "HEADGATE_SERVICE_PORT",
+        "HEADGATE_SERVICE_PORT_HTTP",
+        "HEADGATE_PORT",
+        "HEADGATE_PORT_8080_TCP",
+        "HEADGATE_PORT_8080_TCP_ADDR",
+        "HEADGATES_LIMITS__BURST",
+        "PATH",
+    ] {
+        place = place.var(name, "7");
+    }
+    assert_eq!(place.problems(), "");
+    assert_eq!(place.settings(), Place::empty().settings());
+}
+
+#[test]
+fn plugin_files_are_relative_to_the_file_that_names_them() {
+    let sinks = "[[sinks]]\nname = \"own\"\nplugin = \"own.wasm\"\nstreams = [\"*\"]\n";
+    let place = Place::empty()
+        .file("etc/site.toml", sinks)
+        .file("etc/own.wasm", "")
+        .config("etc/site.toml");
+    assert_eq!(
+        place.settings().sinks[0].plugin,
+        place.path().join("etc/own.wasm").display().to_string()
+    );
+    let place = Place::empty().file("own.wasm", "").var(
+        "HEADGATE_SINKS",
+        "[{name = \"own\", plugin = \"own.wasm\", streams = [\"*\"]}]",
+    );
+    assert_eq!(
+        place.settings().sinks[0].plugin,
+        place.path().join("own.wasm").display().to_string()
+    );
+}
+
+#[test]
+fn list_elements_have_defaults_of_their_own() {
+    let settings = Place::with(FULL).settings();
+    let sink = &settings.sinks[0];
+    assert_eq!(
+        (sink.retry.first_ms, sink.retry.max_ms, sink.retry.attempts),
+        (100, 60_000, 12)
+    );
+    assert_eq!((sink.batch.items_max, sink.batch.bytes_max), (5, 4_194_304));
+    let key = &settings.connectors[0].keys[0];
+    assert_eq!(key.expires_at.as_deref(), Some("2030-01-31T00:00:00Z"));
+}
+
+#[test]
+fn a_sink_matches_names_and_prefixes() {
+    let sink = |pattern: &str| Sink {
+        streams: vec!["exact".to_owned(), pattern.to_owned()],
+        ..Sink::default()
+    };
+    for (pattern, stream, expected) in [
+        ("*", "anything", true),
+        ("orders-*", "orders-eu", true),
+        ("orders-*", "orders-", true),
+        ("orders-*", "orders", false),
+        ("orders", "orders-eu", false),
+        ("orders", "exact", true),
+    ] {
+        assert_eq!(
+            sink(pattern).matches(stream),
+            expected,
+            "{pattern} {stream}"
+        );
+    }
+}
+
+#[test]
+fn a_connector_overrides_the_rate_part_by_part() {
+    let settings = Settings::default();
+    let connector = Connector {
+        requests_per_second: Some(50),
+        ..Connector::default()
+    };
+    assert_eq!(settings.rate_of(&connector), (50, 2000));
+    assert_eq!(settings.rate_of(&Connector::default()), (1000, 2000));
+}
+
+#[test]
+fn listen_displays_as_it_is_written() {
+    for text in [
+        "127.0.0.1:80",
+        "[::1]:80",
+        "localhost:0",
+        "unix:run/a.sock",
+        "unix:/run/a.sock",
+    ] {
+        let listen: Listen = text.parse().expect("an address");
+        assert_eq!(listen.to_string(), text);
+        assert!(listen.is_local(), "{text}");
+    }
+    for text in ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "example.org:80"] {
+        assert!(
+            !text.parse::<Listen>().expect("an address").is_local(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn warnings_name_what_should_be_known() {
+    let place = Place::with(
+        "sinks = []\n[storage]\ndurability = \"os\"\n[admin]\nlisten = \"0.0.0.0:81\"\n[limits]\nmax_body_bytes = 20_000_000\nmax_pending_bytes = 1\n",
+    );
+    assert_eq!(
+        place.warnings(),
+        [
+            "default: connectors: none declared: only keys that were made at run time can submit",
+            &format!(
+                "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened",
+                default_origin("max_flattened_bytes = ")
+            ),
+            "site.toml:1: sinks: no sinks: requests are accepted and logged, and their items go nowhere",
+            "site.toml:3: storage.durability: \"os\": a power cut may lose requests that were answered 202",
+            "site.toml:5: admin.listen: \"0.0.0.0:81\" can be reached from other machines, and is not encrypted",
+            "site.toml:8: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",
+        ]
+    );
+}

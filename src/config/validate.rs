@@ -1,0 +1,332 @@
+//! What one setting means for another: references, duplicates, secrets, collisions; and warnings.
+//!
+//! Called by [`load`](super::load) on the merged settings, after every value has been checked on its own.
+//!
+//! **Invariant**: a mistake is reported once: what only follows from a value that was already refused is left out.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::merge::Origins;
+use super::problem::{self, Origin, Problem, quoted};
+use super::secret::Unresolved;
+use super::{BUILT_IN_PLUGINS, Durability, Secret, Settings, checks};
+
+/// Collects the problems and warnings of merged settings.
+pub(super) struct Validator<'a> {
+    origins: &'a Origins,
+    env: HashMap<&'a str, &'a str>,
+    /// Paths that were refused before.
+    refused: Vec<String>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+impl<'a> Validator<'a> {
+    pub(super) fn new(
+        origins: &'a Origins,
+        env: &'a [(String, String)],
+        before: &[Problem],
+    ) -> Self {
+        Validator {
+            origins,
+            env: env
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect(),
+            refused: before.iter().map(|problem| problem.path.clone()).collect(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Checks everything and resolves the secrets.
+    pub(super) fn run(&mut self, settings: &mut Settings) {
+        self.admin_token(settings);
+        self.listeners(settings);
+        self.limits(settings);
+        self.streams(settings);
+        self.keys(settings);
+        self.sinks(settings);
+        self.general_warnings(settings);
+    }
+
+    fn admin_token(&mut self, settings: &mut Settings) {
+        let path = "admin.token";
+        settings.admin.token_file = settings.storage.data_dir.join("admin.token");
+        let Some(mut token) = settings.admin.token.take() else {
+            return;
+        };
+        match token.resolve(&self.env) {
+            Ok(()) => {
+                self.secret_shape(path, &token, checks::admin_token);
+                settings.admin.token = Some(token);
+            }
+            // The daemon makes it there at its first start.
+            Err(Unresolved::NoFile(file)) => settings.admin.token_file = file,
+            Err(error) => self.problem(path, error.to_string()),
+        }
+    }
+
+    fn listeners(&mut self, settings: &Settings) {
+        if self.was_refused("server.listen") || self.was_refused("admin.listen") {
+            return;
+        }
+        if settings.server.listen.collides_with(&settings.admin.listen) {
+            self.problem(
+                "admin.listen",
+                format!(
+                    "\"{}\" collides with server.listen, \"{}\"; the two need addresses of their own",
+                    settings.admin.listen, settings.server.listen
+                ),
+            );
+        }
+    }
+
+    fn limits(&mut self, settings: &Settings) {
+        let limits = &settings.limits;
+        if limits.max_flattened_bytes < limits.max_body_bytes {
+            self.warning(
+                "limits.max_flattened_bytes",
+                "smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened".to_owned(),
+            );
+        }
+        if limits.max_pending_bytes < limits.max_flattened_bytes {
+            self.warning(
+                "limits.max_pending_bytes",
+                "smaller than limits.max_flattened_bytes: the largest requests may always be answered 503".to_owned(),
+            );
+        }
+    }
+
+    fn streams(&mut self, settings: &Settings) {
+        let names = settings.streams.iter().enumerate();
+        let names =
+            names.map(|(index, stream)| (format!("streams[{index}]"), stream.name.as_str()));
+        self.distinct_names(names.collect());
+    }
+
+    fn keys(&mut self, settings: &mut Settings) {
+        let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
+        let connectors = settings.connectors.iter().enumerate();
+        let connectors = connectors.map(|(i, c)| (format!("connectors[{i}]"), c.name.as_str()));
+        self.distinct_names(connectors.collect());
+        let read_keys = settings.read_keys.iter().enumerate();
+        let read_keys = read_keys.map(|(i, key)| (format!("read_keys[{i}]"), key.name.as_str()));
+        self.distinct_names(read_keys.collect());
+
+        let mut digests = HashMap::new();
+        for (i, connector) in settings.connectors.iter_mut().enumerate() {
+            let names = connector.keys.iter().enumerate();
+            let names =
+                names.map(|(j, key)| (format!("connectors[{i}].keys[{j}]"), key.name.as_str()));
+            self.distinct_names(names.collect());
+            for (j, key) in connector.keys.iter_mut().enumerate() {
+                let path = format!("connectors[{i}].keys[{j}]");
+                self.declared(&format!("{path}.stream"), &key.stream, &streams);
+                if self.resolve(&path, &mut key.secret, checks::ingest_key) {
+                    let label = format!(
+                        "{path} ({} of {})",
+                        quoted(&key.name),
+                        quoted(&connector.name)
+                    );
+                    self.distinct_key(&mut digests, &path, label, key.digest());
+                }
+            }
+        }
+        for (i, key) in settings.read_keys.iter_mut().enumerate() {
+            let path = format!("read_keys[{i}]");
+            for (j, stream) in key.streams.iter().enumerate() {
+                self.declared(&format!("{path}.streams[{j}]"), stream, &streams);
+            }
+            if self.resolve(&path, &mut key.secret, checks::read_key) {
+                let label = format!("{path} ({})", quoted(&key.name));
+                self.distinct_key(&mut digests, &path, label, key.digest());
+            }
+        }
+    }
+
+    fn sinks(&mut self, settings: &Settings) {
+        let names = settings.sinks.iter().enumerate();
+        let names = names.map(|(index, sink)| (format!("sinks[{index}]"), sink.name.as_str()));
+        self.distinct_names(names.collect());
+        for (index, sink) in settings.sinks.iter().enumerate() {
+            if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
+                let path = format!("sinks[{index}].plugin");
+                self.plugin_file(&path, Path::new(&sink.plugin));
+            }
+            if sink.retry.max_ms < sink.retry.first_ms {
+                self.problem(
+                    &format!("sinks[{index}].retry.max_ms"),
+                    format!(
+                        "{} is shorter than the first pause, retry.first_ms = {}",
+                        sink.retry.max_ms, sink.retry.first_ms
+                    ),
+                );
+            }
+        }
+        if settings.sinks.is_empty() && !self.was_refused("sinks") {
+            self.warning(
+                "sinks",
+                "no sinks: requests are accepted and logged, and their items go nowhere".to_owned(),
+            );
+        }
+    }
+
+    fn plugin_file(&mut self, path: &str, file: &Path) {
+        if file.is_file() {
+            return;
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let meant = match problem::nearest(&name, BUILT_IN_PLUGINS.iter().copied()) {
+            Some(meant) => format!("; did you mean \"{meant}\"?"),
+            None => format!("; built in: {}", BUILT_IN_PLUGINS.join(", ")),
+        };
+        let file = file.display();
+        self.problem(
+            path,
+            format!("neither a built-in plugin nor a file: {file}{meant}"),
+        );
+    }
+
+    fn general_warnings(&mut self, settings: &Settings) {
+        if settings.storage.durability == Durability::Os {
+            self.warning(
+                "storage.durability",
+                "\"os\": a power cut may lose requests that were answered 202".to_owned(),
+            );
+        }
+        if !settings.admin.listen.is_local() {
+            self.warning(
+                "admin.listen",
+                format!(
+                    "\"{}\" can be reached from other machines, and is not encrypted",
+                    settings.admin.listen
+                ),
+            );
+        }
+        if settings.connectors.is_empty() && !self.was_refused("connectors") {
+            self.warning(
+                "connectors",
+                "none declared: only keys that were made at run time can submit".to_owned(),
+            );
+        }
+    }
+
+    /// Reports names that were used before; empty ones are missing, which has been reported.
+    fn distinct_names(&mut self, names: Vec<(String, &str)>) {
+        let mut first: HashMap<&str, &str> = HashMap::new();
+        for (path, name) in &names {
+            if name.is_empty() {
+                continue;
+            }
+            if let Some(other) = first.get(name) {
+                self.problem(
+                    &format!("{path}.name"),
+                    format!("the name {} is taken by {other}", quoted(name)),
+                );
+            } else {
+                first.insert(name, path);
+            }
+        }
+    }
+
+    /// Resolves the secret of a key; false if the key has no usable digest.
+    fn resolve(&mut self, path: &str, secret: &mut Option<Secret>, check: checks::Check) -> bool {
+        let path = format!("{path}.secret");
+        let Some(secret) = secret else {
+            return true;
+        };
+        match secret.resolve(&self.env) {
+            Ok(()) => {
+                self.secret_shape(&path, secret, check);
+                true
+            }
+            Err(error) => {
+                self.problem(&path, error.to_string());
+                false
+            }
+        }
+    }
+
+    fn secret_shape(&mut self, path: &str, secret: &Secret, check: checks::Check) {
+        if let Err(message) = check(secret.reveal()) {
+            self.problem(path, message);
+        }
+        if let Some(file) = secret.world_readable_file() {
+            let file = file.display();
+            self.warning(
+                path,
+                format!("every user of this machine can read {file}; chmod 600 {file}"),
+            );
+        }
+    }
+
+    fn distinct_key(
+        &mut self,
+        digests: &mut HashMap<[u8; 32], String>,
+        path: &str,
+        label: String,
+        digest: Option<[u8; 32]>,
+    ) {
+        let Some(digest) = digest else {
+            return;
+        };
+        if let Some(other) = digests.get(&digest) {
+            let message = format!("the same key as {other}; every key needs a secret of its own");
+            self.problem(path, message);
+        } else {
+            digests.insert(digest, label);
+        }
+    }
+
+    fn declared(&mut self, path: &str, stream: &str, streams: &[String]) {
+        // A stream whose own declaration was refused may well be the one that is meant here.
+        if stream.is_empty()
+            || self.was_refused("streams")
+            || streams.iter().any(|name| name == stream)
+        {
+            return;
+        }
+        let meant = match problem::nearest(stream, streams.iter().map(String::as_str)) {
+            Some(meant) => format!("; did you mean {}?", quoted(meant)),
+            None => "; declare it with [[streams]]".to_owned(),
+        };
+        self.problem(
+            path,
+            format!("the stream {} is not declared{meant}", quoted(stream)),
+        );
+    }
+
+    /// Whether this setting, or anything inside it, was refused.
+    fn was_refused(&self, path: &str) -> bool {
+        self.refused.iter().any(|refused| {
+            refused
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
+    fn problem(&mut self, path: &str, message: String) {
+        let problem = self.locate(path, message);
+        self.problems.push(problem);
+    }
+
+    fn warning(&mut self, path: &str, message: String) {
+        let warning = self.locate(path, message);
+        self.warnings.push(warning);
+    }
+
+    fn locate(&self, path: &str, message: String) -> Problem {
+        let origin = match self.origins.nearest(path) {
+            Some(origin) => origin.clone(),
+            None => Origin::of(0, &Arc::from("default")),
+        };
+        Problem {
+            origin,
+            path: path.to_owned(),
+            message,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The daemon: builds every part, spawns every task, stops them in order.
+//!
+//! `serve`, `demo` and the tests start it.
+//!
+//! **Invariant**: every task and thread of the daemon is spawned here (besides the journal's writer,
+//! which the journal owns) and has ended when [`Daemon::run`] returns.
+
+mod files;
+mod watch;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use salvo_core::Server;
+use salvo_core::fuse::FuseConfig;
+use salvo_core::server::ServerHandle;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::{Catalog, KeyHash};
+use crate::config::{self, Loaded, Settings};
+use crate::delivery::{Delivery, Lane};
+use crate::http::{self, About, Bound, ListenError, Parts};
+use crate::ingest::{Gate, Ingest, Limits};
+use crate::journal::{self, Journal, StorageError};
+use crate::metrics::Metrics;
+use crate::plugin::{self, PluginError, Plugins};
+use crate::pool::{OnUpdate, Pool, PoolError};
+use crate::clock;
+
+/// Why the daemon could not start, or had to end.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The data folder cannot be used.
+    #[error("{0}")]
+    DataFolder(String),
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] StorageError),
+    /// The pool cannot be opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The plugin engine cannot be set up.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// A listener cannot be bound.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The journal failed while the daemon ran: what is on disk is read afresh by the next start.
+    #[error("the journal cannot be written; start again when the disk is well")]
+    JournalFailed,
+}
+
+impl DaemonError {
+    /// The exit code of the process: 70 for storage, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Journal(_) | Self::Pool(_) | Self::JournalFailed => 70,
+            _ => 1,
+        }
+    }
+}
+
+/// How long answers may take to leave after the journal failed.
+const FAILED_GRACE: Duration = Duration::from_secs(1);
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Where the service listener is reached: `http://127.0.0.1:8080` or `unix:/…`.
+    pub service_address: String,
+    /// Where the admin listener is reached.
+    pub admin_address: String,
+    /// The data folder.
+    pub data_dir: PathBuf,
+    /// The parts, for whoever runs the daemon in its own process.
+    pub parts: Parts,
+    shutdown_time_max: Duration,
+    servers: Vec<ServerHandle>,
+    socket_files: Vec<PathBuf>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    lanes: Vec<JoinHandle<()>>,
+    /// Held as long as the daemon lives: nobody else may use the data folder.
+    lock: files::Lock,
+}
+
+impl Daemon {
+    /// Starts everything and returns when both listeners answer.
+    ///
+    /// # Errors
+    /// See [`DaemonError`]; nothing keeps running then.
+    pub async fn start(loaded: &Loaded) -> Result<Self, DaemonError> {
+        let settings = &loaded.settings;
+        let data_dir = files::open_folder(&settings.storage.data_dir)?;
+        let lock = files::Lock::take(&data_dir)?;
+        let admin_token = files::admin_token(&settings.admin)?;
+        let service_listener = http::bind(&settings.server.listen).await?;
+        let admin_listener = http::bind(&settings.admin.listen).await?;
+
+        let metrics = Arc::new(Metrics::new());
+        let pool = Pool::open(
+            &data_dir.join("pool.db"),
+            on_update(settings),
+            settings.sinks.iter().map(|sink| sink.name.as_str().into()).collect(),
+        )
+        .await?;
+        let journal = Journal::open(
+            &data_dir.join("journal.db"),
+            journal_options(settings, &pool)?,
+            Arc::clone(&metrics),
+        )
+        .await?;
+        let plugins = Arc::new(Plugins::new(
+            Some(&data_dir.join("plugin-cache")),
+            plugin_limits(&settings.plugins),
+        )?);
+        let (delivery, lanes) =
+            Delivery::new(&settings.sinks, &journal, &pool, &plugins, &metrics)?;
+        let catalog = Arc::new(Catalog::from_settings(settings));
+        let gate = Arc::new(Gate::default());
+        let ingest = Arc::new(Ingest::new(
+            Arc::clone(&catalog),
+            Arc::clone(&journal),
+            Arc::clone(&gate),
+            Arc::clone(&metrics),
+            Limits {
+                body_bytes_max: settings.limits.max_body_bytes as u64,
+                flattened_bytes_max: settings.limits.max_flattened_bytes,
+            },
+        ));
+        let parts = Parts {
+            ingest,
+            catalog,
+            journal,
+            delivery,
+            pool,
+            gate,
+            metrics,
+            admin_token: KeyHash::of(&admin_token),
+            body_timeout_seconds: settings.limits.body_timeout_seconds,
+            about: Arc::new(About {
+                profile: loaded.profile.clone(),
+                data_dir: data_dir.display().to_string(),
+                durability: match settings.storage.durability {
+                    config::Durability::Fsync => "fsync",
+                    config::Durability::Os => "os",
+                },
+                started_ms: clock::unix_ms(),
+            }),
+        };
+        let mut daemon = Self {
+            service_address: service_listener.address.clone(),
+            admin_address: admin_listener.address.clone(),
+            data_dir,
+            shutdown_time_max: Duration::from_secs(settings.server.shutdown_seconds),
+            servers: Vec::new(),
+            socket_files: Vec::new(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            lanes: Vec::new(),
+            lock,
+            parts,
+        };
+        daemon.spawn(settings, service_listener, admin_listener, lanes)?;
+        Ok(daemon)
+    }
+
+    /// Serves until `shutdown` resolves, then stops in order: no new requests, answers to the open
+    /// ones, the lanes at a batch edge, the files.
+    ///
+    /// # Errors
+    /// [`DaemonError::JournalFailed`].
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+        let mut failed = self.parts.journal.failed();
+        let fatal = async {
+            // An error means that the journal is gone, which is the same.
+            let _ = failed.wait_for(|failed| *failed).await;
+        };
+        let failed = tokio::select! {
+            () = shutdown => false,
+            () = fatal => true,
+        };
+        let grace = if failed {
+            FAILED_GRACE
+        } else {
+            self.shutdown_time_max
+        };
+        tracing::info!(failed, "stopping");
+        self.parts.gate.drain();
+        for server in &self.servers {
+            server.stop_graceful(grace);
+        }
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        for path in &self.socket_files {
+            let _ = std::fs::remove_file(path);
+        }
+        if failed {
+            // The files are left as they are: the next start reads what is really there.
+            return Err(DaemonError::JournalFailed);
+        }
+        let lanes = self.lanes;
+        let _ = tokio::task::spawn_blocking(move || {
+            for lane in lanes {
+                let _ = lane.join();
+            }
+        })
+        .await;
+        self.parts.journal.close().await;
+        self.parts.pool.close().await?;
+        drop(self.lock);
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    fn spawn(
+        &mut self,
+        settings: &Settings,
+        service: Bound,
+        admin: Bound,
+        lanes: Vec<Lane>,
+    ) -> Result<(), DaemonError> {
+        let connections_max = settings.server.connections_max;
+        self.serve(service, http::service(&self.parts), connections_max);
+        self.serve(admin, http::admin(&self.parts), connections_max);
+        let runtime = tokio::runtime::Handle::current();
+        for lane in lanes {
+            let runtime = runtime.clone();
+            let stop = self.stop.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("sink-{}", lane.name()))
+                .spawn(move || runtime.block_on(lane.run(stop)))
+                .map_err(DaemonError::Thread)?;
+            self.lanes.push(thread);
+        }
+        let watch = watch::Watch {
+            parts: self.parts.clone(),
+            data_dir: self.data_dir.clone(),
+            disk_free_bytes_min: settings.storage.min_free_bytes,
+            retention_ms: retention_ms(settings),
+        };
+        self.tasks.spawn(watch.run(self.stop.clone()));
+        Ok(())
+    }
+
+    fn serve(&mut self, bound: Bound, service: salvo_core::Service, connections_max: usize) {
+        // Idle keep-alive connections cost little; slow heads and stuck writes are cut.
+        let fuse = FuseConfig::default()
+            .with_http1_header_timeout(Duration::from_secs(30))
+            .with_write_stall_timeout(Duration::from_secs(60));
+        let server = Server::new(bound.acceptor)
+            .fuse_config(fuse)
+            .max_connections(connections_max);
+        self.servers.push(server.handle());
+        self.socket_files.extend(bound.socket_file);
+        self.tasks.spawn(async move {
+            if let Err(error) = server.try_serve(service).await {
+                tracing::error!(%error, "a listener ended");
+            }
+        });
+    }
+}
+
+fn on_update(settings: &Settings) -> HashMap<Arc<str>, OnUpdate> {
+    settings
+        .streams
+        .iter()
+        .map(|stream| {
+            let on_update = match stream.on_update {
+                config::OnUpdate::Replace => OnUpdate::Replace,
+                config::OnUpdate::Merge => OnUpdate::Merge,
+            };
+            (stream.name.as_str().into(), on_update)
+        })
+        .collect()
+}
+
+fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options, PoolError> {
+    Ok(journal::Options {
+        durability: match settings.storage.durability {
+            config::Durability::Fsync => journal::Durability::Fsync,
+            config::Durability::Os => journal::Durability::Os,
+        },
+        pending_bytes_max: settings.limits.max_pending_bytes,
+        seq_floor: pool.highest_seq()?,
+        log_retention_ms: retention_ms(settings),
+    })
+}
+
+fn retention_ms(settings: &Settings) -> u64 {
+    u64::from(settings.storage.log_retention_days) * 86_400_000
+}
+
+fn plugin_limits(settings: &config::Plugins) -> plugin::Limits {
+    plugin::Limits {
+        memory_bytes_max: settings.memory_max_bytes,
+        cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
+        call_time_max: Duration::from_millis(settings.write_timeout_ms),
+    }
+}

@@ -1,0 +1,99 @@
+//! The data folder: its lock and the admin token.
+//!
+//! **Invariant**: one daemon at a time uses a data folder.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::DaemonError;
+use crate::catalog::key::{KeyKind, generate};
+use crate::config;
+
+/// Makes the folder if it is missing, for this user only.
+pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    made.and_then(|()| std::fs::canonicalize(path))
+        .map_err(|error| {
+            DaemonError::DataFolder(format!(
+                "cannot make the data folder {}: {error}; choose another one with storage.data_dir",
+                path.display()
+            ))
+        })
+}
+
+/// The lock on a data folder; released when dropped or when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(data_dir: &Path) -> Result<Self, DaemonError> {
+        let path = data_dir.join("lock");
+        let failed = |error: std::io::Error| {
+            DaemonError::DataFolder(format!("cannot open {}: {error}", path.display()))
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            return Err(DaemonError::DataFolder(format!(
+                "another headgate (process {}) uses the data folder {}; stop it, or give this one its own storage.data_dir",
+                holder.trim(),
+                data_dir.display()
+            )));
+        }
+        let write = || -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        let mut write = write;
+        write().map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// The admin token: from the configuration, or from its file, which is made at the first start.
+pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonError> {
+    if let Some(token) = &settings.token {
+        return Ok(token.reveal().to_owned());
+    }
+    let path = &settings.token_file;
+    let failed = |error: &dyn std::fmt::Display| {
+        DaemonError::DataFolder(format!(
+            "cannot use the admin token file {}: {error}; see admin.token in the configuration",
+            path.display()
+        ))
+    };
+    match std::fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+        Ok(_) => return Err(failed(&"it is empty")),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&error)),
+        Err(_) => {}
+    }
+    let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
+    let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| failed(&error))?;
+    writeln!(file, "{token}").map_err(|error| failed(&error))?;
+    Ok(token)
+}

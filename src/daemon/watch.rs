@@ -1,0 +1,81 @@
+//! What is looked after while the daemon runs: room on the disk, checkpoints, floods, old progress.
+//!
+//! **Invariant**: the gate closes before the disk is full, and opens again when there is room.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::http::Parts;
+use crate::pool::Pool;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Seconds between checkpoints of a pool that is written to: until then the journal keeps payloads.
+const CHECKPOINT_SECONDS: u64 = 5;
+const EXPIRE_SECONDS: u64 = 600;
+
+pub(super) struct Watch {
+    pub(super) parts: Parts,
+    pub(super) data_dir: PathBuf,
+    pub(super) disk_free_bytes_min: u64,
+    pub(super) retention_ms: u64,
+}
+
+impl Watch {
+    pub(super) async fn run(self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for second in 0_u64.. {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            self.check_disk();
+            self.parts.ingest.log_floods(clock::unix_ms());
+            if second % CHECKPOINT_SECONDS == 0 {
+                self.on_pool("checkpoint", |pool| pool.checkpoint()).await;
+                self.parts.delivery.release();
+            }
+            if second % EXPIRE_SECONDS == 0 {
+                let before_ms = clock::unix_ms().saturating_sub(self.retention_ms);
+                self.on_pool("expire", move |pool| pool.expire_progress(before_ms))
+                    .await;
+            }
+        }
+    }
+
+    fn check_disk(&self) {
+        let Ok(disk) = rustix::fs::statvfs(&self.data_dir) else {
+            return;
+        };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        self.parts
+            .metrics
+            .disk_free_bytes
+            .set(i64::try_from(free).unwrap_or(i64::MAX));
+        let low = free < self.disk_free_bytes_min;
+        let was_low = self.parts.gate.set_disk_low(low);
+        if low && !was_low {
+            tracing::error!(free_bytes = free, min_free_bytes = self.disk_free_bytes_min, "the disk is nearly full: requests are refused until there is room");
+        } else if was_low && !low {
+            tracing::info!(free_bytes = free, "there is room on the disk again");
+        }
+    }
+
+    /// Runs something that blocks on the pool, away from the runtime's workers.
+    async fn on_pool<E: std::fmt::Display + Send + 'static>(
+        &self,
+        task: &'static str,
+        run: impl FnOnce(&Pool) -> Result<(), E> + Send + 'static,
+    ) {
+        let pool = std::sync::Arc::clone(&self.parts.pool);
+        match tokio::task::spawn_blocking(move || run(&pool)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),
+            Err(error) => tracing::error!(task, %error, "the pool cannot be looked after"),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The request path's errors, free of the web framework.
+//!
+//! `ingest` raises them; the request log and `http` need their status and code.
+//!
+//! **Invariant**: the text of an error is for the caller: it says what to do next and holds neither
+//! a secret nor an inner error.
+
+use thiserror::Error;
+
+pub use crate::ingest::flatten::Detail;
+use crate::ingest::flatten::FlattenError;
+
+/// Why a request was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AcceptError {
+    /// Key missing, malformed, unknown, expired or revoked: one answer for all.
+    #[error(
+        "send a valid ingest key in the header `Authorization: Bearer ik_…`; this one is missing, unknown, expired or revoked"
+    )]
+    Unauthorized,
+    /// The stream that the caller names is not the key's stream.
+    #[error("this key does not belong to the stream that the request names; check the stream's name, or use the key of that stream")]
+    StreamNotFound,
+    /// Over the key's rate.
+    #[error("too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request")]
+    RateLimited {
+        /// Whole seconds, at least 1.
+        retry_after_seconds: u64,
+    },
+    /// Body over the limit.
+    #[error("the body is over the limit of {limit_bytes} bytes; split it into several requests")]
+    PayloadTooLarge {
+        /// The limit in bytes.
+        limit_bytes: u64,
+    },
+    /// Anything wrong with body or headers.
+    #[error("{message}")]
+    InvalidPayload {
+        /// What is wrong and what to do.
+        message: String,
+        /// At most 20 places.
+        details: Vec<Detail>,
+    },
+    /// Storage full, failing, overloaded or shutting down.
+    #[error("{reason}; nothing was stored, send the request again in {retry_after_seconds} s")]
+    Unavailable {
+        /// What is the matter, without inner detail.
+        reason: &'static str,
+        /// Whole seconds, at least 1.
+        retry_after_seconds: u64,
+    },
+}
+
+impl AcceptError {
+    /// The HTTP status and the code that stand for it: the table of the service's specification.
+    pub fn status(&self) -> (u16, &'static str) {
+        match self {
+            Self::InvalidPayload { .. } => (400, "INVALID_PAYLOAD"),
+            Self::Unauthorized => (401, "UNAUTHORIZED"),
+            Self::StreamNotFound => (404, "STREAM_NOT_FOUND"),
+            Self::PayloadTooLarge { .. } => (413, "PAYLOAD_TOO_LARGE"),
+            Self::RateLimited { .. } => (429, "RATE_LIMITED"),
+            Self::Unavailable { .. } => (503, "UNAVAILABLE"),
+        }
+    }
+
+    /// An `InvalidPayload` without places.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::InvalidPayload {
+            message: message.into(),
+            details: Vec::new(),
+        }
+    }
+}
+
+impl From<FlattenError> for AcceptError {
+    fn from(error: FlattenError) -> Self {
+        Self::InvalidPayload {
+            message: error.message,
+            details: error.details,
+        }
+    }
+}

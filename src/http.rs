@@ -1,0 +1,118 @@
+//! The two listeners and every route of the daemon, in one table each.
+//!
+//! `daemon` binds and serves what this module builds. The handlers are in `http/`, one file an area.
+//!
+//! **Invariant**: every answer, also one that the framework or a panic causes, carries
+//! `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
+
+mod admin;
+mod body;
+mod envelope;
+mod health;
+mod ingest;
+mod listen;
+mod openapi;
+mod outer;
+
+use std::sync::Arc;
+
+use salvo_core::catcher::Catcher;
+use salvo_core::{Router, Service};
+
+use crate::catalog::{Catalog, KeyHash};
+use crate::delivery::Delivery;
+use crate::ingest::{Gate, Ingest};
+use crate::journal::Journal;
+use crate::metrics::Metrics;
+use crate::pool::Pool;
+
+pub use listen::{Bound, ListenError, bind};
+
+/// What the handlers work with.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The pipeline.
+    pub ingest: Arc<Ingest>,
+    /// Streams, connectors, keys.
+    pub catalog: Arc<Catalog>,
+    /// The request log.
+    pub journal: Arc<Journal>,
+    /// The lanes.
+    pub delivery: Arc<Delivery>,
+    /// The data pool.
+    pub pool: Arc<Pool>,
+    /// Whether requests are taken at the moment.
+    pub gate: Arc<Gate>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Digest of the admin token.
+    pub admin_token: KeyHash,
+    /// Seconds that a body may take.
+    pub body_timeout_seconds: u64,
+    /// What the status page says of the daemon.
+    pub about: Arc<About>,
+}
+
+/// Facts that do not change while the daemon runs.
+#[derive(Debug)]
+pub struct About {
+    /// Name of the configuration profile.
+    pub profile: String,
+    /// The data folder.
+    pub data_dir: String,
+    /// `fsync` or `os`.
+    pub durability: &'static str,
+    /// When the daemon started: Unix time in milliseconds.
+    pub started_ms: u64,
+}
+
+/// The service listener: what callers and renderers use.
+pub fn service(parts: &Parts) -> Service {
+    let api = Router::new()
+        .push(Router::with_path("api/ingest").post(ingest::PostIngest(parts.clone())))
+        .push(Router::with_path("api/webhook/{stream}").post(ingest::PostWebhook(parts.clone())))
+        .push(Router::with_path("api/requests/{request_id}").get(ingest::GetRequest(parts.clone())))
+        .push(Router::with_path("healthz").get(health::GetHealth))
+        .push(Router::with_path("readyz").get(health::GetReady(parts.clone())));
+    let document = openapi::service(&api);
+    let router = api.push(Router::with_path("openapi.json").get(document));
+    finish(router, parts)
+}
+
+/// The admin listener: what operators use. Everything but `/healthz` and its document needs the
+/// admin token.
+pub fn admin(parts: &Parts) -> Service {
+    let guarded = Router::new()
+        .hoop(admin::RequireToken(parts.admin_token))
+        .push(Router::with_path("metrics").get(health::GetMetrics(parts.clone())))
+        .push(
+            Router::with_path("api/admin")
+                .push(Router::with_path("status").get(admin::GetStatus(parts.clone())))
+                .push(Router::with_path("connectors").get(admin::ListConnectors(parts.clone())))
+                .push(
+                    Router::with_path("connectors/{id}/requests")
+                        .get(admin::ListRequests(parts.clone())),
+                )
+                .push(
+                    Router::with_path("requests/{request_id}")
+                        .get(admin::GetRequest(parts.clone())),
+                )
+                .push(Router::with_path("sinks").get(admin::ListSinks(parts.clone())))
+                .push(
+                    Router::with_path("sinks/{name}/dead-letters")
+                        .get(admin::ListDeadLetters(parts.clone())),
+                ),
+        );
+    let api = Router::new()
+        .push(guarded)
+        .push(Router::with_path("healthz").get(health::GetHealth));
+    let document = openapi::admin(&api);
+    let router = api.push(Router::with_path("openapi.json").get(document));
+    finish(router, parts)
+}
+
+fn finish(router: Router, parts: &Parts) -> Service {
+    Service::new(router)
+        .hoop(outer::Outer(Arc::clone(&parts.metrics)))
+        .catcher(Catcher::new(outer::Refusal))
+}

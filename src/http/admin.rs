@@ -1,0 +1,86 @@
+//! The admin API: what operators and the command line read.
+//!
+//! **Invariant**: every route here needs the admin token, and no answer holds a secret.
+
+mod requests;
+mod sinks;
+mod status;
+
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{AUTHORIZATION, HeaderValue};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+
+use super::envelope;
+use crate::catalog::KeyHash;
+
+pub(super) use requests::{GetRequest, ListRequests};
+pub(super) use sinks::{ListDeadLetters, ListSinks};
+pub(super) use status::{GetStatus, ListConnectors};
+
+/// Entries on a page, unless `limit` says otherwise.
+const LIMIT_DEFAULT: u32 = 50;
+const LIMIT_MAX: u32 = 500;
+
+/// Lets only those through who know the admin token.
+pub(super) struct RequireToken(pub(super) KeyHash);
+
+#[async_trait]
+impl Handler for RequireToken {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        // Comparing digests takes the same time for every wrong token that somebody can choose.
+        let known = req
+            .headers()
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .is_some_and(|(_, token)| KeyHash::of(token.trim()) == self.0);
+        if known {
+            ctrl.call_next(req, depot, res).await;
+            return;
+        }
+        ctrl.skip_rest();
+        res.headers_mut()
+            .insert("www-authenticate", HeaderValue::from_static("Bearer"));
+        envelope::fail(
+            req,
+            res,
+            StatusCode::UNAUTHORIZED,
+            "UNAUTHORIZED",
+            "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder",
+        );
+    }
+}
+
+/// `limit` of a list, or the sentence that says what is wrong with it.
+fn limit(req: &mut Request) -> Result<u32, String> {
+    match req.query::<String>("limit") {
+        None => Ok(LIMIT_DEFAULT),
+        Some(text) => match text.parse() {
+            Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
+            _ => Err(format!("limit must be a whole number from 1 to {LIMIT_MAX}")),
+        },
+    }
+}
+
+/// `cursor` of a list: what `next` of the page before said.
+fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> {
+    match req.query::<String>("cursor") {
+        None => Ok(None),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| "cursor must be the value of `next` of the page before".to_owned()),
+    }
+}
+
+/// Answers 400 for a query parameter.
+fn bad_query(req: &Request, res: &mut Response, message: String) {
+    envelope::fail(req, res, StatusCode::BAD_REQUEST, "INVALID_REQUEST", message);
+}

@@ -1,0 +1,209 @@
+//! The request log.
+//!
+//! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
+
+use salvo_core::http::StatusCode;
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::super::envelope::{self, ErrorBody, Listing, Success};
+use super::super::ingest::SinkStateData;
+use super::super::Parts;
+use super::{bad_query, cursor, limit};
+use crate::clock;
+use crate::delivery::report::{Report, Status};
+use crate::journal::log::Filter;
+
+/// One entry of the request log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct LoggedRequest {
+    /// When it arrived, RFC 3339 in UTC with milliseconds.
+    timestamp: String,
+    /// UUIDv7.
+    request_id: String,
+    /// Number of items; 0 if it was refused.
+    items_received: u32,
+    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate` or `test`.
+    status: &'static str,
+    /// Why it was refused, or what is odd about it.
+    errors: Vec<String>,
+    /// Name of the connector.
+    connector: String,
+    /// The key's stream.
+    stream: String,
+    /// `ingest` or `webhook`.
+    endpoint: &'static str,
+    /// The status that was answered.
+    http_status: u16,
+    /// The part of the key that may be shown.
+    key: String,
+    /// Size of the body in bytes.
+    bytes: u64,
+    /// Address of the caller.
+    client: String,
+    /// The field that identified the items.
+    item_key: Option<String>,
+    /// The caller's idempotency key.
+    idempotency_key: Option<String>,
+    /// The first request, for a repeat.
+    duplicate_of: Option<String>,
+    /// When the last sink had it.
+    processed_at: Option<String>,
+    /// The sinks that want its stream.
+    sinks: Vec<SinkStateData>,
+}
+
+impl From<&Report> for LoggedRequest {
+    fn from(report: &Report) -> Self {
+        let entry = &report.row.entry;
+        Self {
+            timestamp: clock::rfc3339(entry.received_ms),
+            request_id: entry.request_id.to_string(),
+            items_received: entry.items,
+            status: report.status.as_str(),
+            errors: entry.error.iter().map(ToString::to_string).collect(),
+            connector: entry.connector.to_string(),
+            stream: entry.stream.to_string(),
+            endpoint: entry.endpoint.as_str(),
+            http_status: entry.http_status,
+            key: entry.key.to_string(),
+            bytes: entry.bytes,
+            client: entry.client.to_string(),
+            item_key: entry.item_key.as_deref().map(str::to_owned),
+            idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
+            duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
+            processed_at: report.processed_ms.map(clock::rfc3339),
+            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
+        }
+    }
+}
+
+/// `GET /api/admin/connectors/{id}/requests`
+pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
+
+/// The request log of a connector, newest first.
+///
+/// With a filter a page may be shorter than `limit` although there is a next one.
+#[endpoint(
+    operation_id = "list_requests",
+    tags("requests"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, rejected, duplicate, test."),
+        ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
+        ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 200, body = Listing<LoggedRequest>, description = "A page."),
+        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl ListRequests {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let id = req.param::<String>("id").unwrap_or_default();
+        let Some(connector) = self.0.catalog.connector(&id) else {
+            return envelope::fail(
+                req,
+                res,
+                StatusCode::NOT_FOUND,
+                "CONNECTOR_NOT_FOUND",
+                "there is no connector with this id; /api/admin/connectors lists them",
+            );
+        };
+        let name = connector.name.clone();
+        let (filter, statuses, limit) = match query(req) {
+            Ok((filter, statuses, limit)) => (
+                Filter {
+                    connector: Some(name),
+                    ..filter
+                },
+                statuses,
+                limit,
+            ),
+            Err(message) => return bad_query(req, res, message),
+        };
+        match self.0.delivery.report_page(filter, &statuses, limit).await {
+            Ok(page) => envelope::list(
+                res,
+                page.reports.iter().map(LoggedRequest::from).collect(),
+                page.next.map(|next| next.to_string()),
+            ),
+            Err(error) => envelope::internal(req, res, &error),
+        }
+    }
+}
+
+fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
+    let mut statuses = Vec::new();
+    if let Some(list) = req.query::<String>("status") {
+        for name in list.split(',').filter(|name| !name.is_empty()) {
+            match Status::from_name(name) {
+                Some(status) => statuses.push(status),
+                None => {
+                    let names = Status::ALL.map(Status::as_str).join(", ");
+                    return Err(format!("status must be among {names}, separated by commas"));
+                }
+            }
+        }
+    }
+    let time = |name: &str| match req.query::<String>(name) {
+        None => Ok(None),
+        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
+            format!("{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)")
+        }),
+    };
+    let since_ms = time("since")?;
+    let until_ms = time("until")?;
+    let filter = Filter {
+        before: cursor(req)?,
+        since_ms,
+        until_ms,
+        ..Filter::default()
+    };
+    Ok((filter, statuses, limit(req)?))
+}
+
+/// `GET /api/admin/requests/{request_id}`
+pub(in crate::http) struct GetRequest(pub(in crate::http) Parts);
+
+/// One request.
+#[endpoint(
+    operation_id = "admin_get_request",
+    tags("requests"),
+    parameters(("request_id" = String, Path, description = "UUID.")),
+    responses(
+        (status_code = 200, body = Success<LoggedRequest>, description = "The request."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such request in the log."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl GetRequest {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let id = req.param::<String>("request_id").unwrap_or_default();
+        let report = match Uuid::try_parse(&id) {
+            Ok(id) => match self.0.delivery.report(id).await {
+                Ok(report) => report,
+                Err(error) => return envelope::internal(req, res, &error),
+            },
+            Err(_) => None,
+        };
+        match report {
+            Some(report) => envelope::ok(res, LoggedRequest::from(&report)),
+            None => envelope::fail(
+                req,
+                res,
+                StatusCode::NOT_FOUND,
+                "REQUEST_NOT_FOUND",
+                "there is no request with this id in the log; it may have been older than the log keeps",
+            ),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The endpoints of callers: submit, and ask what became of it.
+//!
+//! **Invariant**: both endpoints run the same pipeline; they differ in where the stream's name
+//! comes from.
+
+use std::fmt::Write as _;
+
+use salvo_core::http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+};
+use salvo_core::http::{ReqBody, StatusCode};
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::envelope::{self, ErrorBody, Success};
+use super::outer::{request_id, set_request_id};
+use super::{Parts, body};
+use crate::catalog::QuotaState;
+use crate::clock;
+use crate::delivery::report::Report;
+use crate::error::AcceptError;
+use crate::ingest::{Accepted, Head};
+use crate::journal::log::Endpoint;
+use crate::pool::SinkState;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What a caller is told of an accepted request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ReceiptData {
+    /// The key's stream.
+    stream: String,
+    /// Number of items.
+    items_received: u32,
+    /// UUIDv7; the same as in `X-Request-Id`.
+    request_id: String,
+}
+
+/// `POST /api/ingest`
+pub(super) struct PostIngest(pub(super) Parts);
+
+/// Submit items.
+///
+/// One JSON object or an array of objects, into the stream of the key. 202 means that they are on disk.
+#[endpoint(
+    operation_id = "ingest",
+    tags("submit"),
+    parameters(
+        ("stream" = Option<String>, Query, description = "The stream that the caller believes the key has; another one is 404."),
+        ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; a repeat within 24 hours is answered like the first and not processed again."),
+    ),
+    request_body = serde_json::Value,
+    responses(
+        (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
+        (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
+        (status_code = 404, body = ErrorBody, description = "The stream is not the key's."),
+        (status_code = 413, body = ErrorBody, description = "Body over the limit."),
+        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
+        (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
+    ),
+    security(("ingest_key" = [])),
+)]
+impl PostIngest {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let stream = match req.uri().query() {
+            Some(_) => req.query::<String>("stream"),
+            None => None,
+        };
+        submit(&self.0, Endpoint::Ingest, stream, req, res).await;
+    }
+}
+
+/// `POST /api/webhook/{stream}`
+pub(super) struct PostWebhook(pub(super) Parts);
+
+/// Submit items from a SaaS tool.
+///
+/// The same as `POST /api/ingest`, with the stream's name in the path, for tools that are given a URL.
+#[endpoint(
+    operation_id = "webhook",
+    tags("submit"),
+    parameters(
+        ("stream" = String, Path, description = "Name of the key's stream."),
+        ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters."),
+    ),
+    request_body = serde_json::Value,
+    responses(
+        (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
+        (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
+        (status_code = 404, body = ErrorBody, description = "The stream is not the key's, or does not exist."),
+        (status_code = 413, body = ErrorBody, description = "Body over the limit."),
+        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
+        (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
+    ),
+    security(("ingest_key" = [])),
+)]
+impl PostWebhook {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let stream = req.param::<String>("stream").unwrap_or_default();
+        submit(&self.0, Endpoint::Webhook, Some(stream), req, res).await;
+    }
+}
+
+async fn submit(
+    parts: &Parts,
+    endpoint: Endpoint,
+    stream: Option<String>,
+    req: &mut Request,
+    res: &mut Response,
+) {
+    let id = request_id(req);
+    let client = client(req);
+    let mut body = req.take_body();
+    let mut read = false;
+    let headers = req.headers();
+    let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let head = Head {
+        request_id: id,
+        received_ms: clock::unix_ms(),
+        endpoint,
+        stream: stream.as_deref(),
+        authorization: bytes(&AUTHORIZATION),
+        content_type: bytes(&CONTENT_TYPE),
+        content_length: headers
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse().ok()),
+        item_key: bytes(&X_ITEM_KEY),
+        idempotency_key: bytes(&IDEMPOTENCY_KEY),
+        client: &client,
+    };
+    let answer = parts
+        .ingest
+        .accept(head, |bytes_max| {
+            read = true;
+            body::read(&mut body, bytes_max, parts.body_timeout_seconds)
+        })
+        .await;
+    if let Some(quota) = answer.quota {
+        tell_quota(res, quota);
+    }
+    match answer.result {
+        Ok(accepted) => acknowledge(res, &accepted),
+        Err(error) => {
+            finish_body(res, &mut body, read, &error).await;
+            envelope::refuse(req, res, &error);
+        }
+    }
+}
+
+/// After a refusal the client may still be sending: let it, within bounds, or end the connection.
+async fn finish_body(res: &mut Response, body: &mut ReqBody, read: bool, error: &AcceptError) {
+    let gave_up = read && matches!(error, AcceptError::InvalidPayload { .. });
+    if !gave_up {
+        body::drain(body).await;
+    }
+    if !matches!(body_is_done(body), Some(true)) {
+        res.headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+fn body_is_done(body: &ReqBody) -> Option<bool> {
+    use salvo_core::http::Body;
+    Some(body.is_end_stream())
+}
+
+fn acknowledge(res: &mut Response, accepted: &Accepted) {
+    let receipt = &accepted.receipt;
+    let id = receipt.request_id;
+    let mut json = String::with_capacity(128);
+    json.push_str(r#"{"success":true,"data":{"stream":"#);
+    json.push_str(&serde_json::to_string(&*accepted.stream).unwrap_or_default());
+    let _ = write!(
+        json,
+        r#","items_received":{},"request_id":"{id}"}}}}"#,
+        receipt.items
+    );
+    set_request_id(res, id);
+    let headers = res.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&format!("/api/requests/{id}")) {
+        headers.insert(LOCATION, location);
+    }
+    if receipt.replayed {
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    envelope::write_json(res, StatusCode::ACCEPTED, json.into_bytes());
+}
+
+/// The fields of the IETF draft "RateLimit header fields for HTTP".
+fn tell_quota(res: &mut Response, quota: QuotaState) {
+    let policy = format!(
+        r#""key";q={};w={}"#,
+        quota.burst, quota.window_seconds
+    );
+    let state = format!(
+        r#""key";r={};t={}"#,
+        quota.remaining, quota.reset_seconds
+    );
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            res.headers_mut().insert(name, value);
+        }
+    }
+}
+
+fn client(req: &Request) -> String {
+    match req.remote_addr() {
+        salvo_core::conn::SocketAddr::IPv4(address) => address.ip().to_string(),
+        salvo_core::conn::SocketAddr::IPv6(address) => address.ip().to_string(),
+        _ => "unix".to_owned(),
+    }
+}
+
+/// What became of a request, for its caller.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RequestState {
+    /// UUIDv7.
+    request_id: String,
+    /// When it arrived, RFC 3339 in UTC.
+    timestamp: String,
+    /// Its stream.
+    stream: String,
+    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate` or `test`.
+    status: &'static str,
+    /// Number of items.
+    items_received: u32,
+    /// Why it was refused; empty if it was not.
+    errors: Vec<String>,
+    /// When the last sink had it.
+    processed_at: Option<String>,
+    /// The sinks that want its stream.
+    sinks: Vec<SinkStateData>,
+}
+
+/// How one sink stands to a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SinkStateData {
+    /// Name of the sink.
+    name: String,
+    /// `waiting`, `done`, `retrying` or `failed`.
+    state: &'static str,
+    /// When it was done, where that is still known.
+    at: Option<String>,
+}
+
+impl From<&(String, SinkState)> for SinkStateData {
+    fn from((name, state): &(String, SinkState)) -> Self {
+        let (state, at) = match state {
+            SinkState::Waiting => ("waiting", None),
+            SinkState::Done(at_ms) => ("done", at_ms.map(clock::rfc3339)),
+            SinkState::Retrying => ("retrying", None),
+            SinkState::Failed => ("failed", None),
+        };
+        Self {
+            name: name.clone(),
+            state,
+            at,
+        }
+    }
+}
+
+impl From<&Report> for RequestState {
+    fn from(report: &Report) -> Self {
+        let entry = &report.row.entry;
+        Self {
+            request_id: entry.request_id.to_string(),
+            timestamp: clock::rfc3339(entry.received_ms),
+            stream: entry.stream.to_string(),
+            status: report.status.as_str(),
+            items_received: entry.items,
+            errors: entry.error.iter().map(ToString::to_string).collect(),
+            processed_at: report.processed_ms.map(clock::rfc3339),
+            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
+        }
+    }
+}
+
+/// `GET /api/requests/{request_id}`
+pub(super) struct GetRequest(pub(super) Parts);
+
+/// What became of a request.
+///
+/// With any key of the connector that submitted it.
+#[endpoint(
+    operation_id = "get_request",
+    tags("submit"),
+    parameters(("request_id" = String, Path, description = "As in the answer to the request.")),
+    responses(
+        (status_code = 200, body = Success<RequestState>, description = "Its state."),
+        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
+        (status_code = 404, body = ErrorBody, description = "No such request of this connector."),
+    ),
+    security(("ingest_key" = [])),
+)]
+impl GetRequest {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let caller = match self.0.ingest.caller(authorization) {
+            Ok(caller) => caller,
+            Err(error) => return envelope::refuse(req, res, &error),
+        };
+        let id = req.param::<String>("request_id").unwrap_or_default();
+        let report = match Uuid::try_parse(&id) {
+            Ok(id) => match self.0.delivery.report(id).await {
+                Ok(report) => report,
+                Err(error) => return envelope::internal(req, res, &error),
+            },
+            Err(_) => None,
+        };
+        match report {
+            Some(report) if report.row.entry.connector == caller.key.connector => {
+                envelope::ok(res, RequestState::from(&report));
+            }
+            _ => envelope::fail(
+                req,
+                res,
+                StatusCode::NOT_FOUND,
+                "REQUEST_NOT_FOUND",
+                "this connector has no request with this id; check the id, or use a key of the connector that submitted it",
+            ),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Binding the listeners: TCP or Unix socket.
+//!
+//! **Invariant**: answers leave at once (`TCP_NODELAY` on the listening socket, which accepted
+//! connections inherit), and a Unix socket is replaced only if nobody listens on it.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use salvo_core::Listener;
+use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor};
+use salvo_core::conn::unix::UnixListener;
+use socket2::{Domain, Protocol, Socket, Type};
+use thiserror::Error;
+
+use crate::config::Listen;
+
+const BACKLOG: i32 = 4_096;
+
+/// A listener that is bound.
+pub struct Bound {
+    /// What accepts connections.
+    pub acceptor: DynTcpAcceptors,
+    /// Where it is reached: `http://127.0.0.1:8080` or `unix:/run/headgate.sock`.
+    pub address: String,
+    /// The socket file, to be removed at the end.
+    pub socket_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Bound {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Bound")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a listener could not be bound.
+#[derive(Debug, Error)]
+#[error("cannot listen on {listen}: {reason}")]
+pub struct ListenError {
+    listen: String,
+    reason: String,
+}
+
+/// Binds a listener.
+///
+/// # Errors
+/// The address is in use, not one of this machine, or not permitted.
+pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
+    let failed = |reason: String| ListenError {
+        listen: listen.to_string(),
+        reason,
+    };
+    match listen {
+        Listen::Tcp(address) => {
+            let listener = bind_tcp(address).map_err(|error| failed(error.to_string()))?;
+            let acceptor = TcpAcceptor::try_from(listener).map_err(|error| failed(error.to_string()))?;
+            let address = acceptor
+                .local_addr()
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(Bound {
+                acceptor: one(acceptor.into_boxed()),
+                address: format!("http://{address}"),
+                socket_file: None,
+            })
+        }
+        Listen::Unix(path) => {
+            remove_stale_socket(path).map_err(|error| failed(error.to_string()))?;
+            let acceptor = UnixListener::new(path.clone())
+                .permissions(std::fs::Permissions::from_mode(0o660))
+                .try_bind()
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(Bound {
+                acceptor: one(acceptor.into_boxed()),
+                address: format!("unix:{}", path.display()),
+                socket_file: Some(path.clone()),
+            })
+        }
+    }
+}
+
+fn one(acceptor: Box<dyn DynTcpAcceptor>) -> DynTcpAcceptors {
+    DynTcpAcceptors::new(vec![acceptor])
+}
+
+fn bind_tcp(address: &str) -> io::Result<tokio::net::TcpListener> {
+    let mut last_error = io::Error::other("the name has no address");
+    for address in address.to_socket_addrs()? {
+        match bind_address(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+fn bind_address(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    tokio::net::TcpListener::from_std(socket.into())
+}
+
+/// A socket file that a killed daemon left behind would be in the way.
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::other(
+            "there is a file of this name that is not a socket; remove it or choose another path",
+        ));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::from(io::ErrorKind::AddrInUse)),
+        Err(_) => std::fs::remove_file(path),
+    }
+}

@@ -1,0 +1,407 @@
+//! The pipeline: from the head of a request to its receipt.
+//!
+//! `http` calls [`Ingest::accept`] for both endpoints; the steps are in `ingest/`.
+//!
+//! **Invariant**: the order of the checks is the order of the lines in [`Ingest::admit`] and
+//! [`Ingest::store`]. Nothing is stored for a request that is refused, except its log entry, and
+//! that only once its key was recognised.
+
+pub mod flatten;
+mod gate;
+mod headers;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::catalog::{Caller, Catalog, QuotaState};
+use crate::error::AcceptError;
+use crate::journal::log::Endpoint;
+use crate::journal::{Claim, Journal, JournalError, LogEntry, Outcome, Receipt, Submission};
+use crate::metrics::Metrics;
+
+pub use gate::Gate;
+
+/// What the pipeline may spend on one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body_bytes_max: u64,
+    /// Bytes of its flattened form.
+    pub flattened_bytes_max: usize,
+}
+
+/// The pipeline with everything that it needs.
+#[derive(Debug)]
+pub struct Ingest {
+    catalog: Arc<Catalog>,
+    journal: Arc<Journal>,
+    gate: Arc<Gate>,
+    metrics: Arc<Metrics>,
+    limits: Limits,
+}
+
+/// The head of a request. Header values are as they came, absent ones `None`.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// UUIDv7, made when the request arrived.
+    pub request_id: Uuid,
+    /// When it arrived: Unix time in milliseconds.
+    pub received_ms: u64,
+    /// Where it came in.
+    pub endpoint: Endpoint,
+    /// The stream that the caller names, in the path or by `?stream=`.
+    pub stream: Option<&'a str>,
+    /// `Authorization`
+    pub authorization: Option<&'a [u8]>,
+    /// `Content-Type`
+    pub content_type: Option<&'a [u8]>,
+    /// `Content-Length`
+    pub content_length: Option<u64>,
+    /// `X-Item-Key`
+    pub item_key: Option<&'a [u8]>,
+    /// `Idempotency-Key`
+    pub idempotency_key: Option<&'a [u8]>,
+    /// Address of the caller, for the log.
+    pub client: &'a str,
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyError {
+    /// More bytes than allowed.
+    TooLarge,
+    /// Not complete within the deadline, in whole seconds.
+    TooSlow(u64),
+    /// The connection broke, or the transfer encoding is wrong.
+    Broken,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the key has left, if it was recognised and not refused before.
+    pub quota: Option<QuotaState>,
+    /// The stream and the receipt, or why not.
+    pub result: Result<Accepted, AcceptError>,
+}
+
+/// A request that was accepted.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    /// The key's stream.
+    pub stream: Arc<str>,
+    /// What the journal says.
+    pub receipt: Receipt,
+}
+
+/// What the head of a request told.
+struct Admitted {
+    /// The field that identifies items, and whose words these are.
+    item_key: Option<(Box<str>, &'static str)>,
+    idempotency_key: Option<Box<str>>,
+}
+
+impl Admitted {
+    fn item_key(&self) -> Option<&str> {
+        self.item_key.as_ref().map(|(field, _)| &**field)
+    }
+}
+
+impl Ingest {
+    /// The pipeline over these parts.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        journal: Arc<Journal>,
+        gate: Arc<Gate>,
+        metrics: Arc<Metrics>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            catalog,
+            journal,
+            gate,
+            metrics,
+            limits,
+        }
+    }
+
+    /// The caller that an `Authorization` header stands for.
+    ///
+    /// # Errors
+    /// [`AcceptError::Unauthorized`].
+    pub fn caller(&self, authorization: Option<&[u8]>) -> Result<Caller, AcceptError> {
+        headers::bearer(authorization)
+            .and_then(|secret| self.catalog.caller(secret))
+            .ok_or(AcceptError::Unauthorized)
+    }
+
+    /// Checks a request, makes it durable, and says what to answer. `read_body` is called only when
+    /// the head was found good; its argument is the number of bytes that it may read.
+    pub async fn accept<F>(&self, head: Head<'_>, read_body: impl FnOnce(u64) -> F) -> Answer
+    where
+        F: Future<Output = Result<Bytes, BodyError>>,
+    {
+        let caller = match self.caller(head.authorization) {
+            Ok(caller) => caller,
+            Err(error) => return self.answer(None, Err(error)),
+        };
+        let mut quota = None;
+        let mut bytes = head.content_length.unwrap_or(0);
+        let mut admitted = None;
+        let result = async {
+            let admitted = admitted.insert(self.admit(&head, &caller, &mut quota)?);
+            let body = self.read(read_body).await?;
+            bytes = body.len() as u64;
+            self.store(&head, &caller, admitted, &body).await
+        }
+        .await;
+        if let Err(error) = &result {
+            self.log_refusal(&head, &caller, admitted, bytes, error);
+        }
+        self.answer(quota, result)
+    }
+
+    /// Everything that can be known before the body is read.
+    fn admit(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        quota: &mut Option<QuotaState>,
+    ) -> Result<Admitted, AcceptError> {
+        let key = &caller.key;
+        let named = head.stream.is_none_or(|named| *named == *key.stream);
+        if !named || !self.catalog.has_stream(&key.stream) {
+            return Err(AcceptError::StreamNotFound);
+        }
+        let state = key.quota.take();
+        *quota = Some(state.unwrap_or_else(|refused| refused));
+        if let Err(refused) = state {
+            return Err(AcceptError::RateLimited {
+                retry_after_seconds: refused.reset_seconds,
+            });
+        }
+        if head
+            .content_length
+            .is_some_and(|length| length > self.limits.body_bytes_max)
+        {
+            return Err(self.too_large());
+        }
+        headers::check_content_type(head.content_type)?;
+        let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key"));
+        let configured = || Some((key.item_key.clone()?, "the connector's item_key"));
+        let idempotency_key = headers::idempotency_key(head.idempotency_key)?;
+        self.gate.check()?;
+        Ok(Admitted {
+            item_key: sent.or_else(configured),
+            idempotency_key,
+        })
+    }
+
+    async fn read<F>(&self, read_body: impl FnOnce(u64) -> F) -> Result<Bytes, AcceptError>
+    where
+        F: Future<Output = Result<Bytes, BodyError>>,
+    {
+        read_body(self.limits.body_bytes_max)
+            .await
+            .map_err(|error| match error {
+                BodyError::TooLarge => self.too_large(),
+                BodyError::TooSlow(seconds) => AcceptError::invalid(format!(
+                    "the body did not arrive within {seconds} s; send it faster, or in smaller parts"
+                )),
+                BodyError::Broken => AcceptError::invalid(
+                    "the body ended before it was complete; send the request again",
+                ),
+            })
+    }
+
+    async fn store(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        admitted: &Admitted,
+        body: &[u8],
+    ) -> Result<Accepted, AcceptError> {
+        let item_key = (admitted.item_key.as_ref()).map(|(field, named_by)| flatten::ItemKey {
+            field,
+            named_by,
+        });
+        let idempotency_key = admitted.idempotency_key.as_deref();
+        let limits = flatten::Limits {
+            flattened_bytes_max: self.limits.flattened_bytes_max,
+        };
+        let items = flatten::flatten_by(body, item_key, limits)?;
+        let outcome = if caller.test {
+            Outcome::Test
+        } else {
+            Outcome::Accepted
+        };
+        let mut log = log_entry(head, caller, outcome, 202);
+        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        log.bytes = body.len() as u64;
+        log.item_key = admitted.item_key().map(Into::into);
+        log.idempotency_key = idempotency_key.map(Into::into);
+        let submission = Submission {
+            log,
+            items,
+            claim: idempotency_key.map(|key| claim(caller, key, body)),
+        };
+        let receipt = self.journal.submit(submission).await?;
+        let counter = match (receipt.replayed, caller.test) {
+            (true, _) => &self.metrics.duplicates,
+            (false, true) => &self.metrics.tests,
+            (false, false) => {
+                self.metrics.items.inc_by(u64::from(receipt.items));
+                self.metrics.body_bytes.inc_by(body.len() as u64);
+                &self.metrics.accepted
+            }
+        };
+        counter.inc();
+        Ok(Accepted {
+            stream: Arc::clone(&caller.key.stream),
+            receipt,
+        })
+    }
+
+    fn answer(
+        &self,
+        quota: Option<QuotaState>,
+        result: Result<Accepted, AcceptError>,
+    ) -> Answer {
+        if let Err(error) = &result {
+            let metrics = &self.metrics;
+            match error {
+                AcceptError::InvalidPayload { .. } => &metrics.invalid,
+                AcceptError::Unauthorized => &metrics.unauthorized,
+                AcceptError::StreamNotFound => &metrics.stream_not_found,
+                AcceptError::PayloadTooLarge { .. } => &metrics.too_large,
+                AcceptError::RateLimited { .. } => &metrics.rate_limited,
+                AcceptError::Unavailable { .. } => &metrics.unavailable,
+            }
+            .inc();
+        }
+        Answer { quota, result }
+    }
+
+    /// Writes the log entry of a refused request. Refusals of our own making (503) are not logged:
+    /// the log is what cannot be written then.
+    fn log_refusal(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        admitted: Option<Admitted>,
+        bytes: u64,
+        error: &AcceptError,
+    ) {
+        let mut message = error.to_string();
+        match error {
+            AcceptError::Unavailable { .. } => return,
+            AcceptError::RateLimited { .. } => {
+                let Some(count) = caller.key.quota.note_refusal(head.received_ms) else {
+                    return;
+                };
+                if count > 1 {
+                    message = format!("{message} ({count} requests since the last entry)");
+                }
+            }
+            _ => {}
+        }
+        let mut log = log_entry(head, caller, Outcome::Rejected, error.status().0);
+        log.bytes = bytes;
+        log.error = Some(message.into());
+        if let Some(admitted) = admitted {
+            log.item_key = admitted.item_key().map(Into::into);
+            log.idempotency_key = admitted.idempotency_key;
+        }
+        self.journal.record(log);
+    }
+
+    /// Writes the log entries of floods that have ended. Called once a second.
+    pub fn log_floods(&self, unix_ms: u64) {
+        for key in self.catalog.connectors().iter().flat_map(|one| &one.keys) {
+            let Some(count) = key.quota.unlogged_refusals(unix_ms) else {
+                continue;
+            };
+            self.journal.record(LogEntry {
+                request_id: Uuid::now_v7(),
+                received_ms: unix_ms,
+                connector: Arc::clone(&key.connector),
+                stream: Arc::clone(&key.stream),
+                outcome: Outcome::Rejected,
+                endpoint: Endpoint::Ingest,
+                http_status: 429,
+                items: 0,
+                bytes: 0,
+                key: key.prefix(),
+                client: "".into(),
+                item_key: None,
+                idempotency_key: None,
+                error: Some(
+                    format!("too many requests with this key ({count} requests since the last entry)")
+                        .into(),
+                ),
+            });
+        }
+    }
+
+    fn too_large(&self) -> AcceptError {
+        AcceptError::PayloadTooLarge {
+            limit_bytes: self.limits.body_bytes_max,
+        }
+    }
+}
+
+impl From<JournalError> for AcceptError {
+    fn from(error: JournalError) -> Self {
+        let (reason, retry_after_seconds) = match error {
+            JournalError::Overloaded => ("too many requests wait for the disk", 1),
+            JournalError::DiskFull => ("the disk is full", 30),
+            JournalError::Closed => ("the service is stopping", 5),
+        };
+        Self::Unavailable {
+            reason,
+            retry_after_seconds,
+        }
+    }
+}
+
+fn log_entry(head: &Head<'_>, caller: &Caller, outcome: Outcome, http_status: u16) -> LogEntry {
+    LogEntry {
+        request_id: head.request_id,
+        received_ms: head.received_ms,
+        connector: Arc::clone(&caller.key.connector),
+        stream: Arc::clone(&caller.key.stream),
+        outcome,
+        endpoint: head.endpoint,
+        http_status,
+        items: 0,
+        bytes: 0,
+        key: caller.key.prefix(),
+        client: head.client.into(),
+        item_key: None,
+        idempotency_key: None,
+        error: None,
+    }
+}
+
+/// A test key's claims are apart: a rehearsal must not swallow the real request.
+fn claim(caller: &Caller, idempotency_key: &str, body: &[u8]) -> Claim {
+    let mut scope = Sha256::new();
+    scope.update([u8::from(caller.test)]);
+    for part in [&*caller.key.connector, &*caller.key.stream, idempotency_key] {
+        scope.update((part.len() as u64).to_le_bytes());
+        scope.update(part);
+    }
+    Claim {
+        scope: first(&scope.finalize()),
+        payload: first(&Sha256::digest(body)),
+    }
+}
+
+fn first<const N: usize>(digest: &[u8]) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&digest[..N]);
+    bytes
+}

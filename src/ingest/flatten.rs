@@ -1,0 +1,346 @@
+//! Flattens a request body into [`Items`], straight from its bytes.
+//!
+//! Owns the rules of "Items and flattening": strict JSON (RFC 8259), one object or an array of objects,
+//! nested objects joined with `.`, everything else copied as written. Called by the ingest pipeline, once for
+//! each request, between reading the body and the journal. Its files: `scan` (tokens), `walk` (one item), `seen`
+//! (keys that were used), `error` (what to tell the caller).
+//!
+//! Decisions beyond the rules:
+//!
+//! - A byte order mark before the body is skipped (RFC 8259, section 8.1 allows it).
+//! - Field names are written in one canonical form (see [`quote_into`]), so `"a\u0062"` is `"ab"`. Text
+//!   values keep their escapes as written.
+//! - Arrays lose the white space between their tokens and are otherwise not touched: a key that stands twice
+//!   in an object *inside an array* is kept as it is.
+//! - An item `{}` has no fields. An empty object below the top level is a field with the value `{}`.
+//! - Columns in messages count characters from 1; a line ends with a line feed.
+//!
+//! How it works: the output is the body with a few places left out or put in, so bytes are copied in the
+//! longest runs there are. An item written compactly and without nesting is one copy.
+//!
+//! **Invariant**: time and memory are linear in the size of the body plus the size of the output, which
+//! never exceeds [`Limits::flattened_bytes_max`]. There is no recursion: depth costs heap, one frame a level.
+
+mod error;
+mod scan;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::item::{Full, Items, ItemsWriter, ShapeHash, members, quote_into, unescape};
+
+use error::Fault;
+pub use error::{Detail, FlattenError};
+use scan::Scan;
+use seen::Seen;
+
+/// Longest item key in bytes.
+const ITEM_KEY_BYTES_MAX: usize = 512;
+/// Items with an unusable key are listed up to this many, then parsing stops.
+const DETAILS_MAX: usize = 20;
+/// Positions are kept in 32 bits, those of rewritten names after those of the body.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// What one request may become.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of the encoded items. Deep paths repeat their prefix in each field, so a small body can grow.
+    pub flattened_bytes_max: usize,
+}
+
+/// The field that identifies each item, and who said so.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemKey<'a> {
+    /// Name of the field on the flattened item, as text: `order.id`.
+    pub field: &'a str,
+    /// For messages: "item 3 has no field "id", which `named_by` names".
+    pub named_by: &'a str,
+}
+
+/// Flattens a request body. Items are identified by the field that `X-Item-Key` names (looked up on the
+/// flattened item, so `order.id` works), or by their position (`"0"`, `"1"`, …) if there is none.
+///
+/// # Errors
+/// See [`flatten_by`].
+pub fn flatten(body: &[u8], item_key: Option<&str>, limits: Limits) -> Result<Items, FlattenError> {
+    let named_by = "X-Item-Key";
+    flatten_by(
+        body,
+        item_key.map(|field| ItemKey { field, named_by }),
+        limits,
+    )
+}
+
+/// Like [`flatten`], for an item key that may come from elsewhere than the header.
+///
+/// # Errors
+/// A message that says what is wrong, where, and what to do; the caller answers 400 with it. A body with
+/// unusable item keys lists up to 20 of them, unless it turns out to be malformed before that.
+pub fn flatten_by(
+    body: &[u8],
+    item_key: Option<ItemKey<'_>>,
+    limits: Limits,
+) -> Result<Items, FlattenError> {
+    let flattened = scan::text(body).and_then(|text| {
+        let mut flattener = Flattener::new(text, item_key, limits);
+        flattener.body()?;
+        Ok(flattener.out.into_items())
+    });
+    flattened.map_err(|fault| *fault)
+}
+
+/// The state of one request.
+struct Flattener<'a> {
+    scan: Scan<'a>,
+    out: ItemsWriter,
+    /// Where the part of the body begins that belongs to the output and is not yet copied.
+    mark: usize,
+    /// Name of the item-key field, in canonical form.
+    item_key: Option<String>,
+    /// Who named it.
+    named_by: &'a str,
+    /// Items whose key is unusable, in order.
+    unusable: Vec<FlattenError>,
+    /// Position of the item being read.
+    item: u64,
+    /// Path of the object being read, with a `.` at its end; empty at the item's top level.
+    path: String,
+    /// The objects around the one being read, outermost first.
+    outer: Vec<Outer>,
+    /// Number of the object being read: 0 is the item itself.
+    object: u32,
+    /// How many objects with members the item has so far beside itself.
+    objects: u32,
+    /// The keys of the item so far, of all its objects.
+    seen: Seen,
+    /// Canonical forms of the item's keys that were written with escapes.
+    rewritten: String,
+    /// Shape of the fields so far.
+    shape: ShapeHash,
+    /// What the item-key field turned out to be.
+    key: KeyField,
+    /// Brackets that are open in the array being copied: true for `{`.
+    nesting: Vec<bool>,
+}
+
+/// What to come back to when an object ends.
+struct Outer {
+    path_len: usize,
+    object: u32,
+}
+
+/// What stands in the item-key field.
+#[derive(Clone, Copy)]
+enum KeyField {
+    Missing,
+    /// Text of the key in the body, without quotes.
+    Text {
+        start: usize,
+        end: usize,
+    },
+    /// A kind that cannot be a key.
+    Kind(&'static str),
+}
+
+impl<'a> Flattener<'a> {
+    fn new(text: &'a str, item_key: Option<ItemKey<'a>>, limits: Limits) -> Self {
+        // A compact single item needs room for one record and its key; the items of an array for one each.
+        let records = match (text.starts_with('{'), item_key) {
+            (true, None) => 22,
+            (true, Some(_)) => 22 + 40,
+            (false, _) => 22 + text.len() / 4,
+        };
+        Self {
+            scan: Scan::new(text),
+            out: ItemsWriter::new(limits.flattened_bytes_max, text.len() + records),
+            mark: 0,
+            item_key: item_key.map(|item_key| {
+                let mut canonical = String::with_capacity(item_key.field.len());
+                quote_into(item_key.field, &mut canonical);
+                canonical
+            }),
+            named_by: item_key.map_or("", |item_key| item_key.named_by),
+            unusable: Vec::new(),
+            item: 0,
+            path: String::new(),
+            outer: Vec::new(),
+            object: 0,
+            objects: 0,
+            seen: Seen::new(),
+            rewritten: String::new(),
+            shape: ShapeHash::default(),
+            key: KeyField::Missing,
+            nesting: Vec::new(),
+        }
+    }
+
+    /// The whole body: an object, or an array of objects.
+    fn body(&mut self) -> Result<(), Fault> {
+        self.scan.skip_space();
+        if self.scan.is_at_end() {
+            return Err(Fault::from(FlattenError::new(
+                "the body is empty; send an object or an array of objects",
+            )));
+        }
+        if self.scan.peek() == b'[' {
+            self.array_of_items()?;
+        } else {
+            self.expect_object(None)?;
+            self.item()?;
+        }
+        self.scan.skip_space();
+        if !self.scan.is_at_end() {
+            return Err(self
+                .scan
+                .expected("the end of the body (several items go into one array)"));
+        }
+        error::unusable_keys(std::mem::take(&mut self.unusable))
+    }
+
+    fn array_of_items(&mut self) -> Result<(), Fault> {
+        self.scan.at += 1;
+        self.scan.skip_space();
+        if self.scan.peek() == b']' {
+            self.scan.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.expect_object(Some(self.item))?;
+            self.item()?;
+            self.scan.skip_space();
+            match self.scan.peek() {
+                b',' => self.scan.at += 1,
+                b']' => {
+                    self.scan.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.scan.expected(r#""," or "]" after an item"#)),
+            }
+            self.scan.skip_space();
+            self.item += 1;
+        }
+    }
+
+    /// Refuses what is not an object: by its kind where it begins like JSON, else as malformed.
+    fn expect_object(&self, item: Option<u64>) -> Result<(), Fault> {
+        if self.scan.peek() == b'{' {
+            return Ok(());
+        }
+        let Some(kind) = self.scan.kind() else {
+            return Err(self.scan.expected("an object"));
+        };
+        let subject = item.map_or_else(|| "the body".to_owned(), |item| format!("item {item}"));
+        let message = format!("{subject} is {kind}; send an object or an array of objects");
+        let detail = Detail {
+            item,
+            ..self.scan.detail(self.scan.at)
+        };
+        Err(FlattenError::new(message).detail(detail).into())
+    }
+
+    /// One item, from its opening brace to after its closing one.
+    fn item(&mut self) -> Result<(), Fault> {
+        self.path.clear();
+        self.object = 0;
+        self.objects = 0;
+        self.seen.clear();
+        self.rewritten.clear();
+        self.shape = ShapeHash::default();
+        self.key = KeyField::Missing;
+        self.out.begin().map_err(|full| self.full(full))?;
+        self.walk()?;
+        self.refuse_equal_paths()?;
+        self.finish()
+    }
+
+    /// Refuses two places of an item that flatten to the same field. Keys of one object are known to differ,
+    /// so this takes an object below the top level and a key with a dot in it.
+    fn refuse_equal_paths(&self) -> Result<(), Fault> {
+        if self.objects == 0 || !self.seen.any_with_dot(self.texts()) {
+            return Ok(());
+        }
+        let mut names = HashSet::new();
+        match members(self.out.written()).find(|(name, _)| !names.insert(*name)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let name = &name[1..name.len() - 1];
+                let message = format!(
+                    "item {} has two places that flatten to the field \"{}\"; rename one of them",
+                    self.item,
+                    error::shortened(name)
+                );
+                Err(FlattenError::new(message).field(self.item, name).into())
+            }
+        }
+    }
+
+    /// Ends the item with its key, or notes that the key is unusable.
+    fn finish(&mut self) -> Result<(), Fault> {
+        let Some(item_key) = &self.item_key else {
+            let mut digits = [0; 20];
+            let position = decimal(self.item, &mut digits);
+            let finished = self.out.finish(position, self.shape.finish());
+            return finished.map_err(|full| self.full(full));
+        };
+        let problem = match self.key {
+            KeyField::Text { start, end } => {
+                let key: Cow<'a, str> = unescape(self.scan.slice(start, end));
+                match key.len() {
+                    0 => "is empty; give each item a key of its own".to_owned(),
+                    1..=ITEM_KEY_BYTES_MAX => {
+                        let finished = self.out.finish(&key, self.shape.finish());
+                        return finished.map_err(|full| self.full(full));
+                    }
+                    len => format!("is {len} bytes long; a key has at most {ITEM_KEY_BYTES_MAX}"),
+                }
+            }
+            KeyField::Kind(kind) => format!("is {kind}; use a string, a number or a boolean"),
+            KeyField::Missing => String::new(),
+        };
+        let (item, name, by) = (self.item, error::shortened(item_key), self.named_by);
+        let message = if problem.is_empty() {
+            format!("item {item} has no field \"{name}\", which {by} names")
+        } else {
+            format!("item {item}: the field \"{name}\", which {by} names, {problem}")
+        };
+        let unusable = FlattenError::new(message).field(item, item_key);
+        self.unusable.push(unusable);
+        self.out.abandon();
+        if self.unusable.len() < DETAILS_MAX {
+            return Ok(());
+        }
+        error::unusable_keys(std::mem::take(&mut self.unusable))
+    }
+
+    #[cold]
+    fn full(&self, full: Full) -> Fault {
+        let message = format!(
+            "item {} takes the flattened form of the request over {} bytes (each field repeats its whole \
+             path); send fewer items at once or nest less deeply",
+            self.item, full.bytes_max
+        );
+        let detail = Detail {
+            item: Some(self.item),
+            ..self.scan.detail(self.scan.at)
+        };
+        FlattenError::new(message).detail(detail).into()
+    }
+}
+
+/// A number in digits, several times as fast as formatting it: this is done for each item.
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    std::str::from_utf8(&digits[start..]).expect("digits are ASCII")
+}

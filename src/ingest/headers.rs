@@ -1,0 +1,120 @@
+//! What the headers of an ingest request may say.
+//!
+//! **Invariant**: a header that cannot be understood is refused, never ignored.
+
+use crate::error::AcceptError;
+
+const ITEM_KEY_BYTES_MAX: usize = 512;
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
+/// The secret of `Authorization: Bearer <secret>`; the scheme in any case (RFC 9110).
+pub(super) fn bearer(authorization: Option<&[u8]>) -> Option<&str> {
+    let text = std::str::from_utf8(authorization?).ok()?;
+    let (scheme, secret) = text.trim().split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(secret.trim())
+}
+
+/// `application/json`, with or without parameters, or any type whose name ends in `+json`.
+pub(super) fn check_content_type(content_type: Option<&[u8]>) -> Result<(), AcceptError> {
+    let Some(value) = content_type else {
+        return Err(AcceptError::invalid(
+            "the header Content-Type is missing; send `Content-Type: application/json`",
+        ));
+    };
+    let text = String::from_utf8_lossy(value);
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let (kind, subtype) = essence.split_once('/').unwrap_or_default();
+    let ends_in_json = subtype
+        .len()
+        .checked_sub("+json".len())
+        .and_then(|start| subtype.get(start..))
+        .is_some_and(|suffix| suffix.eq_ignore_ascii_case("+json"));
+    if essence.eq_ignore_ascii_case("application/json")
+        || (!kind.is_empty() && subtype.len() > "+json".len() && ends_in_json)
+    {
+        return Ok(());
+    }
+    let shown: String = essence.chars().take(100).collect();
+    Err(AcceptError::invalid(format!(
+        "the header Content-Type is `{}`; send `Content-Type: application/json`",
+        shown.escape_debug()
+    )))
+}
+
+/// `X-Item-Key`: the name of a field.
+pub(super) fn item_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+    let Some(value) = value else { return Ok(None) };
+    let name = std::str::from_utf8(value).map_or("", str::trim);
+    if name.is_empty() || name.len() > ITEM_KEY_BYTES_MAX {
+        return Err(AcceptError::invalid(format!(
+            "the header X-Item-Key must hold the name of a field in UTF-8, 1 to {ITEM_KEY_BYTES_MAX} bytes; correct it or leave it out"
+        )));
+    }
+    Ok(Some(name.into()))
+}
+
+/// `Idempotency-Key`: 1 to 255 visible ASCII characters.
+pub(super) fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, AcceptError> {
+    let Some(value) = value else { return Ok(None) };
+    let visible = value.iter().all(u8::is_ascii_graphic);
+    match std::str::from_utf8(value) {
+        Ok(key) if visible && (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()) => {
+            Ok(Some(key.into()))
+        }
+        _ => Err(AcceptError::invalid(
+            "the header Idempotency-Key must hold 1 to 255 visible ASCII characters without spaces, for example a UUID",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bearer, check_content_type, idempotency_key, item_key};
+
+    #[test]
+    fn json_media_types_pass_and_others_name_what_is_wanted() {
+        for good in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/vnd.api+json",
+            "application/cloudevents+JSON;x=y",
+        ] {
+            assert_eq!(check_content_type(Some(good.as_bytes())), Ok(()), "{good}");
+        }
+        for bad in ["", "text/plain", "json", "application/jsonp", "/+json", "a/+json", "é+json"] {
+            let error = check_content_type(Some(bad.as_bytes())).expect_err(bad);
+            assert!(error.to_string().contains("application/json"), "{bad}");
+        }
+        assert!(check_content_type(None).is_err());
+    }
+
+    #[test]
+    fn bearer_takes_the_secret_and_nothing_else() {
+        assert_eq!(bearer(Some(b"Bearer ik_x")), Some("ik_x"));
+        assert_eq!(bearer(Some(b"bearer  ik_x ")), Some("ik_x"));
+        for bad in [&b"ik_x"[..], b"Basic ik_x", b"", b"Bearer", b"\xff"] {
+            assert_eq!(bearer(Some(bad)), None);
+        }
+        assert_eq!(bearer(None), None);
+    }
+
+    #[test]
+    fn idempotency_keys_are_visible_ascii_of_bounded_length() {
+        assert_eq!(idempotency_key(None), Ok(None));
+        assert_eq!(idempotency_key(Some(b"a")), Ok(Some("a".into())));
+        assert!(idempotency_key(Some(&[b'k'; 255])).is_ok());
+        for bad in [&b""[..], &[b'k'; 256], b"a b", b"\xc3\xa9", b"a\x7f"] {
+            assert!(idempotency_key(Some(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn item_keys_are_names() {
+        assert_eq!(item_key(Some("größe".as_bytes())), Ok(Some("größe".into())));
+        for bad in [&b""[..], b"  ", b"\xff", &[b'k'; 513]] {
+            assert!(item_key(Some(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Flat items: what flattening writes, the journal stores, and every sink reads.
+//!
+//! Owns the one buffer in which the items of a request travel, its encoding, and (in its file `fields`) the
+//! reading of a flat JSON object. Called by `ingest::flatten` (writes), the journal (stores and reads back),
+//! delivery, plugins, pool and live (read). Knows nothing of streams, HTTP or SQL.
+//!
+//! The encoding, all integers little-endian:
+//!
+//! ```text
+//! u8 version = 1 · u32 count · then for each item:
+//! u32 key_len · u32 fields_len · u64 shape · key · fields
+//! ```
+//!
+//! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
+//! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
+//! [`Items::from_bytes`], which checks. That the fields are JSON is the promise of whoever wrote them.
+
+mod fields;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+pub use fields::{
+    Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, unescape,
+};
+
+/// Version of the encoding, the first byte of every buffer.
+const VERSION: u8 = 1;
+/// Bytes before the first record: version and count.
+const HEADER_BYTES: usize = 5;
+/// Bytes of a record before its key: two lengths and the shape.
+const RECORD_BYTES: usize = 16;
+
+/// The flattened items of one request in one buffer: what the journal stores and every sink reads.
+///
+/// Cloning shares the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Items {
+    bytes: Bytes,
+    count: u32,
+}
+
+/// One item, borrowed from its [`Items`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemRef<'a> {
+    /// Identifies the item in its stream: the value of the item-key field, or the position in the payload.
+    pub key: &'a str,
+    /// JSON text of the flat object, without white space between tokens.
+    pub fields: &'a str,
+    /// Hash of the ordered field names, see [`shape`]. Equal shapes: no new field has appeared.
+    pub shape: u64,
+}
+
+/// Why stored bytes are not the encoding of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CorruptItems {
+    /// The first byte names an encoding that this program does not know.
+    #[error("the stored items have the encoding version {0}, this program reads version 1")]
+    Version(u8),
+    /// The bytes end inside the header or inside the record of this item.
+    #[error("the stored items end early, at item {0}")]
+    Truncated(u32),
+    /// Bytes follow the last record.
+    #[error("{0} bytes follow the last stored item")]
+    Trailing(usize),
+    /// The key or the fields of this item are not UTF-8.
+    #[error("the stored item {0} is not UTF-8")]
+    Utf8(u32),
+}
+
+impl Items {
+    /// Takes stored bytes back after checking version, count, every record boundary and UTF-8.
+    /// Does not check again that the fields are JSON.
+    ///
+    /// # Errors
+    /// [`CorruptItems`] names the first item that does not fit; no input panics.
+    pub fn from_bytes(bytes: Bytes) -> Result<Self, CorruptItems> {
+        let version = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
+        if version != VERSION {
+            return Err(CorruptItems::Version(version));
+        }
+        let count = bytes[1..]
+            .first_chunk()
+            .ok_or(CorruptItems::Truncated(0))
+            .map(|count| u32::from_le_bytes(*count))?;
+        let mut rest = &bytes[HEADER_BYTES..];
+        for item in 0..count {
+            let (record, after) = RawRecord::split(rest).ok_or(CorruptItems::Truncated(item))?;
+            record.read().ok_or(CorruptItems::Utf8(item))?;
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return Err(CorruptItems::Trailing(rest.len()));
+        }
+        Ok(Self { bytes, count })
+    }
+
+    /// The items in the order of the payload.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            rest: &self.bytes[HEADER_BYTES..],
+            left: self.count,
+        }
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether the request had no items (`[]`).
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The encoding: what to store, and what [`Items::from_bytes`] takes back.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Length of the encoding in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<'a> IntoIterator for &'a Items {
+    type Item = ItemRef<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Iterates over [`Items`], see [`Items::iter`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = ItemRef<'a>;
+
+    fn next(&mut self) -> Option<ItemRef<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (record, rest) =
+            RawRecord::split(self.rest).expect("Items has `count` whole records by construction");
+        self.rest = rest;
+        Some(
+            record
+                .read()
+                .expect("Items is UTF-8: written from &str or checked by from_bytes"),
+        )
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// A record whose boundaries are known and whose text is not yet checked.
+struct RawRecord<'a> {
+    shape: u64,
+    key: &'a [u8],
+    fields: &'a [u8],
+}
+
+impl<'a> RawRecord<'a> {
+    /// The first record and what follows it, or `None` if the bytes end inside it.
+    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (key_len, rest) = bytes.split_first_chunk()?;
+        let (fields_len, rest) = rest.split_first_chunk()?;
+        let (shape, rest) = rest.split_first_chunk()?;
+        let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
+        let (fields, rest) = rest.split_at_checked(u32::from_le_bytes(*fields_len) as usize)?;
+        let shape = u64::from_le_bytes(*shape);
+        Some((Self { shape, key, fields }, rest))
+    }
+
+    /// The record as text, or `None` if it is not UTF-8.
+    fn read(&self) -> Option<ItemRef<'a>> {
+        Some(ItemRef {
+            key: std::str::from_utf8(self.key).ok()?,
+            fields: simdutf8::basic::from_utf8(self.fields).ok()?,
+            shape: self.shape,
+        })
+    }
+}
+
+/// The encoding would grow over the writer's bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the flattened items are over {bytes_max} bytes")]
+pub struct Full {
+    /// The bound that was given to the writer.
+    pub bytes_max: usize,
+}
+
+/// Builds [`Items`] push-style, never over a bound: [`begin`](Self::begin), any number of
+/// [`write`](Self::write), [`finish`](Self::finish), for each item; then [`into_items`](Self::into_items).
+///
+/// The key comes last because it is read from the fields.
+#[derive(Debug)]
+pub struct ItemsWriter {
+    bytes: Vec<u8>,
+    count: u32,
+    bytes_max: usize,
+    /// Where the record being written starts; the end of `bytes` between records.
+    record: usize,
+}
+
+impl ItemsWriter {
+    /// A writer whose encoding stays at or under `bytes_max` bytes, with room for `bytes_expected`.
+    pub fn new(bytes_max: usize, bytes_expected: usize) -> Self {
+        // Lengths and the count are 32 bits wide: a bound beyond that could not be written down.
+        let bytes_max = bytes_max.min(u32::MAX as usize);
+        let mut bytes = Vec::with_capacity(bytes_expected.min(bytes_max).max(HEADER_BYTES));
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&0_u32.to_le_bytes());
+        Self {
+            record: bytes.len(),
+            bytes,
+            count: 0,
+            bytes_max,
+        }
+    }
+
+    /// Starts an item. One that was begun and not finished is dropped.
+    ///
+    /// # Errors
+    /// [`Full`] if its record would not fit.
+    pub fn begin(&mut self) -> Result<(), Full> {
+        self.abandon();
+        self.reserve(RECORD_BYTES)?;
+        self.bytes.extend_from_slice(&[0; RECORD_BYTES]);
+        Ok(())
+    }
+
+    /// Appends to the fields of the item that was begun.
+    ///
+    /// # Errors
+    /// [`Full`] if the text would not fit; nothing is written then.
+    #[inline]
+    pub fn write(&mut self, text: &str) -> Result<(), Full> {
+        debug_assert!(
+            self.bytes.len() >= self.record + RECORD_BYTES,
+            "begin first"
+        );
+        self.reserve(text.len())?;
+        self.bytes.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    /// What was written to the item that was begun.
+    pub fn written(&self) -> &str {
+        let fields = self.bytes.get(self.record + RECORD_BYTES..);
+        simdutf8::basic::from_utf8(fields.unwrap_or_default())
+            .expect("`write` takes only &str, so their concatenation is UTF-8")
+    }
+
+    /// Ends the item that was begun: puts key, lengths and shape in front of its fields.
+    ///
+    /// # Errors
+    /// [`Full`] if the key would not fit.
+    pub fn finish(&mut self, key: &str, shape: u64) -> Result<(), Full> {
+        let fields_at = self.record + RECORD_BYTES;
+        let fields_end = self.bytes.len();
+        debug_assert!(fields_end >= fields_at, "begin first");
+        self.reserve(key.len())?;
+        self.bytes.resize(fields_end + key.len(), 0);
+        self.bytes
+            .copy_within(fields_at..fields_end, fields_at + key.len());
+        // The bound fits 32 bits, so every length below it does.
+        let header = &mut self.bytes[self.record..fields_at + key.len()];
+        header[0..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&((fields_end - fields_at) as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&shape.to_le_bytes());
+        header[RECORD_BYTES..].copy_from_slice(key.as_bytes());
+        self.record = self.bytes.len();
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Drops the item that was begun and not finished.
+    pub fn abandon(&mut self) {
+        self.bytes.truncate(self.record);
+    }
+
+    /// Writes a whole item: flat JSON object text and its key. The shape is computed.
+    ///
+    /// # Errors
+    /// [`Full`] if it would not fit; the item is dropped then.
+    pub fn push(&mut self, key: &str, fields: &str) -> Result<(), Full> {
+        self.begin()?;
+        self.write(fields)
+            .and_then(|()| self.finish(key, shape(fields)))
+            .inspect_err(|_| self.abandon())
+    }
+
+    /// The finished items. An item that was begun and not finished is dropped.
+    pub fn into_items(mut self) -> Items {
+        self.abandon();
+        self.bytes[1..HEADER_BYTES].copy_from_slice(&self.count.to_le_bytes());
+        // These bytes may wait in memory for the journal: give back a guess that was far too large.
+        if self.bytes.capacity() - self.bytes.len() > self.bytes.len() / 4 + 64 {
+            self.bytes.shrink_to_fit();
+        }
+        Items {
+            bytes: self.bytes.into(),
+            count: self.count,
+        }
+    }
+
+    #[inline]
+    fn reserve(&self, more: usize) -> Result<(), Full> {
+        if more > self.bytes_max - self.bytes.len().min(self.bytes_max) {
+            return Err(Full {
+                bytes_max: self.bytes_max,
+            });
+        }
+        Ok(())
+    }
+}

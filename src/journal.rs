@@ -1,0 +1,332 @@
+//! `journal.db`: the durable record of accepted requests. Request log, queue and idempotency index
+//! at once.
+//!
+//! [`Journal::submit`] is the moment of truth of an ingest request; delivery reads entries back with
+//! [`Journal::read_after`]; the admin API reads the [`log`]. One writer thread owns the writing
+//! connection (`journal/writer.rs`); readers have their own, read-only.
+//!
+//! **Invariant**: a receipt is given only after the transaction that holds log entry, payload and
+//! idempotency claim is committed (and, with `fsync`, on disk). After a failed write no further
+//! receipt is ever given.
+
+mod claims;
+pub mod log;
+mod queue;
+mod reader;
+mod schema;
+mod writer;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
+
+use crate::batch::Entry;
+use crate::item::Items;
+use crate::metrics::Metrics;
+
+pub use log::{LogEntry, Outcome};
+use queue::{Job, Queue};
+use reader::Recent;
+
+/// How a commit reaches the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Every group of requests is flushed to the device before its receipts are given.
+    Fsync,
+    /// The operating system flushes when it likes: a power cut may lose the last seconds.
+    Os,
+}
+
+/// What the journal is opened with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How a commit reaches the disk.
+    pub durability: Durability,
+    /// Bytes of requests that may wait for the writer; beyond it [`JournalError::Overloaded`].
+    pub pending_bytes_max: usize,
+    /// Sequence numbers start above this, whatever the file says: what a sink has already seen is
+    /// never given out twice, even if the file lost its end in a power cut.
+    pub seq_floor: u64,
+    /// How long log entries are kept, in milliseconds.
+    pub log_retention_ms: u64,
+}
+
+/// A request that passed every check.
+#[derive(Debug)]
+pub struct Submission {
+    /// The log entry, with the outcome [`Outcome::Accepted`] or [`Outcome::Test`].
+    pub log: LogEntry,
+    /// The flattened items.
+    pub items: Items,
+    /// The idempotency claim, if the caller sent a key.
+    pub claim: Option<Claim>,
+}
+
+/// An idempotency claim: who may not submit the same again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// Digest of connector, stream and idempotency key.
+    pub scope: [u8; 16],
+    /// Digest of the body, to tell a repeat from a different payload under the same key.
+    pub payload: [u8; 8],
+}
+
+/// What a submission came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The request that was accepted: this one, or the first of its repeats.
+    pub request_id: Uuid,
+    /// Number of items of that request.
+    pub items: u32,
+    /// Whether this was a repeat.
+    pub replayed: bool,
+}
+
+/// Why the journal did not take a submission. Nothing of it was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum JournalError {
+    /// Too many bytes wait for the writer.
+    #[error("too many requests wait for the disk")]
+    Overloaded,
+    /// The disk is full. Goes on when there is room again.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The writer has stopped: shutting down, or failed for good.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+/// Why the journal could not be opened or read.
+#[derive(Debug, Error)]
+pub enum StorageError {
+    /// SQLite said so, in the writing connection.
+    #[error("journal: {0}")]
+    Write(#[from] rusqlite::Error),
+    /// SQLite said so, in a reading connection.
+    #[error("journal: {0}")]
+    Read(#[from] sqlx::Error),
+    /// The writer thread could not be started.
+    #[error("journal: cannot start the writer thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The file was written by a newer version.
+    #[error("journal: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one")]
+    Newer {
+        /// The file's format.
+        found: i64,
+        /// The format of this version.
+        known: i64,
+    },
+}
+
+/// The journal. Cheap to share behind an `Arc`.
+#[derive(Debug)]
+pub struct Journal {
+    queue: Arc<Queue>,
+    shared: Arc<Shared>,
+    reads: sqlx::SqlitePool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the writer thread and everybody else both see.
+#[derive(Debug)]
+struct Shared {
+    /// The newest entries, so that lanes that keep up never read the file.
+    recent: Mutex<Recent>,
+    /// Sequence number of the newest accepted entry; lanes wait on it.
+    newest: watch::Sender<u64>,
+    /// Payloads up to here are needed by nobody any more.
+    prune_to: AtomicU64,
+    /// True once the writer has failed for good.
+    failed: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
+}
+
+impl Journal {
+    /// Opens or makes `journal.db` at `path` and starts the writer thread.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is not a journal, or was written by a newer version.
+    pub async fn open(
+        path: &Path,
+        options: Options,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, StorageError> {
+        let writer_connection = schema::open_writer(path, options.durability)?;
+        let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
+        let newest_entry = schema::last_payload_seq(&writer_connection)?;
+        let reads = reader::open_pool(path).await?;
+        let shared = Arc::new(Shared {
+            recent: Mutex::new(Recent::starting_after(last_seq)),
+            newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
+            prune_to: AtomicU64::new(0),
+            failed: watch::Sender::new(false),
+            metrics,
+        });
+        let queue = Arc::new(Queue::new(options.pending_bytes_max));
+        let thread = writer::start(
+            writer_connection,
+            options,
+            last_seq,
+            Arc::clone(&queue),
+            Arc::clone(&shared),
+        )?;
+        Ok(Arc::new(Self {
+            queue,
+            shared,
+            reads,
+            writer: Mutex::new(Some(thread)),
+        }))
+    }
+
+    /// Makes a request durable and answers when it is. Dropping the future does not take the
+    /// request back.
+    ///
+    /// # Errors
+    /// See [`JournalError`]; nothing was stored.
+    pub async fn submit(&self, submission: Submission) -> Result<Receipt, JournalError> {
+        let (answer, receipt) = oneshot::channel();
+        let bytes = submission.items.byte_len();
+        self.queue
+            .push(Job::Submit(Box::new(submission), answer), bytes)?;
+        receipt.await.unwrap_or(Err(JournalError::Closed))
+    }
+
+    /// Logs a request that was not accepted, without waiting. When too much waits for the disk,
+    /// the entry is dropped and counted.
+    pub fn record(&self, entry: LogEntry) {
+        let bytes = entry.byte_len();
+        if self.queue.push(Job::Log(Box::new(entry)), bytes).is_err() {
+            self.shared.metrics.log_entries_dropped.inc();
+        }
+    }
+
+    /// Answers when everything handed in before is committed.
+    ///
+    /// # Errors
+    /// [`JournalError::Closed`].
+    pub async fn flush(&self) -> Result<(), JournalError> {
+        let (answer, done) = oneshot::channel();
+        self.queue.push(Job::Flush(answer), 0)?;
+        done.await.map_err(|_| JournalError::Closed)
+    }
+
+    /// Moves a payload that cannot be read into the table `quarantine`, for a person to look at.
+    pub fn quarantine(&self, seq: u64, reason: String) {
+        // When the queue is full the reader meets the row again and tries again.
+        let _ = self.queue.push(Job::Quarantine { seq, reason }, 0);
+    }
+
+    /// The sequence number of the newest accepted entry, and its changes.
+    pub fn newest(&self) -> watch::Receiver<u64> {
+        self.shared.newest.subscribe()
+    }
+
+    /// Becomes true when the writer has failed for good: the process must end.
+    pub fn failed(&self) -> watch::Receiver<bool> {
+        self.shared.failed.subscribe()
+    }
+
+    /// Entries after `after`, oldest first, together about `bytes_max` bytes and `items_max` items
+    /// (at least one entry if there is one), skipping streams that `wanted` refuses. From memory
+    /// where it reaches back far enough, else from the file.
+    ///
+    /// # Errors
+    /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
+    pub async fn read_after(&self, request: ReadRequest<'_>) -> Result<Taken, StorageError> {
+        let recent = self
+            .shared
+            .recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(&request);
+        match recent {
+            Some(taken) => Ok(taken),
+            None => reader::read_after(&self.reads, &request).await,
+        }
+    }
+
+    /// One entry, for a retry; `None` if its payload is gone or cannot be read.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn read_one(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
+        reader::read_one(&self.reads, seq).await
+    }
+
+    /// Every lane has entries up to and including `seq` behind it: they leave the memory.
+    pub fn passed(&self, seq: u64) {
+        self.shared
+            .recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget_through(seq);
+    }
+
+    /// What every lane did with payloads up to and including `seq` is on disk: they may be deleted.
+    pub fn release(&self, seq: u64) {
+        self.shared.prune_to.fetch_max(seq, Ordering::Relaxed);
+    }
+
+    /// The reading connections, for the [`log`].
+    fn reads(&self) -> &sqlx::SqlitePool {
+        &self.reads
+    }
+
+    /// Commits what waits, stops the writer, closes the file. Later submissions are refused.
+    pub async fn close(&self) {
+        self.queue.close();
+        let thread = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        self.reads.close().await;
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// What a lane asks for.
+#[derive(Clone, Copy)]
+pub struct ReadRequest<'a> {
+    /// Only entries with a higher sequence number.
+    pub after: u64,
+    /// About so many items at the most.
+    pub items_max: usize,
+    /// About so many bytes at the most.
+    pub bytes_max: usize,
+    /// Which streams are wanted.
+    pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+impl std::fmt::Debug for ReadRequest<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ReadRequest")
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a lane gets.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The wanted entries, oldest first.
+    pub entries: Vec<Arc<Entry>>,
+    /// Everything up to here was looked at: the cursor after these entries.
+    pub through: u64,
+    /// Entries whose payload cannot be read, with the reason.
+    pub corrupt: Vec<(u64, String)>,
+}

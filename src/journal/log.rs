@@ -1,0 +1,271 @@
+//! The request log: what is written for each request, and reading it back.
+//!
+//! `ingest` makes [`LogEntry`]s, the writer stores them, the admin API reads [`LogRow`]s.
+//!
+//! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size.
+
+use std::sync::Arc;
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite};
+use uuid::Uuid;
+
+use super::{Journal, StorageError};
+
+/// What became of a request at the door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Stored and on its way to the sinks.
+    Accepted,
+    /// Refused after the key was recognised.
+    Rejected,
+    /// A repeat of an accepted request.
+    Duplicate,
+    /// Came with a test key: checked, logged, not stored.
+    Test,
+}
+
+impl Outcome {
+    /// The number that stands in the file.
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Accepted => 0,
+            Self::Rejected => 1,
+            Self::Duplicate => 2,
+            Self::Test => 3,
+        }
+    }
+
+    fn from_code(code: i64) -> Self {
+        match code {
+            1 => Self::Rejected,
+            2 => Self::Duplicate,
+            3 => Self::Test,
+            _ => Self::Accepted,
+        }
+    }
+}
+
+/// The endpoint that a request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `POST /api/ingest`
+    Ingest,
+    /// `POST /api/webhook/{stream}`
+    Webhook,
+}
+
+impl Endpoint {
+    /// `ingest` or `webhook`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Ingest => 0,
+            Self::Webhook => 1,
+        }
+    }
+
+    fn from_code(code: i64) -> Self {
+        if code == 1 { Self::Webhook } else { Self::Ingest }
+    }
+}
+
+/// One request, as it is written.
+#[derive(Debug, Clone)]
+pub struct LogEntry {
+    /// UUIDv7.
+    pub request_id: Uuid,
+    /// Unix time in milliseconds.
+    pub received_ms: u64,
+    /// Name of the connector.
+    pub connector: Arc<str>,
+    /// Name of the key's stream.
+    pub stream: Arc<str>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Where it came in.
+    pub endpoint: Endpoint,
+    /// The status that was answered.
+    pub http_status: u16,
+    /// Number of items, 0 for a refused request.
+    pub items: u32,
+    /// Size of the body, as far as it is known.
+    pub bytes: u64,
+    /// The part of the key that may be shown.
+    pub key: Arc<str>,
+    /// Address of the caller.
+    pub client: Box<str>,
+    /// The field that identified the items.
+    pub item_key: Option<Box<str>>,
+    /// The caller's idempotency key.
+    pub idempotency_key: Option<Box<str>>,
+    /// Why it was refused, or what is odd about a repeat.
+    pub error: Option<Box<str>>,
+}
+
+impl LogEntry {
+    /// About what it takes in memory.
+    pub(super) fn byte_len(&self) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+        self.client.len() + text(&self.item_key) + text(&self.idempotency_key) + text(&self.error)
+    }
+}
+
+/// One request, as it is read.
+#[derive(Debug, Clone)]
+pub struct LogRow {
+    /// Position in the log.
+    pub seq: u64,
+    /// What was written.
+    pub entry: LogEntry,
+    /// The first request, for a repeat.
+    pub duplicate_of: Option<Uuid>,
+}
+
+/// Which rows a page should hold.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this connector's.
+    pub connector: Option<Arc<str>>,
+    /// Only this outcome.
+    pub outcome: Option<Outcome>,
+    /// Only rows before this position (the cursor).
+    pub before: Option<u64>,
+    /// Received at or after: Unix time in milliseconds.
+    pub since_ms: Option<u64>,
+    /// Received at or before: Unix time in milliseconds.
+    pub until_ms: Option<u64>,
+    /// Only these positions.
+    pub seqs: Option<Vec<u64>>,
+}
+
+/// Longer than any request takes from its first byte to its commit: by so much the order of
+/// request ids may differ from the order of positions.
+const SKEW_MS: u64 = 600_000;
+
+const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, \
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors FROM requests WHERE ";
+
+impl Journal {
+    /// A page of the log, newest first.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_page(&self, filter: &Filter, limit: u32) -> Result<Vec<LogRow>, StorageError> {
+        let mut lowest = 0;
+        let mut highest = filter.before.unwrap_or(u64::MAX >> 1);
+        if let Some(since) = filter.since_ms {
+            let sql = "SELECT seq FROM requests WHERE request_id < ? ORDER BY request_id DESC LIMIT 1";
+            let edge = self.seq_at(sql, since.saturating_sub(SKEW_MS)).await?;
+            lowest = edge.unwrap_or(0);
+        }
+        if let Some(until) = filter.until_ms {
+            let sql = "SELECT seq FROM requests WHERE request_id >= ? ORDER BY request_id LIMIT 1";
+            if let Some(edge) = self.seq_at(sql, until.saturating_add(SKEW_MS)).await? {
+                highest = highest.min(edge);
+            }
+        }
+        let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
+        query.push("seq > ").push_bind(signed(lowest));
+        query.push(" AND seq < ").push_bind(signed(highest));
+        if let Some(connector) = &filter.connector {
+            query
+                .push(" AND connector = ")
+                .push_bind(connector.to_string());
+        }
+        if let Some(outcome) = filter.outcome {
+            // The second test lets SQLite use the partial index.
+            if outcome != Outcome::Accepted {
+                query.push(" AND outcome <> 0");
+            }
+            query.push(" AND outcome = ").push_bind(outcome.code());
+        }
+        if let Some(since) = filter.since_ms {
+            query.push(" AND received_ms >= ").push_bind(signed(since));
+        }
+        if let Some(until) = filter.until_ms {
+            query.push(" AND received_ms <= ").push_bind(signed(until));
+        }
+        if let Some(seqs) = &filter.seqs {
+            query.push(" AND seq IN (");
+            let mut list = query.separated(", ");
+            for seq in seqs {
+                list.push_bind(signed(*seq));
+            }
+            query.push(")");
+        }
+        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
+        let rows = query.build().fetch_all(self.reads()).await?;
+        rows.iter().map(read_row).collect()
+    }
+
+    /// One request.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
+        let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
+        query
+            .push("request_id = ")
+            .push_bind(request_id.as_bytes().to_vec());
+        let row = query.build().fetch_optional(self.reads()).await?;
+        row.as_ref().map(read_row).transpose()
+    }
+
+    /// The position that `sql` finds for the lowest request id of a millisecond.
+    async fn seq_at(&self, sql: &'static str, unix_ms: u64) -> Result<Option<u64>, StorageError> {
+        let mut edge = [0_u8; 16];
+        edge[..6].copy_from_slice(&unix_ms.to_be_bytes()[2..]);
+        let found: Option<i64> = sqlx::query_scalar(sql)
+            .bind(edge.to_vec())
+            .fetch_optional(self.reads())
+            .await?;
+        Ok(found.map(i64::unsigned_abs))
+    }
+}
+
+fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
+    let id = |name: &str| -> Result<Option<Uuid>, sqlx::Error> {
+        let bytes: Option<Vec<u8>> = row.try_get(name)?;
+        Ok(bytes.and_then(|bytes| Uuid::from_slice(&bytes).ok()))
+    };
+    let text = |name: &str| -> Result<Option<Box<str>>, sqlx::Error> {
+        let text: Option<String> = row.try_get(name)?;
+        Ok(text.map(String::into_boxed_str))
+    };
+    let number = |name: &str| -> Result<u64, sqlx::Error> {
+        let number: i64 = row.try_get(name)?;
+        Ok(number.unsigned_abs())
+    };
+    Ok(LogRow {
+        seq: number("seq")?,
+        duplicate_of: id("duplicate_of")?,
+        entry: LogEntry {
+            request_id: id("request_id")?.unwrap_or_default(),
+            received_ms: number("received_ms")?,
+            connector: row.try_get::<String, _>("connector")?.into(),
+            stream: row.try_get::<String, _>("stream")?.into(),
+            outcome: Outcome::from_code(row.try_get("outcome")?),
+            endpoint: Endpoint::from_code(row.try_get("endpoint")?),
+            http_status: u16::try_from(number("http_status")?).unwrap_or_default(),
+            items: u32::try_from(number("items")?).unwrap_or(u32::MAX),
+            bytes: number("bytes")?,
+            key: row.try_get::<String, _>("key")?.into(),
+            client: text("client")?.unwrap_or_default(),
+            item_key: text("item_key")?,
+            idempotency_key: text("idempotency_key")?,
+            error: text("errors")?,
+        },
+    })
+}
+
+/// SQLite's integers are signed; positions and times stay far below the limit.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,118 @@
+//! The queue between request handlers and the writer thread, bounded by bytes.
+//!
+//! Handlers push from async code; the writer takes everything at once, which is what makes a group.
+//!
+//! **Invariant**: what was pushed successfully is taken exactly once, in order, also after
+//! [`Queue::close`].
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{JournalError, LogEntry, Receipt, Submission};
+
+/// Work for the writer thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Make a request durable.
+    Submit(
+        Box<Submission>,
+        oneshot::Sender<Result<Receipt, JournalError>>,
+    ),
+    /// Write a log entry; nobody waits.
+    Log(Box<LogEntry>),
+    /// Put a payload aside.
+    Quarantine {
+        /// Which one.
+        seq: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Say when everything before is committed.
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: Vec<Job>,
+    /// Sum of the waiting jobs' bytes, overhead included.
+    bytes: usize,
+    /// The writer sleeps: the next push must wake it.
+    asleep: bool,
+    closed: bool,
+}
+
+/// What a job costs beside its payload.
+const JOB_OVERHEAD_BYTES: usize = 512;
+
+impl Queue {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            bytes_max,
+        }
+    }
+
+    pub(super) fn push(&self, job: Job, bytes: usize) -> Result<(), JournalError> {
+        let bytes = bytes + JOB_OVERHEAD_BYTES;
+        let mut state = self.lock();
+        if state.closed {
+            return Err(JournalError::Closed);
+        }
+        // A lone job always fits, however large.
+        if !state.jobs.is_empty() && state.bytes + bytes > self.bytes_max {
+            return Err(JournalError::Overloaded);
+        }
+        state.bytes += bytes;
+        state.jobs.push(job);
+        let wake = std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for work, at most `idle`. `None`: closed and empty.
+    pub(super) fn wait(&self, idle: Duration) -> Option<bool> {
+        let mut state = self.lock();
+        if state.jobs.is_empty() && !state.closed {
+            state.asleep = true;
+            state = self
+                .wake
+                .wait_timeout_while(state, idle, |state| state.jobs.is_empty() && !state.closed)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            state.asleep = false;
+        }
+        if state.jobs.is_empty() && state.closed {
+            return None;
+        }
+        Some(!state.jobs.is_empty())
+    }
+
+    /// Takes everything that waits, exchanging buffers.
+    pub(super) fn take(&self, into: &mut Vec<Job>) {
+        let mut state = self.lock();
+        std::mem::swap(&mut state.jobs, into);
+        state.bytes = 0;
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,376 @@
+//! Plugins: WebAssembly components that wasmtime runs. The only place that knows wasmtime.
+//!
+//! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
+//! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
+//! world is `plugins/sdk/wit/sink.wit`.
+//!
+//! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
+//! sockets, its memory and its time are bounded, and its effects are only staged. After a trap or a
+//! deadline an instance is never called again.
+
+mod cache;
+mod host;
+mod output;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Config, Engine, Store, UpdateDeadline};
+
+use crate::batch::Batch;
+use host::Host;
+use host::bindings::{SinkPlugin, SinkPluginPre, exports::headgate::sink::sink as world};
+
+/// The plugins inside the binary: name in the configuration and component.
+const BUILT_IN: [(&str, &[u8]); 1] = [(
+    "pool",
+    include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
+)];
+
+/// How long one tick of the interruption clock takes.
+const TICK: Duration = Duration::from_millis(10);
+/// Calls after which an instance is replaced, so that leaks in a guest stay small.
+const CALLS_MAX: u32 = 10_000;
+
+/// What a guest may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of all its memories together.
+    pub memory_bytes_max: usize,
+    /// Time in the guest's own code for one call.
+    pub cpu_time_max: Duration,
+    /// Time for one call, host calls and waiting included.
+    pub call_time_max: Duration,
+}
+
+/// Why a plugin cannot be used at all.
+#[derive(Debug, Error)]
+pub enum PluginError {
+    /// Neither the name of a built-in plugin nor a file that can be read.
+    #[error("cannot read the plugin {path}: {source}", path = path.display())]
+    Read {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The engine cannot be set up on this machine.
+    #[error("cannot set up the WebAssembly engine: {0:#}")]
+    Engine(wasmtime::Error),
+    /// Not a component, or one that cannot be compiled.
+    #[error("{name} is not a usable WebAssembly component: {source:#}")]
+    Compile {
+        /// The plugin.
+        name: String,
+        /// wasmtime's words.
+        source: wasmtime::Error,
+    },
+    /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
+    #[error("{name} does not fit the world headgate:sink@0.1.0: {source:#}")]
+    Link {
+        /// The plugin.
+        name: String,
+        /// wasmtime's words; they name the import or export.
+        source: wasmtime::Error,
+    },
+    /// It failed before its first call.
+    #[error("{name} does not start: {source:#}")]
+    Start {
+        /// The plugin.
+        name: String,
+        /// wasmtime's words.
+        source: wasmtime::Error,
+    },
+}
+
+/// Why a batch was not taken. Nothing of it was staged.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// The sink asks for another attempt.
+    #[error("{reason}")]
+    Retry {
+        /// Its wish, if it has one.
+        after: Option<Duration>,
+        /// Its words.
+        reason: String,
+    },
+    /// The sink will never take it.
+    #[error("{reason}")]
+    Reject {
+        /// Its words.
+        reason: String,
+    },
+    /// The guest trapped or ran out of memory or time. The instance is dead.
+    #[error("{reason}")]
+    Trap {
+        /// What happened, with the end of what the guest wrote to its standard error.
+        reason: String,
+    },
+}
+
+/// What a guest did in one call, to be committed with the cursor.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Batches to upsert into the pool, in order.
+    pub upserts: Vec<Batch>,
+}
+
+/// The engine that all plugins share.
+pub struct Plugins {
+    engine: Engine,
+    linker: Linker<Host>,
+    cache: Option<cache::Cache>,
+    limits: Limits,
+}
+
+impl Plugins {
+    /// Sets the engine up. Compiled code is kept in `cache_dir`, which must be the daemon's own;
+    /// without one nothing is kept.
+    ///
+    /// # Errors
+    /// The engine does not work on this machine, or the folder cannot be made.
+    pub fn new(cache_dir: Option<&Path>, limits: Limits) -> Result<Self, PluginError> {
+        let mut config = Config::new();
+        config.epoch_interruption(true);
+        config.max_wasm_stack(512 << 10);
+        let engine = Engine::new(&config).map_err(PluginError::Engine)?;
+        let linker = host::linker(&engine).map_err(PluginError::Engine)?;
+        let cache = match cache_dir {
+            Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
+                PluginError::Read {
+                    path: folder.to_owned(),
+                    source,
+                }
+            })?),
+            None => None,
+        };
+        start_ticking(&engine);
+        Ok(Self {
+            engine,
+            linker,
+            cache,
+            limits,
+        })
+    }
+
+    /// Loads a plugin: the name of a built-in one, or the path of a component. Compiles it unless
+    /// that was done before; may take a second. Blocks.
+    ///
+    /// # Errors
+    /// See [`PluginError`].
+    pub fn load(&self, source: &str) -> Result<Plugin, PluginError> {
+        let bytes = read(source)?;
+        let component = self.compile(source, &bytes)?;
+        let pre = self
+            .linker
+            .instantiate_pre(&component)
+            .and_then(SinkPluginPre::new)
+            .map_err(|error| PluginError::Link {
+                name: source.to_owned(),
+                source: error,
+            })?;
+        Ok(Plugin {
+            name: source.into(),
+            pre,
+            limits: self.limits,
+        })
+    }
+
+    fn compile(&self, name: &str, bytes: &[u8]) -> Result<Component, PluginError> {
+        let cached = self.cache.as_ref();
+        if let Some(component) = cached.and_then(|cache| cache.get(&self.engine, bytes)) {
+            return Ok(component);
+        }
+        let failed = |source| PluginError::Compile {
+            name: name.to_owned(),
+            source,
+        };
+        let component = Component::new(&self.engine, bytes).map_err(failed)?;
+        let Some(cache) = &self.cache else {
+            return Ok(component);
+        };
+        let compiled = component.serialize().map_err(failed)?;
+        if let Err(error) = cache.put(bytes, &compiled) {
+            tracing::warn!(plugin = name, %error, "the compiled plugin cannot be kept; the next start compiles it again");
+        }
+        Ok(component)
+    }
+}
+
+impl std::fmt::Debug for Plugins {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Plugins")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A plugin, ready to be instantiated.
+#[derive(Clone)]
+pub struct Plugin {
+    name: Arc<str>,
+    pre: SinkPluginPre<Host>,
+    limits: Limits,
+}
+
+impl Plugin {
+    /// A new instance, for one lane.
+    ///
+    /// # Errors
+    /// The guest failed in its start-up code.
+    pub async fn start(&self) -> Result<Instance, PluginError> {
+        let failed = |source| PluginError::Start {
+            name: self.name.to_string(),
+            source,
+        };
+        let host = Host::new(Arc::clone(&self.name), self.limits.memory_bytes_max);
+        let mut store = Store::new(self.pre.engine(), host);
+        store.limiter(|host| &mut host.memory);
+        // A guest cannot hand more than this to the host in one call.
+        store.set_hostcall_fuel(16 << 20);
+        store.epoch_deadline_callback(|mut context| {
+            let host = context.data_mut();
+            host.ticks_left = host.ticks_left.saturating_sub(1);
+            if host.ticks_left == 0 {
+                return Ok(UpdateDeadline::Interrupt);
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        arm(&mut store, &self.limits);
+        let starting = self.pre.instantiate_async(&mut store);
+        let bindings = tokio::time::timeout(self.limits.call_time_max, starting)
+            .await
+            .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))?
+            .map_err(failed)?;
+        Ok(Instance {
+            store,
+            bindings,
+            limits: self.limits,
+            calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
+        })
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Plugin").field(&self.name).finish()
+    }
+}
+
+/// A running guest, owned by one lane.
+pub struct Instance {
+    store: Store<Host>,
+    bindings: SinkPlugin,
+    limits: Limits,
+    calls_left: u32,
+}
+
+impl Instance {
+    /// Hands the guest a batch and returns what it staged. After [`Failure::Trap`] the instance
+    /// must be dropped.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn write(&mut self, batch: Batch) -> Result<Staged, Failure> {
+        self.calls_left = self.calls_left.saturating_sub(1);
+        arm(&mut self.store, &self.limits);
+        let trap = |reason: String| Failure::Trap { reason };
+        let handle = self
+            .store
+            .data_mut()
+            .lend(batch)
+            .map_err(|error| trap(error.to_string()))?;
+        let call = self
+            .bindings
+            .headgate_sink_sink()
+            .call_write(&mut self.store, handle);
+        let result = tokio::time::timeout(self.limits.call_time_max, call).await;
+        let host = self.store.data_mut();
+        let staged = std::mem::take(&mut host.staged);
+        match result {
+            Ok(Ok(Ok(()))) => Ok(staged),
+            Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
+                after: retry.after_ms.map(Duration::from_millis),
+                reason: retry.reason,
+            }),
+            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject { reason }),
+            Ok(Err(error)) => Err(trap(host.describe(&error))),
+            Err(_) => Err(trap(format!(
+                "no answer within {} ms",
+                self.limits.call_time_max.as_millis()
+            ))),
+        }
+    }
+
+    /// Whether the instance should be replaced before the next call: after many calls, when it
+    /// holds more than half of its memory limit, or when it kept handles of batches.
+    pub fn is_worn_out(&self) -> bool {
+        let host = self.store.data();
+        self.calls_left == 0
+            || host.memory.used() > self.limits.memory_bytes_max / 2
+            || host.lent() > 0
+    }
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Instance")
+            .field("calls_left", &self.calls_left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives the guest its time for one call.
+fn arm(store: &mut Store<Host>, limits: &Limits) {
+    let ticks = limits.cpu_time_max.as_millis().div_ceil(TICK.as_millis());
+    store.data_mut().ticks_left = u64::try_from(ticks).unwrap_or(u64::MAX) + 1;
+    store.set_epoch_deadline(1);
+}
+
+/// One thread moves the interruption clock of the engine on, until the engine is gone.
+fn start_ticking(engine: &Engine) {
+    let engine = engine.weak();
+    let ticking = std::thread::Builder::new()
+        .name("plugin-clock".to_owned())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                pause(TICK);
+            }
+        });
+    if let Err(error) = ticking {
+        tracing::error!(%error, "plugins run without an interruption clock");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread of its own, which does nothing else"
+)]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn read(source: &str) -> Result<std::borrow::Cow<'static, [u8]>, PluginError> {
+    if let Some((_, bytes)) = BUILT_IN.iter().find(|(name, _)| *name == source) {
+        return Ok((*bytes).into());
+    }
+    match std::fs::read(source) {
+        Ok(bytes) => Ok(bytes.into()),
+        Err(error) => Err(PluginError::Read {
+            path: source.into(),
+            source: error,
+        }),
+    }
+}
+
+/// A random number below `below`.
+fn jitter(below: u32) -> u32 {
+    getrandom::u32().unwrap_or(0) % below.max(1)
+}

@@ -1,0 +1,101 @@
+//! Where a guest's standard output and standard error go: into the log, line by line, and the last
+//! of it into the description of a trap.
+//!
+//! **Invariant**: a guest that writes without end neither fills the memory nor the log.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+
+const TAIL_BYTES_MAX: usize = 2_048;
+/// Bytes that one instance may write into the log.
+const LOGGED_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    plugin: Arc<str>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tail: VecDeque<u8>,
+    line: Vec<u8>,
+    logged_bytes: usize,
+}
+
+impl Output {
+    pub(super) fn new(plugin: Arc<str>) -> Self {
+        Self {
+            plugin,
+            state: Arc::default(),
+        }
+    }
+
+    /// The end of what was written.
+    pub(super) fn tail(&self) -> String {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = state.tail.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = &bytes[bytes.len().saturating_sub(TAIL_BYTES_MAX)..];
+        state.tail.extend(end);
+        let excess = state.tail.len().saturating_sub(TAIL_BYTES_MAX);
+        state.tail.drain(..excess);
+        if state.logged_bytes >= LOGGED_BYTES_MAX {
+            return;
+        }
+        for byte in end {
+            if *byte != b'\n' && state.line.len() < TAIL_BYTES_MAX {
+                state.line.push(*byte);
+                continue;
+            }
+            let line = std::mem::take(&mut state.line);
+            state.logged_bytes += line.len() + 1;
+            let text = String::from_utf8_lossy(&line);
+            tracing::info!(target: "headgate::guest", plugin = &*self.plugin, output = %text.escape_debug());
+            if state.logged_bytes >= LOGGED_BYTES_MAX {
+                tracing::warn!(target: "headgate::guest", plugin = &*self.plugin, "the plugin writes too much; the rest is dropped until it is started again");
+                return;
+            }
+        }
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+}
+
+impl AsyncWrite for Output {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        self.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,306 @@
+//! `pool.db`: the data pool, and how far each sink has come.
+//!
+//! Delivery hands in [`Settlement`]s; the admin API and renderers read. Plain SQLite clients may
+//! read the file at any time: table `items`, and a view for each stream (`pool/views.rs`).
+//!
+//! **Invariant**: a sink's staged effects and its cursor commit in one transaction, so an item is
+//! applied exactly once whatever happens in between. The file is not flushed at each commit: what a
+//! power cut takes, it takes together with the cursor, and the journal replays it, because
+//! [`Pool::durable_through`] rises only after a checkpoint.
+
+mod apply;
+pub mod letters;
+mod schema;
+mod views;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+use thiserror::Error;
+
+use crate::batch::Batch;
+use crate::{clock, sqlite};
+
+pub use letters::{DeadLetter, Part, Retry, SinkState, Undelivered};
+use views::Views;
+
+/// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
+/// random keys: pages that change often are then written once.
+const CHECKPOINT_FRAMES: u32 = 10_000;
+const READERS_MAX: u32 = 4;
+
+/// What an update does to the fields that it does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUpdate {
+    /// They go.
+    #[default]
+    Replace,
+    /// They stay.
+    Merge,
+}
+
+/// Why the pool could not be opened, written or read.
+#[derive(Debug, Error)]
+pub enum PoolError {
+    /// SQLite said so, in the writing connection.
+    #[error("pool: {0}")]
+    Write(#[from] rusqlite::Error),
+    /// SQLite said so, in a reading connection.
+    #[error("pool: {0}")]
+    Read(#[from] sqlx::Error),
+    /// The file was written by a newer version.
+    #[error("pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one")]
+    Newer {
+        /// The file's format.
+        found: i64,
+        /// The format of this version.
+        known: i64,
+    },
+}
+
+/// Everything that one step of a lane changes, committed together or not at all.
+#[derive(Debug, Default)]
+pub struct Settlement {
+    /// Name of the sink.
+    pub sink: Arc<str>,
+    /// Batches whose items are upserted, in order.
+    pub upserts: Vec<Batch>,
+    /// The lane's new cursor, if it moves.
+    pub cursor: Option<u64>,
+    /// A retry that is over: delivered, given up or replaced.
+    pub retry_done: Option<Retry>,
+    /// Batches to be tried again.
+    pub retries: Vec<Retry>,
+    /// Items that the sink refused for good.
+    pub dead_letters: Vec<DeadLetter>,
+}
+
+/// The pool. Cheap to share behind an `Arc`.
+#[derive(Debug)]
+pub struct Pool {
+    writer: Mutex<Writer>,
+    reads: sqlx::SqlitePool,
+    durable_through: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Writer {
+    connection: Connection,
+    views: Views,
+    on_update: HashMap<Arc<str>, OnUpdate>,
+    /// The sinks that the configuration names: they hold payloads back.
+    sinks: Vec<Arc<str>>,
+    /// Something was committed since the last checkpoint.
+    dirty: bool,
+}
+
+impl Pool {
+    /// Opens or makes `pool.db` at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is not a pool, or was written by a newer version.
+    pub async fn open(
+        path: &Path,
+        on_update: HashMap<Arc<str>, OnUpdate>,
+        sinks: Vec<Arc<str>>,
+    ) -> Result<Arc<Self>, PoolError> {
+        let connection = schema::open_writer(path)?;
+        connection.wal_hook(Some(count_frames));
+        let views = Views::load(&connection)?;
+        let reads = sqlite::open_readers(path, READERS_MAX).await?;
+        Ok(Arc::new(Self {
+            writer: Mutex::new(Writer {
+                connection,
+                views,
+                on_update,
+                sinks,
+                dirty: false,
+            }),
+            reads,
+            durable_through: AtomicU64::new(0),
+        }))
+    }
+
+    /// The highest sequence number that the file knows of.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn highest_seq(&self) -> Result<u64, PoolError> {
+        let highest: i64 = self.lock().connection.query_row(
+            "SELECT max(coalesce((SELECT max(seq) FROM cursors), 0), coalesce((SELECT max(seq) FROM items), 0))",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(highest.unsigned_abs())
+    }
+
+    /// The sink's cursor; a sink that was never seen starts after `start`.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn cursor(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
+        let writer = self.lock();
+        writer.connection.execute(
+            "INSERT OR IGNORE INTO cursors (sink, seq) VALUES (?1, ?2)",
+            rusqlite::params![sink, start.cast_signed()],
+        )?;
+        let seq: i64 = writer.connection.query_row(
+            "SELECT seq FROM cursors WHERE sink = ?1",
+            [sink],
+            |row| row.get(0),
+        )?;
+        Ok(seq.unsigned_abs())
+    }
+
+    /// Whether any sink has ever run on this file.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn is_new(&self) -> Result<bool, PoolError> {
+        let cursors: i64 =
+            self.lock()
+                .connection
+                .query_row("SELECT count(*) FROM cursors", [], |row| row.get(0))?;
+        Ok(cursors == 0)
+    }
+
+    /// Commits a step of a lane. Blocks: call it from the lane's own thread.
+    ///
+    /// # Errors
+    /// SQLite's; nothing of the step happened.
+    pub fn settle(&self, settlement: &Settlement) -> Result<(), PoolError> {
+        let mut writer = self.lock();
+        let result = writer.transaction(settlement);
+        match result {
+            Ok(()) => {
+                writer.dirty = true;
+                if FRAMES.get() >= CHECKPOINT_FRAMES {
+                    self.checkpoint_with(&mut writer)?;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if !writer.connection.is_autocommit() {
+                    writer.connection.execute_batch("ROLLBACK")?;
+                }
+                // Columns that the transaction added are gone again.
+                writer.views = Views::load(&writer.connection)?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Copies the write-ahead log back and flushes, if anything was committed since the last time.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn checkpoint(&self) -> Result<(), PoolError> {
+        let mut writer = self.lock();
+        if writer.dirty || self.durable_through.load(Ordering::Relaxed) == 0 {
+            self.checkpoint_with(&mut writer)?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint_with(&self, writer: &mut Writer) -> Result<(), PoolError> {
+        let low_water = writer.low_water()?;
+        let (busy, frames, copied): (i64, i64, i64) =
+            writer
+                .connection
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
+        // A reader may hold some of it back: then the next one reaches further.
+        if busy == 0 && frames == copied {
+            writer.dirty = false;
+            FRAMES.set(0);
+            self.durable_through
+                .fetch_max(low_water, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What every sink did with entries up to here is on disk.
+    pub fn durable_through(&self) -> u64 {
+        self.durable_through.load(Ordering::Relaxed)
+    }
+
+    /// Closes the file with an empty write-ahead log. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn close(&self) -> Result<(), PoolError> {
+        self.reads.close().await;
+        self.lock()
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    fn transaction(&mut self, settlement: &Settlement) -> Result<(), rusqlite::Error> {
+        execute(&self.connection, "BEGIN IMMEDIATE")?;
+        for batch in &settlement.upserts {
+            apply::upsert(&self.connection, &mut self.views, &self.on_update, batch)?;
+        }
+        let now_ms = clock::unix_ms();
+        if let Some(cursor) = settlement.cursor {
+            self.connection
+                .prepare_cached("INSERT INTO cursors (sink, seq) VALUES (?1, ?2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq")?
+                .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
+            self.connection
+                .prepare_cached("INSERT OR REPLACE INTO progress (sink, seq, at_ms) VALUES (?1, ?2, ?3)")?
+                .execute(rusqlite::params![
+                    &*settlement.sink,
+                    cursor.cast_signed(),
+                    now_ms.cast_signed()
+                ])?;
+        }
+        letters::store(&self.connection, settlement, now_ms)?;
+        execute(&self.connection, "COMMIT")
+    }
+
+    /// The lowest sequence number that every configured sink has completely behind it.
+    fn low_water(&self) -> Result<u64, rusqlite::Error> {
+        let mut lowest = i64::MAX;
+        for sink in &self.sinks {
+            let through: i64 = self
+                .connection
+                .prepare_cached(
+                    "SELECT min(coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0),
+                                coalesce((SELECT min(first_seq) FROM retries WHERE sink = ?1) - 1, 9223372036854775807))",
+                )?
+                .query_row([&**sink], |row| row.get(0))?;
+            lowest = lowest.min(through);
+        }
+        Ok(lowest.unsigned_abs())
+    }
+}
+
+thread_local! {
+    /// Frames in the write-ahead log after the last commit on this thread.
+    static FRAMES: Cell<u32> = const { Cell::new(0) };
+}
+
+fn count_frames(
+    _: &rusqlite::hooks::Wal,
+    frames: std::ffi::c_int,
+) -> Result<(), rusqlite::Error> {
+    FRAMES.set(frames.unsigned_abs());
+    Ok(())
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}

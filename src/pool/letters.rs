@@ -1,0 +1,313 @@
+//! Retries and dead letters: what a sink has not taken yet, and what it never will.
+//!
+//! Both live beside the cursor, so that a failing batch never holds up its lane. Delivery writes
+//! them with its settlements; the admin API reads.
+//!
+//! **Invariant**: an item that a cursor has passed is in the sink, in `retries` or in `dead_letters`.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::{Pool, PoolError, Settlement};
+
+/// Some consecutive items of one request: sequence number, first position, one past the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Part(pub u64, pub u32, pub u32);
+
+/// A batch that is to be tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Row in the table; 0 until it is stored.
+    pub id: i64,
+    /// Its items, in order of acceptance.
+    pub parts: Vec<Part>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is due: Unix time in milliseconds.
+    pub due_ms: u64,
+    /// Why it failed the last time.
+    pub reason: String,
+}
+
+/// An item that a sink refused for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Row in the table; 0 until it is stored. Newer ones are higher.
+    pub id: i64,
+    /// Sequence number of the request.
+    pub seq: u64,
+    /// The request that it came with.
+    pub request_id: String,
+    /// The item's stream.
+    pub stream: Arc<str>,
+    /// Its position in the request.
+    pub position: u32,
+    /// The item's key.
+    pub key: String,
+    /// The flattened item as JSON text; empty if the payload could not be read.
+    pub fields: String,
+    /// Why the sink refused it.
+    pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was given up: Unix time in milliseconds.
+    pub at_ms: u64,
+}
+
+/// What a sink has not delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Undelivered {
+    /// Batches that wait for their next attempt.
+    pub retries: u64,
+    /// Items given up.
+    pub dead_letters: u64,
+}
+
+/// How one sink stands to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkState {
+    /// The lane has not come to it.
+    Waiting,
+    /// Delivered, at this Unix time in milliseconds where it is still known.
+    Done(Option<u64>),
+    /// Failed, to be tried again.
+    Retrying,
+    /// Some of its items are dead letters.
+    Failed,
+}
+
+/// Part of [`Pool::settle`]'s transaction.
+pub(super) fn store(
+    connection: &Connection,
+    settlement: &Settlement,
+    now_ms: u64,
+) -> Result<(), rusqlite::Error> {
+    let sink = &*settlement.sink;
+    if let Some(done) = &settlement.retry_done {
+        connection.execute("DELETE FROM retries WHERE id = ?1", [done.id])?;
+        for Part(seq, ..) in &done.parts {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO settled_late (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(rusqlite::params![
+                    sink,
+                    seq.cast_signed(),
+                    now_ms.cast_signed()
+                ])?;
+        }
+    }
+    for retry in &settlement.retries {
+        let (Some(first), Some(last)) = (retry.parts.first(), retry.parts.last()) else {
+            continue;
+        };
+        connection
+            .prepare_cached(
+                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(rusqlite::params![
+                sink,
+                first.0.cast_signed(),
+                last.0.cast_signed(),
+                serde_json::to_string(&retry.parts).unwrap_or_default(),
+                retry.attempts,
+                retry.due_ms.cast_signed(),
+                retry.reason,
+            ])?;
+    }
+    for letter in &settlement.dead_letters {
+        connection
+            .prepare_cached(
+                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(rusqlite::params![
+                sink,
+                letter.seq.cast_signed(),
+                letter.request_id,
+                &*letter.stream,
+                letter.position,
+                letter.key,
+                letter.fields,
+                letter.reason,
+                letter.attempts,
+                letter.at_ms.cast_signed(),
+            ])?;
+    }
+    Ok(())
+}
+
+impl Pool {
+    /// The sink's retry that is due first, due or not. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn next_retry(&self, sink: &str) -> Result<Option<Retry>, PoolError> {
+        let writer = self.lock();
+        let retry = writer
+            .connection
+            .prepare_cached(
+                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY due_ms LIMIT 1",
+            )?
+            .query_row([sink], |row| {
+                let parts: String = row.get(1)?;
+                Ok(Retry {
+                    id: row.get(0)?,
+                    parts: serde_json::from_str(&parts).unwrap_or_default(),
+                    attempts: row.get(2)?,
+                    due_ms: row.get::<_, i64>(3)?.unsigned_abs(),
+                    reason: row.get(4)?,
+                })
+            })
+            .optional()?;
+        Ok(retry)
+    }
+
+    /// Forgets when entries were delivered, for entries delivered before `before_ms`. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn expire_progress(&self, before_ms: u64) -> Result<(), PoolError> {
+        let writer = self.lock();
+        for table in ["progress", "settled_late"] {
+            writer.connection.execute(
+                &format!("DELETE FROM {table} WHERE (sink, seq) IN (SELECT sink, seq FROM {table} WHERE at_ms < ?1 LIMIT 5000)"),
+                [before_ms.cast_signed()],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What a sink has not delivered.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn undelivered(&self, sink: &str) -> Result<Undelivered, PoolError> {
+        let row = sqlx::query(
+            "SELECT (SELECT count(*) FROM retries WHERE sink = ?1) AS retries, (SELECT count(*) FROM dead_letters WHERE sink = ?1) AS letters",
+        )
+        .bind(sink.to_owned())
+        .fetch_one(&self.reads)
+        .await?;
+        Ok(Undelivered {
+            retries: row.try_get::<i64, _>("retries")?.unsigned_abs(),
+            dead_letters: row.try_get::<i64, _>("letters")?.unsigned_abs(),
+        })
+    }
+
+    /// A sink's dead letters, newest first, before the row `before`.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn dead_letters(
+        &self,
+        sink: &str,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>, PoolError> {
+        let rows = sqlx::query(
+            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms FROM dead_letters \
+             WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
+        )
+        .bind(sink.to_owned())
+        .bind(before.unwrap_or(i64::MAX))
+        .bind(limit)
+        .fetch_all(&self.reads)
+        .await?;
+        rows.iter().map(read_letter).collect()
+    }
+
+    /// Sequence numbers below `before` that have dead letters, highest first.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn failed_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+        let seqs: Vec<i64> = sqlx::query_scalar(
+            "SELECT DISTINCT seq FROM dead_letters WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
+        )
+        .bind(i64::try_from(before).unwrap_or(i64::MAX))
+        .bind(limit)
+        .fetch_all(&self.reads)
+        .await?;
+        Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
+    }
+
+    /// How a sink stands to one request.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn sink_state(&self, sink: &str, seq: u64) -> Result<SinkState, PoolError> {
+        let row = sqlx::query(
+            "SELECT
+                EXISTS (SELECT 1 FROM dead_letters WHERE seq = ?2 AND sink = ?1) AS failed,
+                EXISTS (SELECT 1 FROM retries, json_each(retries.parts) AS part
+                        WHERE sink = ?1 AND first_seq <= ?2 AND last_seq >= ?2 AND part.value ->> 0 = ?2) AS retrying,
+                coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= ?2 AS passed,
+                (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = ?2) AS late_ms,
+                (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1) AS at_ms",
+        )
+        .bind(sink.to_owned())
+        .bind(seq.cast_signed())
+        .fetch_one(&self.reads)
+        .await?;
+        let at = |name: &str| -> Result<Option<u64>, PoolError> {
+            Ok(row
+                .try_get::<Option<i64>, _>(name)?
+                .map(i64::unsigned_abs))
+        };
+        Ok(if row.try_get::<bool, _>("failed")? {
+            SinkState::Failed
+        } else if row.try_get::<bool, _>("retrying")? {
+            SinkState::Retrying
+        } else if row.try_get::<bool, _>("passed")? {
+            SinkState::Done(at("late_ms")?.or(at("at_ms")?))
+        } else {
+            SinkState::Waiting
+        })
+    }
+
+    /// The current items of a stream, by key: key, fields as JSON text, sequence number.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn items(
+        &self,
+        stream: &str,
+        limit: u32,
+    ) -> Result<Vec<(String, String, u64)>, PoolError> {
+        let rows = sqlx::query(
+            "SELECT key, fields, seq FROM items WHERE stream = ?1 ORDER BY key LIMIT ?2",
+        )
+        .bind(stream.to_owned())
+        .bind(limit)
+        .fetch_all(&self.reads)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok((
+                    row.try_get("key")?,
+                    row.try_get("fields")?,
+                    row.try_get::<i64, _>("seq")?.unsigned_abs(),
+                ))
+            })
+            .collect()
+    }
+}
+
+fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
+    Ok(DeadLetter {
+        id: row.try_get("id")?,
+        seq: row.try_get::<i64, _>("seq")?.unsigned_abs(),
+        request_id: row.try_get("request_id")?,
+        stream: row.try_get::<String, _>("stream")?.into(),
+        position: row.try_get("position")?,
+        key: row.try_get("key")?,
+        fields: row.try_get("fields")?,
+        reason: row.try_get("reason")?,
+        attempts: row.try_get("attempts")?,
+        at_ms: row.try_get::<i64, _>("at_ms")?.unsigned_abs(),
+    })
+}
