@@ -66,8 +66,8 @@ fn add_target_if_missing() {
     }
     let mut rustup = Command::new("rustup");
     rustup.args(["target", "add", TARGET]);
-    if let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") {
-        rustup.args(["--toolchain", &toolchain]);
+    if let Some(toolchain) = env::var_os("RUSTUP_TOOLCHAIN") {
+        rustup.arg("--toolchain").arg(toolchain);
     }
     match rustup.status() {
         Ok(status) if status.success() && target_installed() => {}

@@ -161,7 +161,10 @@ fn ingest_key(
         connector: Arc::clone(connector_name),
         item_key: connector.item_key.as_deref().map(Into::into),
         stream: declared.stream.as_str().into(),
-        expires_ms: declared.expires_at.as_deref().and_then(clock::parse_rfc3339),
+        expires_ms: declared
+            .expires_at
+            .as_deref()
+            .and_then(clock::parse_rfc3339),
         quota: Quota::new(requests_per_second, burst),
         prefix,
     };

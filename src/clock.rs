@@ -17,7 +17,9 @@ const MILLISECONDS: &[BorrowedFormatItem<'_>] =
 pub fn unix_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }
 
 /// RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.000Z`, from Unix time in milliseconds.

@@ -14,23 +14,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use salvo_core::Server;
-use salvo_core::fuse::FuseConfig;
-use salvo_core::server::ServerHandle;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, KeyHash};
+use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{Delivery, Lane};
-use crate::http::{self, About, Bound, ListenError, Parts};
+use crate::http::{self, About, Bound, ListenError, Parts, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::metrics::Metrics;
 use crate::plugin::{self, PluginError, Plugins};
 use crate::pool::{OnUpdate, Pool, PoolError};
-use crate::clock;
 
 /// Why the daemon could not start, or had to end.
 #[derive(Debug, Error)]
@@ -83,8 +80,7 @@ pub struct Daemon {
     /// The parts, for whoever runs the daemon in its own process.
     pub parts: Parts,
     shutdown_time_max: Duration,
-    servers: Vec<ServerHandle>,
-    socket_files: Vec<PathBuf>,
+    servers: Vec<Stopper>,
     tasks: TaskTracker,
     stop: CancellationToken,
     lanes: Vec<JoinHandle<()>>,
@@ -109,7 +105,11 @@ impl Daemon {
         let pool = Pool::open(
             &data_dir.join("pool.db"),
             on_update(settings),
-            settings.sinks.iter().map(|sink| sink.name.as_str().into()).collect(),
+            settings
+                .sinks
+                .iter()
+                .map(|sink| sink.name.as_str().into())
+                .collect(),
         )
         .await?;
         let journal = Journal::open(
@@ -162,7 +162,6 @@ impl Daemon {
             data_dir,
             shutdown_time_max: Duration::from_secs(settings.server.shutdown_seconds),
             servers: Vec::new(),
-            socket_files: Vec::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             lanes: Vec::new(),
@@ -196,14 +195,11 @@ impl Daemon {
         tracing::info!(failed, "stopping");
         self.parts.gate.drain();
         for server in &self.servers {
-            server.stop_graceful(grace);
+            server.stop(grace);
         }
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        for path in &self.socket_files {
-            let _ = std::fs::remove_file(path);
-        }
         if failed {
             // The files are left as they are: the next start reads what is really there.
             return Err(DaemonError::JournalFailed);
@@ -230,8 +226,12 @@ impl Daemon {
         lanes: Vec<Lane>,
     ) -> Result<(), DaemonError> {
         let connections_max = settings.server.connections_max;
-        self.serve(service, http::service(&self.parts), connections_max);
-        self.serve(admin, http::admin(&self.parts), connections_max);
+        let (stopper, serving) = service.serve(http::service(&self.parts), connections_max);
+        self.servers.push(stopper);
+        self.tasks.spawn(serving);
+        let (stopper, serving) = admin.serve(http::admin(&self.parts), connections_max);
+        self.servers.push(stopper);
+        self.tasks.spawn(serving);
         let runtime = tokio::runtime::Handle::current();
         for lane in lanes {
             let runtime = runtime.clone();
@@ -250,23 +250,6 @@ impl Daemon {
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
         Ok(())
-    }
-
-    fn serve(&mut self, bound: Bound, service: salvo_core::Service, connections_max: usize) {
-        // Idle keep-alive connections cost little; slow heads and stuck writes are cut.
-        let fuse = FuseConfig::default()
-            .with_http1_header_timeout(Duration::from_secs(30))
-            .with_write_stall_timeout(Duration::from_secs(60));
-        let server = Server::new(bound.acceptor)
-            .fuse_config(fuse)
-            .max_connections(connections_max);
-        self.servers.push(server.handle());
-        self.socket_files.extend(bound.socket_file);
-        self.tasks.spawn(async move {
-            if let Err(error) = server.try_serve(service).await {
-                tracing::error!(%error, "a listener ended");
-            }
-        });
     }
 }
 

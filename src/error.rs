@@ -7,9 +7,6 @@
 
 use thiserror::Error;
 
-pub use crate::ingest::flatten::Detail;
-use crate::ingest::flatten::FlattenError;
-
 /// Why a request was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AcceptError {
@@ -19,10 +16,14 @@ pub enum AcceptError {
     )]
     Unauthorized,
     /// The stream that the caller names is not the key's stream.
-    #[error("this key does not belong to the stream that the request names; check the stream's name, or use the key of that stream")]
+    #[error(
+        "this key does not belong to the stream that the request names; check the stream's name, or use the key of that stream"
+    )]
     StreamNotFound,
     /// Over the key's rate.
-    #[error("too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request")]
+    #[error(
+        "too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request"
+    )]
     RateLimited {
         /// Whole seconds, at least 1.
         retry_after_seconds: u64,
@@ -73,11 +74,19 @@ impl AcceptError {
     }
 }
 
-impl From<FlattenError> for AcceptError {
-    fn from(error: FlattenError) -> Self {
-        Self::InvalidPayload {
-            message: error.message,
-            details: error.details,
-        }
-    }
+/// One place in a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Detail {
+    /// Position of the item in the payload, from 0, as in the default item key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u64>,
+    /// Name of the field, as text. Very long ones are cut and end in `…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// Line in the body, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// Column in the line, from 1, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
 }

@@ -26,7 +26,7 @@ use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
 
-pub use listen::{Bound, ListenError, bind};
+pub use listen::{Bound, ListenError, Stopper, bind};
 
 /// What the handlers work with.
 #[derive(Debug, Clone)]

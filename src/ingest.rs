@@ -224,10 +224,8 @@ impl Ingest {
         admitted: &Admitted,
         body: &[u8],
     ) -> Result<Accepted, AcceptError> {
-        let item_key = (admitted.item_key.as_ref()).map(|(field, named_by)| flatten::ItemKey {
-            field,
-            named_by,
-        });
+        let item_key = (admitted.item_key.as_ref())
+            .map(|(field, named_by)| flatten::ItemKey { field, named_by });
         let idempotency_key = admitted.idempotency_key.as_deref();
         let limits = flatten::Limits {
             flattened_bytes_max: self.limits.flattened_bytes_max,
@@ -265,11 +263,7 @@ impl Ingest {
         })
     }
 
-    fn answer(
-        &self,
-        quota: Option<QuotaState>,
-        result: Result<Accepted, AcceptError>,
-    ) -> Answer {
+    fn answer(&self, quota: Option<QuotaState>, result: Result<Accepted, AcceptError>) -> Answer {
         if let Err(error) = &result {
             let metrics = &self.metrics;
             match error {
@@ -339,8 +333,10 @@ impl Ingest {
                 item_key: None,
                 idempotency_key: None,
                 error: Some(
-                    format!("too many requests with this key ({count} requests since the last entry)")
-                        .into(),
+                    format!(
+                        "too many requests with this key ({count} requests since the last entry)"
+                    )
+                    .into(),
                 ),
             });
         }

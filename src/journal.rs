@@ -114,7 +114,9 @@ pub enum StorageError {
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The file was written by a newer version.
-    #[error("journal: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one")]
+    #[error(
+        "journal: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
+    )]
     Newer {
         /// The file's format.
         found: i64,

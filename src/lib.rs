@@ -1,4 +1,83 @@
-//! Headgate.
+//! Headgate takes JSON over HTTP, makes it durable, and hands it to sinks.
+//!
+//! This page is the map of the code. The README says how to run it; `config/default.toml` is every
+//! setting; `plugins/sdk/wit/sink.wit` is what a plugin sees.
+//!
+//! # Bird's eye
+//!
+//! ```text
+//! HTTP ──> ingest ──> journal ══ 202 ══> delivery ──> sink (wasm) ──> pool ──> readers
+//!          key        one commit         a lane for   stages          exactly
+//!          rate       = log + queue      each sink    effects         once
+//!          flatten    + idempotency
+//! ```
+//!
+//! Above the 202 everything is bounded and waits for the disk only. Below it the lanes work at their
+//! own pace, in order, and can resume after any crash.
+//!
+//! # The rooms
+//!
+//! | floor | modules | what belongs there |
+//! |---|---|---|
+//! | 6 | [`cli`] | verbs; the only place that knows the command line |
+//! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
+//! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
+//! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
+//! | 2 | [`plugin`] | components: load, instantiate, call; the only place that knows wasmtime |
+//! | 1 | [`catalog`], [`journal`], [`pool`] | who may call; `journal.db`; `pool.db` |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
+//!
+//! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
+//! large dependency.
+//!
+//! # The way of a request
+//!
+//! 1. [`http`] gives it an id and finds the route.
+//! 2. [`ingest::Ingest::accept`] checks, in this order: key (401), stream (404), rate (429), declared
+//!    size (413), headers (400), whether there is room (503).
+//! 3. The body is read with a cap and a deadline, and [`ingest::flatten`] writes the flat items into one
+//!    buffer, straight from the bytes. Those bytes are what the journal stores and every sink reads.
+//! 4. [`journal::Journal::submit`] hands it to the writer thread, which commits whatever waits as one
+//!    group: log entry, payload, idempotency claim, one fsync.
+//! 5. 202.
+//! 6. The [`delivery`] lane of each sink wakes, takes entries from memory (or from the file if it lags),
+//!    makes a [`batch::Batch`] of them and lends it to the plugin by handle.
+//! 7. What the plugin staged, and the lane's cursor, commit in one transaction of [`pool::Pool::settle`].
+//!
+//! A crash before 4 is done: as if it was never sent. After 4: stored, and delivered once; a repeat with
+//! the same idempotency key gets the same answer.
+//!
+//! # Files
+//!
+//! | file | written by | flushed |
+//! |---|---|---|
+//! | `journal.db` | the journal's thread | at every group, before the 202 |
+//! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then |
+//! | `plugin-cache/` | the plugin engine | never; it can be deleted |
+//! | `lock` | the daemon | held while it runs |
+//! | `admin.token` | the daemon, once | |
+//!
+//! Items and cursor lie in one file, so what a power cut takes from the pool it takes together, and the
+//! journal replays it. Writers use the synchronous SQLite binding on threads of their own: measured
+//! against statements through an asynchronous pool, the hops between threads cost more than the
+//! statements. Readers use sqlx, over the same SQLite library.
+//!
+//! # Invariants
+//!
+//! - Nothing that got a 202 is lost by `kill -9`, a full disk or a failing sink; with
+//!   `durability = "fsync"` not by a power cut either.
+//! - After a failed write to the journal nothing more is acknowledged: the process ends with code 70 and
+//!   the next start reads what is really on disk.
+//! - Sequence numbers, not clocks, order everything. An item is overwritten only by a later one. (In a
+//!   stream with `on_update = "merge"`, an older update that is retried only fills in fields that the item
+//!   does not have.)
+//! - Memory is bounded: waiting requests by bytes, recent entries by bytes, plugins by their limits.
+//! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only.
+//! - Secrets are held as digests, and stand in no log, metric or error.
+//!
+//! What is absent on purpose: no update of a row for each processed request (a status is computed from
+//! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor), no
+//! tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
 pub mod batch;

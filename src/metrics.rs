@@ -98,8 +98,12 @@ impl Metrics {
             registry.register(name, help, histogram.clone());
             histogram
         };
-        let journal_group_size =
-            histogram("journal_group_size", "Jobs in a group of the journal", 1.0, 7);
+        let journal_group_size = histogram(
+            "journal_group_size",
+            "Jobs in a group of the journal",
+            1.0,
+            7,
+        );
         let journal_commit_seconds = histogram(
             "journal_commit_seconds",
             "Seconds that a commit of the journal took",

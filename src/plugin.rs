@@ -138,15 +138,16 @@ impl Plugins {
         config.max_wasm_stack(512 << 10);
         let engine = Engine::new(&config).map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
-        let cache = match cache_dir {
-            Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
-                PluginError::Read {
-                    path: folder.to_owned(),
-                    source,
-                }
-            })?),
-            None => None,
-        };
+        let cache =
+            match cache_dir {
+                Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
+                    PluginError::Read {
+                        path: folder.to_owned(),
+                        source,
+                    }
+                })?),
+                None => None,
+            };
         start_ticking(&engine);
         Ok(Self {
             engine,

@@ -53,7 +53,9 @@ pub enum PoolError {
     #[error("pool: {0}")]
     Read(#[from] sqlx::Error),
     /// The file was written by a newer version.
-    #[error("pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one")]
+    #[error(
+        "pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
+    )]
     Newer {
         /// The file's format.
         found: i64,
@@ -219,8 +221,7 @@ impl Pool {
         if busy == 0 && frames == copied {
             writer.dirty = false;
             FRAMES.set(0);
-            self.durable_through
-                .fetch_max(low_water, Ordering::Relaxed);
+            self.durable_through.fetch_max(low_water, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -259,7 +260,9 @@ impl Writer {
                 .prepare_cached("INSERT INTO cursors (sink, seq) VALUES (?1, ?2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq")?
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
             self.connection
-                .prepare_cached("INSERT OR REPLACE INTO progress (sink, seq, at_ms) VALUES (?1, ?2, ?3)")?
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO progress (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
+                )?
                 .execute(rusqlite::params![
                     &*settlement.sink,
                     cursor.cast_signed(),
@@ -292,10 +295,7 @@ thread_local! {
     static FRAMES: Cell<u32> = const { Cell::new(0) };
 }
 
-fn count_frames(
-    _: &rusqlite::hooks::Wal,
-    frames: std::ffi::c_int,
-) -> Result<(), rusqlite::Error> {
+fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
     FRAMES.set(frames.unsigned_abs());
     Ok(())
 }

@@ -85,7 +85,10 @@ pub fn open_writer(
 ///
 /// # Errors
 /// sqlx's.
-pub async fn open_readers(path: &Path, connections_max: u32) -> Result<sqlx::SqlitePool, sqlx::Error> {
+pub async fn open_readers(
+    path: &Path,
+    connections_max: u32,
+) -> Result<sqlx::SqlitePool, sqlx::Error> {
     let options = SqliteConnectOptions::from_str("sqlite://")?
         .filename(path)
         .read_only(true)
@@ -104,5 +107,8 @@ pub fn is_full(error: &rusqlite::Error) -> bool {
 }
 
 fn refused(message: String) -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE), Some(message))
+    rusqlite::Error::SqliteFailure(
+        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
+        Some(message),
+    )
 }

@@ -126,7 +126,11 @@ mod tests {
         for _ in 0..41 {
             assert_eq!(quota.note_refusal(5_999), None);
         }
-        assert_eq!(quota.unlogged_refusals(5_999), None, "the second is not over");
+        assert_eq!(
+            quota.unlogged_refusals(5_999),
+            None,
+            "the second is not over"
+        );
         assert_eq!(quota.note_refusal(6_000), Some(42));
         assert_eq!(quota.note_refusal(6_001), None);
         assert_eq!(quota.unlogged_refusals(7_000), Some(1));

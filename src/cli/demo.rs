@@ -4,7 +4,9 @@
 //! **Invariant**: everything goes the way that a user's own request goes: over HTTP, with a key,
 //! through the journal and the sink.
 
+use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,7 +68,12 @@ fn write_config(data_dir: &Path) -> Result<PathBuf, CliError> {
             data_dir.display()
         ))
     };
-    std::fs::create_dir_all(data_dir).map_err(|error| failed(&error))?;
+    // For this user only: a key lies in it.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)
+        .map_err(|error| failed(&error))?;
     let folder = std::fs::canonicalize(data_dir).map_err(|error| failed(&error))?;
     let path = folder.join("demo.toml");
     if path.exists() {
@@ -90,7 +97,14 @@ keys = [{{ name = "main", stream = "{STREAM}", secret = "{key}" }}]
 "#,
         key = key.expose(),
     );
-    std::fs::write(&path, text).map_err(|error| failed(&error))?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| failed(&error))?;
+    file.write_all(text.as_bytes())
+        .map_err(|error| failed(&error))?;
     Ok(path)
 }
 
@@ -108,10 +122,7 @@ fn load(config_file: &Path) -> Result<Loaded, CliError> {
     env.push(("HEADGATE_LOG__LEVEL".to_owned(), "warn".to_owned()));
     let sources = Sources {
         // Not the user's folder: a demo does not depend on the files there.
-        working_dir: config_file
-            .parent()
-            .map(Path::to_owned)
-            .unwrap_or_default(),
+        working_dir: config_file.parent().map(Path::to_owned).unwrap_or_default(),
         config_file: Some(config_file.to_owned()),
         env,
     };

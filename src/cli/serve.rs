@@ -32,7 +32,9 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         tracing::warn!("{warning}");
     }
     if loaded.settings.storage.durability == Durability::Os {
-        tracing::warn!("storage.durability is \"os\": a power cut may lose the last seconds of accepted requests");
+        tracing::warn!(
+            "storage.durability is \"os\": a power cut may lose the last seconds of accepted requests"
+        );
     }
     runtime(&loaded.settings.runtime)?
         .block_on(async { run_until_signalled(start(&loaded).await?).await })

@@ -59,7 +59,11 @@ impl Watch {
         let low = free < self.disk_free_bytes_min;
         let was_low = self.parts.gate.set_disk_low(low);
         if low && !was_low {
-            tracing::error!(free_bytes = free, min_free_bytes = self.disk_free_bytes_min, "the disk is nearly full: requests are refused until there is room");
+            tracing::error!(
+                free_bytes = free,
+                min_free_bytes = self.disk_free_bytes_min,
+                "the disk is nearly full: requests are refused until there is room"
+            );
         } else if was_low && !low {
             tracing::info!(free_bytes = free, "there is room on the disk again");
         }

@@ -245,10 +245,9 @@ impl Lane {
         for Part(seq, start, end) in retry.parts.iter().copied() {
             match self.delivery.journal.read_one(seq).await? {
                 Some(entry) => slices.push(Slice { entry, start, end }),
-                None => settlement.dead_letters.push(unreadable(
-                    seq,
-                    "the payload cannot be read any more",
-                )),
+                None => settlement
+                    .dead_letters
+                    .push(unreadable(seq, "the payload cannot be read any more")),
             }
         }
         let probing = self.pauses > 0;

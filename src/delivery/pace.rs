@@ -35,7 +35,14 @@ mod tests {
             max_ms: 1_000,
             attempts: 12,
         };
-        for (attempts, full) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1_000), (90, 1_000)] {
+        for (attempts, full) in [
+            (1, 100),
+            (2, 200),
+            (3, 400),
+            (4, 800),
+            (5, 1_000),
+            (90, 1_000),
+        ] {
             for _ in 0..200 {
                 let pause = u64::try_from(pause(&retry, attempts).as_millis()).expect("small");
                 assert!(

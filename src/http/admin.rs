@@ -64,7 +64,9 @@ fn limit(req: &mut Request) -> Result<u32, String> {
         None => Ok(LIMIT_DEFAULT),
         Some(text) => match text.parse() {
             Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
-            _ => Err(format!("limit must be a whole number from 1 to {LIMIT_MAX}")),
+            _ => Err(format!(
+                "limit must be a whole number from 1 to {LIMIT_MAX}"
+            )),
         },
     }
 }
@@ -82,5 +84,11 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
 
 /// Answers 400 for a query parameter.
 fn bad_query(req: &Request, res: &mut Response, message: String) {
-    envelope::fail(req, res, StatusCode::BAD_REQUEST, "INVALID_REQUEST", message);
+    envelope::fail(
+        req,
+        res,
+        StatusCode::BAD_REQUEST,
+        "INVALID_REQUEST",
+        message,
+    );
 }

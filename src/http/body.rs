@@ -21,9 +21,12 @@ pub(super) async fn read(
     bytes_max: u64,
     timeout_seconds: u64,
 ) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, bytes_max))
-        .await
-        .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
+    tokio::time::timeout(
+        Duration::from_secs(timeout_seconds),
+        collect(body, bytes_max),
+    )
+    .await
+    .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
 }
 
 async fn collect(body: &mut ReqBody, bytes_max: u64) -> Result<Bytes, BodyError> {

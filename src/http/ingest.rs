@@ -198,14 +198,8 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
 
 /// The fields of the IETF draft "RateLimit header fields for HTTP".
 fn tell_quota(res: &mut Response, quota: QuotaState) {
-    let policy = format!(
-        r#""key";q={};w={}"#,
-        quota.burst, quota.window_seconds
-    );
-    let state = format!(
-        r#""key";r={};t={}"#,
-        quota.remaining, quota.reset_seconds
-    );
+    let policy = format!(r#""key";q={};w={}"#, quota.burst, quota.window_seconds);
+    let state = format!(r#""key";r={};t={}"#, quota.remaining, quota.reset_seconds);
     for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
         if let Ok(value) = HeaderValue::try_from(value) {
             res.headers_mut().insert(name, value);

@@ -1,4 +1,4 @@
-//! Binding the listeners: TCP or Unix socket.
+//! The listeners: binding them, TCP or Unix socket, and serving on them.
 //!
 //! **Invariant**: answers leave at once (`TCP_NODELAY` on the listening socket, which accepted
 //! connections inherit), and a Unix socket is replaced only if nobody listens on it.
@@ -7,25 +7,31 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use salvo_core::Listener;
 use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor};
 use salvo_core::conn::unix::UnixListener;
+use salvo_core::fuse::FuseConfig;
+use salvo_core::server::ServerHandle;
+use salvo_core::{Listener, Server, Service};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
 use crate::config::Listen;
 
 const BACKLOG: i32 = 4_096;
+/// How long the head of a request may take.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a client may refuse to read its answer.
+const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
 
 /// A listener that is bound.
 pub struct Bound {
-    /// What accepts connections.
-    pub acceptor: DynTcpAcceptors,
+    acceptor: DynTcpAcceptors,
     /// Where it is reached: `http://127.0.0.1:8080` or `unix:/run/headgate.sock`.
     pub address: String,
     /// The socket file, to be removed at the end.
-    pub socket_file: Option<PathBuf>,
+    socket_file: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Bound {
@@ -34,6 +40,50 @@ impl std::fmt::Debug for Bound {
             .debug_struct("Bound")
             .field("address", &self.address)
             .finish_non_exhaustive()
+    }
+}
+
+impl Bound {
+    /// The server on this listener, to be spawned, and what stops it.
+    pub fn serve(
+        self,
+        service: Service,
+        connections_max: usize,
+    ) -> (Stopper, impl Future<Output = ()> + Send) {
+        // Idle keep-alive connections cost little; slow heads and stuck writes are cut.
+        let fuse = FuseConfig::default()
+            .with_http1_header_timeout(HEAD_TIME_MAX)
+            .with_write_stall_timeout(WRITE_STALL_MAX);
+        let server = Server::new(self.acceptor)
+            .fuse_config(fuse)
+            .max_connections(connections_max);
+        let stopper = Stopper {
+            handle: server.handle(),
+            socket_file: self.socket_file,
+        };
+        let serving = async move {
+            if let Err(error) = server.try_serve(service).await {
+                tracing::error!(%error, "a listener ended");
+            }
+        };
+        (stopper, serving)
+    }
+}
+
+/// Stops a server.
+#[derive(Debug)]
+pub struct Stopper {
+    handle: ServerHandle,
+    socket_file: Option<PathBuf>,
+}
+
+impl Stopper {
+    /// No new connections; open requests may finish within `grace`.
+    pub fn stop(&self, grace: Duration) {
+        self.handle.stop_graceful(grace);
+        if let Some(path) = &self.socket_file {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -57,7 +107,8 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
     match listen {
         Listen::Tcp(address) => {
             let listener = bind_tcp(address).map_err(|error| failed(error.to_string()))?;
-            let acceptor = TcpAcceptor::try_from(listener).map_err(|error| failed(error.to_string()))?;
+            let acceptor =
+                TcpAcceptor::try_from(listener).map_err(|error| failed(error.to_string()))?;
             let address = acceptor
                 .local_addr()
                 .map_err(|error| failed(error.to_string()))?;

@@ -2,8 +2,11 @@
 //!
 //! **Invariant**: a route that exists is described: the documents are generated, not written.
 
+use std::sync::Once;
+
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
+use salvo_oapi::naming::{FlexNamer, set_namer};
 use salvo_oapi::security::{Http, HttpAuthScheme};
 use salvo_oapi::{Info, OpenApi, SecurityScheme};
 
@@ -41,6 +44,15 @@ fn document(
     scheme: &str,
     about_scheme: &str,
 ) -> Document {
+    // OpenAPI allows letters, digits, `.`, `-` and `_` in the names of schemas.
+    static NAMES: Once = Once::new();
+    NAMES.call_once(|| {
+        set_namer(
+            FlexNamer::new()
+                .short_mode(true)
+                .generic_delimiter("_", "_"),
+        );
+    });
     let bearer = Http::new(HttpAuthScheme::Bearer).description(about_scheme);
     let info = Info::new(title, env!("CARGO_PKG_VERSION")).description(description);
     let document = OpenApi::with_info(info)
@@ -51,13 +63,7 @@ fn document(
 
 #[async_trait]
 impl Handler for Document {
-    async fn handle(
-        &self,
-        _: &mut Request,
-        _: &mut Depot,
-        res: &mut Response,
-        _: &mut FlowCtrl,
-    ) {
+    async fn handle(&self, _: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         envelope::write_json(res, StatusCode::OK, self.0.clone());
     }
 }

@@ -6,8 +6,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use salvo_core::http::header::{HeaderName, HeaderValue};
 use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderName, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
 
@@ -74,13 +74,7 @@ pub(super) struct Refusal;
 
 #[async_trait]
 impl Handler for Refusal {
-    async fn handle(
-        &self,
-        req: &mut Request,
-        _: &mut Depot,
-        res: &mut Response,
-        _: &mut FlowCtrl,
-    ) {
+    async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         let status = res.status_code.unwrap_or(StatusCode::NOT_FOUND);
         let (code, message) = match status {
             StatusCode::NOT_FOUND => (

@@ -309,7 +309,6 @@ impl<'a> Flattener<'a> {
         };
         let unusable = FlattenError::new(message).field(item, item_key);
         self.unusable.push(unusable);
-        self.out.abandon();
         if self.unusable.len() < DETAILS_MAX {
             return Ok(());
         }

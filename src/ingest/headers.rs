@@ -83,7 +83,15 @@ mod tests {
         ] {
             assert_eq!(check_content_type(Some(good.as_bytes())), Ok(()), "{good}");
         }
-        for bad in ["", "text/plain", "json", "application/jsonp", "/+json", "a/+json", "é+json"] {
+        for bad in [
+            "",
+            "text/plain",
+            "json",
+            "application/jsonp",
+            "/+json",
+            "a/+json",
+            "é+json",
+        ] {
             let error = check_content_type(Some(bad.as_bytes())).expect_err(bad);
             assert!(error.to_string().contains("application/json"), "{bad}");
         }

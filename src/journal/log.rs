@@ -72,7 +72,11 @@ impl Endpoint {
     }
 
     fn from_code(code: i64) -> Self {
-        if code == 1 { Self::Webhook } else { Self::Ingest }
+        if code == 1 {
+            Self::Webhook
+        } else {
+            Self::Ingest
+        }
     }
 }
 
@@ -161,7 +165,8 @@ impl Journal {
         let mut lowest = 0;
         let mut highest = filter.before.unwrap_or(u64::MAX >> 1);
         if let Some(since) = filter.since_ms {
-            let sql = "SELECT seq FROM requests WHERE request_id < ? ORDER BY request_id DESC LIMIT 1";
+            let sql =
+                "SELECT seq FROM requests WHERE request_id < ? ORDER BY request_id DESC LIMIT 1";
             let edge = self.seq_at(sql, since.saturating_sub(SKEW_MS)).await?;
             lowest = edge.unwrap_or(0);
         }

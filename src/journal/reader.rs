@@ -118,7 +118,7 @@ impl<'a> Cut<'a> {
         if (self.request.wanted)(stream) {
             match entry() {
                 Ok(entry) => {
-                    let items = self.items + entry.items.len() as usize;
+                    let items = self.items + entry.items.len();
                     let bytes = self.bytes + entry.items.byte_len();
                     let full = items > self.request.items_max || bytes > self.request.bytes_max;
                     if full && !self.taken.entries.is_empty() {

@@ -86,8 +86,6 @@ pub(super) fn last_payload_seq(connection: &Connection) -> Result<u64, rusqlite:
 }
 
 fn highest(connection: &Connection, sql: &str) -> Result<u64, rusqlite::Error> {
-    let found: Option<Option<i64>> = connection
-        .query_row(sql, [], |row| row.get(0))
-        .optional()?;
+    let found: Option<Option<i64>> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     Ok(found.flatten().unwrap_or(0).unsigned_abs())
 }

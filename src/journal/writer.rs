@@ -44,14 +44,20 @@ struct Writer {
     expired_at: Instant,
 }
 
+/// One submission's way back.
+struct Answer {
+    to: oneshot::Sender<Result<Receipt, JournalError>>,
+    receipt: Receipt,
+    /// For the lanes, unless it was a repeat or a test.
+    entry: Option<Arc<Entry>>,
+}
+
 /// What must be told to whom once the group is committed.
 #[derive(Default)]
 struct Answers {
-    receipts: Vec<(
-        oneshot::Sender<Result<Receipt, JournalError>>,
-        Receipt,
-        Option<Arc<Entry>>,
-    )>,
+    receipts: Vec<Answer>,
+    /// Submissions that made the transaction fail.
+    refused: Vec<oneshot::Sender<Result<Receipt, JournalError>>>,
     flushes: Vec<oneshot::Sender<()>>,
 }
 
@@ -126,8 +132,9 @@ impl Writer {
             Err(error) => {
                 self.last_seq = before;
                 let refusal = self.roll_back(&error);
-                for (answer, ..) in answers.receipts {
-                    let _ = answer.send(Err(refusal));
+                let receipts = answers.receipts.into_iter().map(|answer| answer.to);
+                for to in receipts.chain(answers.refused) {
+                    let _ = to.send(Err(refusal));
                 }
                 for job in jobs.drain(..) {
                     if let Job::Submit(_, answer) = job {
@@ -144,37 +151,33 @@ impl Writer {
         answers: &mut Answers,
     ) -> Result<(), rusqlite::Error> {
         self.execute("BEGIN IMMEDIATE")?;
-        let now_ms = clock::unix_ms();
-        for job in jobs.drain(..) {
-            match job {
-                Job::Submit(submission, answer) => {
-                    match self.submission(*submission, now_ms) {
-                        Ok((receipt, entry)) => answers.receipts.push((answer, receipt, entry)),
-                        Err(error) => {
-                            // The caller must hear of it whatever happens to the rest.
-                            let receipt = Receipt {
-                                request_id: uuid::Uuid::nil(),
-                                items: 0,
-                                replayed: false,
-                            };
-                            answers.receipts.push((answer, receipt, None));
-                            return Err(error);
-                        }
-                    }
-                }
-                Job::Log(entry) => self.insert_log(&entry, None)?,
-                Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,
-                Job::Flush(answer) => answers.flushes.push(answer),
-            }
-        }
+        let mut waiting = std::mem::take(jobs).into_iter();
+        let written = waiting.by_ref().try_for_each(|job| self.job(job, answers));
+        jobs.extend(waiting);
+        written?;
         self.prune()?;
         self.execute("COMMIT")
+    }
+
+    fn job(&mut self, job: Job, answers: &mut Answers) -> Result<(), rusqlite::Error> {
+        match job {
+            Job::Submit(submission, to) => match self.submission(*submission) {
+                Ok((receipt, entry)) => answers.receipts.push(Answer { to, receipt, entry }),
+                Err(error) => {
+                    answers.refused.push(to);
+                    return Err(error);
+                }
+            },
+            Job::Log(entry) => self.insert_log(&entry, None)?,
+            Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,
+            Job::Flush(answer) => answers.flushes.push(answer),
+        }
+        Ok(())
     }
 
     fn submission(
         &mut self,
         submission: Submission,
-        now_ms: u64,
     ) -> Result<(Receipt, Option<Arc<Entry>>), rusqlite::Error> {
         let Submission {
             mut log,
@@ -182,6 +185,7 @@ impl Writer {
             claim,
         } = submission;
         if let Some(claim) = &claim {
+            let now_ms = clock::unix_ms();
             if let Some(held) = self.claims.find(&self.connection, claim, now_ms)? {
                 log.outcome = Outcome::Duplicate;
                 if held.payload != claim.payload {
@@ -356,15 +360,15 @@ impl Writer {
                 .recent
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            for (_, _, entry) in &mut answers.receipts {
-                if let Some(entry) = entry.take() {
+            for answer in &mut answers.receipts {
+                if let Some(entry) = answer.entry.take() {
                     newest = Some(entry.seq);
                     recent.push(entry);
                 }
             }
         }
-        for (answer, receipt, _) in answers.receipts {
-            let _ = answer.send(Ok(receipt));
+        for answer in answers.receipts {
+            let _ = answer.to.send(Ok(answer.receipt));
         }
         if let Some(newest) = newest {
             self.shared.newest.send_replace(newest);

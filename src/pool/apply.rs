@@ -116,9 +116,11 @@ fn merge_into_pool(
         Some((fields, seq)) if seq < last.origin.seq => Ok(Some(item::merge(&fields, &merged))),
         Some((_, seq)) if seq == last.origin.seq => Ok(None),
         Some((fields, _)) => {
-            connection
-                .prepare_cached(SET_FIELDS)?
-                .execute([&**last.stream, last.item.key, &item::merge(&merged, &fields)])?;
+            connection.prepare_cached(SET_FIELDS)?.execute([
+                &**last.stream,
+                last.item.key,
+                &item::merge(&merged, &fields),
+            ])?;
             Ok(None)
         }
     }

@@ -254,9 +254,7 @@ impl Pool {
         .fetch_one(&self.reads)
         .await?;
         let at = |name: &str| -> Result<Option<u64>, PoolError> {
-            Ok(row
-                .try_get::<Option<i64>, _>(name)?
-                .map(i64::unsigned_abs))
+            Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
         };
         Ok(if row.try_get::<bool, _>("failed")? {
             SinkState::Failed

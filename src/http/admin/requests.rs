@@ -8,9 +8,9 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing, Success};
 use super::super::ingest::SinkStateData;
-use super::super::Parts;
 use super::{bad_query, cursor, limit};
 use crate::clock;
 use crate::delivery::report::{Report, Status};

@@ -192,7 +192,10 @@ impl ListDeadLetters {
         match self.0.pool.dead_letters(&name, before, limit).await {
             Ok(letters) => {
                 let full = letters.len() >= limit as usize;
-                let next = letters.last().filter(|_| full).map(|last| last.id.to_string());
+                let next = letters
+                    .last()
+                    .filter(|_| full)
+                    .map(|last| last.id.to_string());
                 let letters = letters.into_iter().map(DeadLetterData::from).collect();
                 envelope::list(res, letters, next);
             }

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::error::AcceptError;
+pub use crate::error::Detail;
 use crate::item::unescape;
 
 /// Names are shown up to this many characters.
@@ -22,21 +24,13 @@ pub struct FlattenError {
     pub details: Vec<Detail>,
 }
 
-/// One place in a body.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Detail {
-    /// Position of the item in the payload, from 0, as in the default item key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u64>,
-    /// Name of the field, as text. Very long ones are cut and end in `…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// Line in the body, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-    /// Column in the line, from 1, in characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<u64>,
+impl From<FlattenError> for AcceptError {
+    fn from(error: FlattenError) -> Self {
+        Self::InvalidPayload {
+            message: error.message,
+            details: error.details,
+        }
+    }
 }
 
 /// A refusal on its way up: one pointer, so that results stay small on the way that has no errors.

@@ -141,7 +141,10 @@ impl<'a> Flattener<'a> {
         } else {
             (quote + 1, end - quote - 1)
         };
-        let texts = self.texts();
+        let texts = Texts {
+            body: self.scan.text(),
+            rewritten: &self.rewritten,
+        };
         // A canonical name is never longer than the written one, so both fit: see BODY_BYTES_MAX.
         let name = Name {
             object: self.object,
@@ -155,10 +158,6 @@ impl<'a> Flattener<'a> {
             name,
             hash,
             rewritten,
-        };
-        let texts = Texts {
-            body: self.scan.text(),
-            rewritten: &self.rewritten,
         };
         if !self.seen.insert(name, hash, texts) {
             return Err(self.same_key_twice(&key));

@@ -39,6 +39,11 @@ fn two_paths_to_one_field_are_refused() {
         (r#"[{},{"a":{"b":2},"a\u002eb":1}]"#, "a.b", "a.b"),
         (r#"[{},{"a":{"b.c":2},"a.b":{"c":1}}]"#, "a.b.c", "a.b.c"),
         (r#"[{},{"":{"\"":2},".\"":0}]"#, r#".\""#, ".\""),
+        (
+            r#"[{},{"a.b":{"c.d":1},"a.b.c.d":2}]"#,
+            "a.b.c.d",
+            "a.b.c.d",
+        ),
     ] {
         let details = check_error(
             body,

@@ -1,0 +1,286 @@
+//! The daemon of a test: started in this process, in a temporary folder, on ports that the system chooses.
+//!
+//! Every module starts its own with [`Setup`]; what talks to it is in `app/actor.rs` and `app/raw.rs`.
+//!
+//! **Invariant**: a daemon leaves no work behind: it is stopped in order when its [`TestApp`] is dropped.
+
+pub(crate) mod actor;
+pub(crate) mod raw;
+mod setup;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use headgate::daemon::{Daemon, DaemonError};
+use headgate::http::Parts;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use actor::{Admin, Caller, Reply};
+pub(crate) use raw::Raw;
+pub(crate) use setup::Setup;
+
+/// Longer than anything takes that a test waits for.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A running daemon.
+pub(crate) struct TestApp {
+    /// `http://127.0.0.1:…` or `unix:/…`
+    pub(crate) service: String,
+    /// The same for the admin listener.
+    pub(crate) admin_url: String,
+    /// The parts of the daemon, for what cannot be seen from outside.
+    pub(crate) parts: Parts,
+    setup: Setup,
+    /// Absent once the folder was handed on.
+    folder: Option<TempDir>,
+    stop: CancellationToken,
+    daemon: Option<JoinHandle<Result<(), DaemonError>>>,
+}
+
+/// The data of a daemon that does not run.
+pub(crate) struct Stopped {
+    setup: Setup,
+    folder: TempDir,
+}
+
+/// A row of the table `items`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) key: String,
+    pub(crate) fields: String,
+    pub(crate) seq: i64,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) request_id: String,
+}
+
+impl TestApp {
+    async fn start(setup: Setup, folder: TempDir) -> Result<Self, DaemonError> {
+        let daemon = Daemon::start(&setup.load(folder.path())).await?;
+        let stop = CancellationToken::new();
+        Ok(Self {
+            service: daemon.service_address.clone(),
+            admin_url: daemon.admin_address.clone(),
+            parts: daemon.parts.clone(),
+            setup,
+            folder: Some(folder),
+            stop: stop.clone(),
+            daemon: Some(in_background(
+                async move { daemon.run(stop.cancelled()).await },
+            )),
+        })
+    }
+
+    /// Where the test keeps its files; the data folder is in it.
+    pub(crate) fn folder(&self) -> &Path {
+        let folder = self.folder.as_ref().expect("the daemon runs");
+        folder.path()
+    }
+
+    /// The daemon's data folder.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.folder().join("data")
+    }
+
+    /// The first key of a connector.
+    pub(crate) fn caller(&self, connector: &str) -> Caller {
+        self.caller_with(self.setup.secret(connector, 0))
+    }
+
+    /// A further key of a connector, counted from 0.
+    pub(crate) fn caller_of(&self, connector: &str, key: usize) -> Caller {
+        self.caller_with(self.setup.secret(connector, key))
+    }
+
+    /// A caller with any secret.
+    pub(crate) fn caller_with(&self, secret: &str) -> Caller {
+        Caller::new(&self.service, Some(secret))
+    }
+
+    /// A caller of the service without a key.
+    pub(crate) fn anonymous(&self) -> Caller {
+        Caller::new(&self.service, None)
+    }
+
+    /// The secret of a connector's first key.
+    pub(crate) fn secret(&self, connector: &str) -> &str {
+        self.setup.secret(connector, 0)
+    }
+
+    /// The operator.
+    pub(crate) fn admin(&self) -> Admin {
+        Admin::new(&self.admin_url, Some(&self.admin_token()))
+    }
+
+    /// Somebody at the admin listener who does not know the token.
+    pub(crate) fn stranger(&self) -> Admin {
+        Admin::new(&self.admin_url, None)
+    }
+
+    /// The admin token, made at the first start.
+    pub(crate) fn admin_token(&self) -> String {
+        let path = self.data_dir().join("admin.token");
+        let token = std::fs::read_to_string(path).expect("the daemon made its admin token");
+        token.trim().to_owned()
+    }
+
+    /// Waits until every lane has everything behind it and the journal has written everything.
+    pub(crate) async fn drain(&self) {
+        eventually("every lane has everything behind it", async || {
+            let newest = *self.parts.journal.newest().borrow();
+            let lanes = self.parts.delivery.lanes();
+            lanes
+                .iter()
+                .all(|lane| lane.cursor() >= newest)
+                .then_some(())
+        })
+        .await;
+        self.parts
+            .journal
+            .flush()
+            .await
+            .expect("the journal is open");
+    }
+
+    /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
+    pub(crate) async fn items(&self, stream: &str) -> Vec<Item> {
+        self.drain().await;
+        pool_rows(&self.data_dir(), stream)
+    }
+
+    /// Key and fields of each item of a stream, as [`items`](Self::items).
+    pub(crate) async fn fields(&self, stream: &str) -> Vec<(String, String)> {
+        self.drain().await;
+        self.fields_now(stream)
+    }
+
+    /// Key and fields of each item of a stream that is in the pool already.
+    pub(crate) fn fields_now(&self, stream: &str) -> Vec<(String, String)> {
+        let items = pool_rows(&self.data_dir(), stream);
+        items
+            .into_iter()
+            .map(|item| (item.key, item.fields))
+            .collect()
+    }
+
+    /// A read-only connection to the pool, as any other program would open one.
+    pub(crate) fn pool(&self) -> rusqlite::Connection {
+        open_read_only(&self.data_dir().join("pool.db"))
+    }
+
+    /// Stops the daemon in order.
+    pub(crate) async fn stop(mut self) -> Stopped {
+        let done = self.finish().await.expect("the daemon was not stopped yet");
+        done.expect("the daemon ends in order");
+        Stopped {
+            setup: self.setup.clone(),
+            folder: self.folder.take().expect("the daemon ran"),
+        }
+    }
+
+    /// Stops the daemon and starts one on the same data.
+    pub(crate) async fn restart(self) -> TestApp {
+        self.stop().await.start().await
+    }
+
+    /// Begins to stop the daemon, without waiting for it.
+    pub(crate) fn begin_to_stop(&self) {
+        self.stop.cancel();
+    }
+
+    async fn finish(&mut self) -> Option<Result<(), DaemonError>> {
+        self.stop.cancel();
+        let daemon = self.daemon.take()?;
+        let done = tokio::time::timeout(DEADLINE, daemon).await;
+        Some(
+            done.expect("the daemon stops in time")
+                .expect("the daemon does not panic"),
+        )
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        if self.daemon.is_some() && !std::thread::panicking() {
+            let runtime = tokio::runtime::Handle::current();
+            let done = tokio::task::block_in_place(|| runtime.block_on(self.finish()));
+            if let Some(Err(error)) = done {
+                panic!("the daemon did not end in order: {error}");
+            }
+        }
+    }
+}
+
+impl Stopped {
+    /// The daemon's data folder.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The configuration of the next start.
+    pub(crate) fn with(mut self, change: impl FnOnce(Setup) -> Setup) -> Self {
+        self.setup = change(self.setup);
+        self
+    }
+
+    /// Starts a daemon on this data.
+    pub(crate) async fn start(self) -> TestApp {
+        let started = TestApp::start(self.setup, self.folder).await;
+        started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
+    }
+}
+
+/// The items of a stream in a pool, by key.
+pub(crate) fn pool_rows(data_dir: &Path, stream: &str) -> Vec<Item> {
+    let connection = open_read_only(&data_dir.join("pool.db"));
+    let sql = "SELECT key, fields, seq, created_at, updated_at, request_id FROM items \
+               WHERE stream = ?1 ORDER BY key";
+    let mut statement = connection.prepare(sql).expect("the table is there");
+    let rows = statement.query_map([stream], |row| {
+        Ok(Item {
+            key: row.get(0)?,
+            fields: row.get(1)?,
+            seq: row.get(2)?,
+            created_at: row.get(3)?,
+            updated_at: row.get(4)?,
+            request_id: row.get(5)?,
+        })
+    });
+    rows.expect("the table can be read")
+        .collect::<Result<_, _>>()
+        .expect("every row can be read")
+}
+
+fn open_read_only(path: &Path) -> rusqlite::Connection {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = rusqlite::Connection::open_with_flags(path, flags).expect("the file opens");
+    connection
+        .busy_timeout(DEADLINE)
+        .expect("a timeout can be set");
+    connection
+}
+
+/// Waits for something that happens by itself, without missing it and without waiting longer.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(started.elapsed() < DEADLINE, "still not so: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Runs something beside the test.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests have no daemon to spawn for them"
+)]
+pub(crate) fn in_background<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::spawn(work)
+}

@@ -1,0 +1,522 @@
+//! The real program in a process of its own, for tests that kill it, starve it or give it hostile plugins.
+//!
+//! A [`Folder`] holds the configuration and the data of one daemon; a [`Process`] is one life of it. Everything goes
+//! over real sockets with a small blocking client.
+//!
+//! **Invariant**: a process never outlives its [`Process`], and a data folder never its [`Folder`].
+#![expect(
+    clippy::disallowed_methods,
+    reason = "blocking helpers around a child process: they poll"
+)]
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The admin token of every [`Folder`].
+pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
+/// Longest wait for anything that should happen at once, on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+/// How much of its log a process is remembered by.
+const LOG_BYTES_MAX: usize = 1 << 20;
+
+/// The secret of the one key of a stream.
+pub(crate) fn key_of(stream: &str) -> String {
+    format!("ik_live_for_the_stream_{stream:_<12}")
+}
+
+/// Polls until `found` has something, or fails with `what` after [`DEADLINE`].
+pub(crate) fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(started.elapsed() < DEADLINE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Configuration and data of one daemon.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    root: tempfile::TempDir,
+    data_dir: PathBuf,
+    settings: String,
+}
+
+impl Folder {
+    /// A new folder with these streams, each with a key of its own under the one connector `tests`, and without sinks.
+    pub(crate) fn new(streams: &[&str]) -> Self {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let data_dir = root.path().join("data");
+        let mut settings = String::from("[[connectors]]\nname = \"tests\"\nkind = \"ingest\"\n");
+        settings.push_str("requests_per_second = 1000000\nburst = 1000000\n");
+        for stream in streams {
+            let secret = key_of(stream);
+            writeln!(
+                settings,
+                "[[connectors.keys]]\nname = \"{stream}\"\nstream = \"{stream}\"\nsecret = \"{secret}\""
+            )
+            .expect("text grows");
+        }
+        for stream in streams {
+            writeln!(settings, "[[streams]]\nname = \"{stream}\"").expect("text grows");
+        }
+        Self {
+            root,
+            data_dir,
+            settings,
+        }
+    }
+
+    /// Adds settings: whole sections.
+    pub(crate) fn with(mut self, section: &str) -> Self {
+        self.settings.push_str(section);
+        self.settings.push('\n');
+        self
+    }
+
+    /// Adds a sink; `more` is further settings of it.
+    pub(crate) fn with_sink(self, name: &str, plugin: &str, stream: &str, more: &str) -> Self {
+        self.with(&format!(
+            "[[sinks]]\nname = \"{name}\"\nplugin = \"{plugin}\"\nstreams = [\"{stream}\"]\n{more}"
+        ))
+    }
+
+    /// Puts the data somewhere else.
+    pub(crate) fn with_data_dir(mut self, data_dir: &Path) -> Self {
+        self.data_dir = data_dir.to_owned();
+        self
+    }
+
+    /// The data folder.
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// A file beside the data folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Starts the daemon and waits until it listens.
+    pub(crate) fn start(&self) -> Process {
+        match self.try_start() {
+            Ok(process) => process,
+            Err(ended) => panic!("the daemon did not start: {ended:?}"),
+        }
+    }
+
+    /// Starts the daemon; [`Ended`] if it ends instead of listening.
+    pub(crate) fn try_start(&self) -> Result<Process, Ended> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
+        command.args(["serve", "--config", "headgate.toml"]);
+        self.spawn(command, "min_free_bytes = 0")
+    }
+
+    /// Runs `command` in place of the plain program, with these further settings of `[storage]`.
+    pub(crate) fn spawn(&self, mut command: Command, storage: &str) -> Result<Process, Ended> {
+        let settings = format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
+             [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{storage}\n{}",
+            self.data_dir, self.settings
+        );
+        std::fs::write(self.path("headgate.toml"), settings).expect("a configuration file");
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("HEADGATE_") {
+                command.env_remove(name);
+            }
+        }
+        let child = command
+            .current_dir(self.root.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        Process::watch(child)
+    }
+}
+
+/// How a process ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Its exit status.
+    pub(crate) status: ExitStatus,
+    /// Its standard error.
+    pub(crate) log: String,
+}
+
+/// One life of a daemon.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    log_ended: mpsc::Receiver<()>,
+    /// Where requests go.
+    pub(crate) service: SocketAddr,
+    /// Where the admin API is.
+    pub(crate) admin: SocketAddr,
+}
+
+impl Process {
+    fn watch(mut child: Child) -> Result<Self, Ended> {
+        let log = Arc::new(Mutex::new(String::new()));
+        let (ended, log_ended) = mpsc::channel();
+        let stderr = child.stderr.take().expect("piped");
+        let kept = Arc::clone(&log);
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(stderr);
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let mut kept = kept.lock().expect("no panic while held");
+                if kept.len() < LOG_BYTES_MAX {
+                    kept.push_str(&String::from_utf8_lossy(&line));
+                }
+                line.clear();
+            }
+            let _ = ended.send(());
+        });
+        let stdout = child.stdout.take().expect("piped");
+        let mut lines = BufReader::new(stdout).lines();
+        let mut address = |begin: &str| {
+            let line = lines.next()?.ok()?;
+            let address = line.strip_prefix(begin)?.strip_prefix(" listening on http://")?;
+            address.parse::<SocketAddr>().ok()
+        };
+        let (service, admin) = (address("service"), address("admin"));
+        let (Some(service), Some(admin)) = (service, admin) else {
+            let status = child.wait().expect("a child");
+            let _ = log_ended.recv_timeout(DEADLINE);
+            let log = log.lock().expect("no panic while held").clone();
+            return Err(Ended { status, log });
+        };
+        // Whatever else it prints must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Self {
+            child,
+            log,
+            log_ended,
+            service,
+            admin,
+        })
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("no panic while held").clone()
+    }
+
+    /// Ends it as a power switch would, only that the operating system lives on.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("a child");
+        self.child.wait().expect("a child");
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        let pid = Pid::from_raw(id).expect("not 0");
+        kill_process(pid, Signal::TERM).expect("a child");
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(mut self) -> Ended {
+        let status = eventually("the process ends", || {
+            self.child.try_wait().expect("a child")
+        });
+        let _ = self.log_ended.recv_timeout(DEADLINE);
+        let log = self.log();
+        Ended { status, log }
+    }
+
+    /// SIGTERM, and the exit code must be 0.
+    pub(crate) fn stop(self) {
+        self.terminate();
+        let ended = self.ended();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
+    /// Submits a body to a stream; the answer's status and body.
+    pub(crate) fn post(&self, stream: &str, headers: &str, body: &str) -> Answer {
+        let mut client = Client::connect(self.service).expect("the daemon listens");
+        client.post(stream, headers, body).expect("an answer")
+    }
+
+    /// Submits a body that must be accepted; its request id.
+    pub(crate) fn accepted(&self, stream: &str, headers: &str, body: &str) -> String {
+        let answer = self.post(stream, headers, body);
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        answer.request_id()
+    }
+
+    /// Gets something from the admin API; what stands under `data`.
+    pub(crate) fn admin(&self, path: &str) -> Value {
+        let mut client = Client::connect(self.admin).expect("the daemon listens");
+        let answer = client.get(path, ADMIN_TOKEN).expect("an answer");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()["data"].take()
+    }
+
+    /// How a sink is.
+    pub(crate) fn sink(&self, name: &str) -> Value {
+        let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
+            panic!("not a list");
+        };
+        let sink = sinks.into_iter().find(|sink| sink["name"] == name);
+        sink.expect("a sink of this name")
+    }
+
+    /// Waits until a sink is as wanted.
+    pub(crate) fn sink_becomes(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let last = Mutex::new(Value::Null);
+        eventually_or(
+            || Some(self.sink(name)).filter(&wanted),
+            || {
+                *last.lock().expect("no panic while held") = self.sink(name);
+                format!(
+                    "the sink {name} becomes {what}; it is {}\n{}",
+                    last.lock().expect("no panic while held"),
+                    self.log()
+                )
+            },
+        )
+    }
+
+    /// Waits until nothing waits for any sink, retries included.
+    pub(crate) fn drained(&self) {
+        eventually_or(
+            || {
+                let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
+                    return None;
+                };
+                let done = |sink: &Value| sink["lag"] == 0 && sink["retries"] == 0;
+                sinks.iter().all(done).then_some(())
+            },
+            || {
+                format!(
+                    "the sinks have everything: {}\n{}",
+                    self.admin("/api/admin/sinks"),
+                    self.log()
+                )
+            },
+        );
+    }
+
+    /// A sink's dead letters, newest first.
+    pub(crate) fn dead_letters(&self, sink: &str) -> Vec<Value> {
+        match self.admin(&format!("/api/admin/sinks/{sink}/dead-letters?limit=500")) {
+            Value::Array(letters) => letters,
+            other => panic!("not a list: {other}"),
+        }
+    }
+
+    /// A request as the admin API tells of it.
+    pub(crate) fn request(&self, request_id: &str) -> Value {
+        self.admin(&format!("/api/admin/requests/{request_id}"))
+    }
+
+    /// Waits until a request has this status.
+    pub(crate) fn request_becomes(&self, request_id: &str, status: &str) -> Value {
+        eventually_or(
+            || Some(self.request(request_id)).filter(|request| request["status"] == status),
+            || {
+                format!(
+                    "a request becomes {status}; it is {}\n{}",
+                    self.request(request_id),
+                    self.log()
+                )
+            },
+        )
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn eventually_or<T>(found: impl FnMut() -> Option<T>, complaint: impl Fn() -> String) -> T {
+    let mut found = found;
+    let started = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(started.elapsed() < DEADLINE, "in vain: {}", complaint());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The items of a stream in the pool of a data folder, by key: key, fields, request id. As any SQLite client reads it.
+pub(crate) fn items(data_dir: &Path, stream: &str) -> Vec<(String, Value, String)> {
+    let pool = read_only(&data_dir.join("pool.db"));
+    let mut statement = pool
+        .prepare("SELECT key, fields, request_id FROM items WHERE stream = ?1 ORDER BY key")
+        .expect("the table items");
+    let rows = statement
+        .query_map([stream], |row| {
+            let fields: String = row.get(1)?;
+            let fields = serde_json::from_str(&fields).expect("fields are JSON");
+            Ok((row.get(0)?, fields, row.get(2)?))
+        })
+        .expect("rows");
+    rows.map(|row| row.expect("a row")).collect()
+}
+
+/// Opens a database as a reader beside the daemon.
+pub(crate) fn read_only(path: &Path) -> rusqlite::Connection {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = rusqlite::Connection::open_with_flags(path, flags).expect("a database");
+    connection
+        .busy_timeout(DEADLINE)
+        .expect("a setting of SQLite");
+    connection
+}
+
+/// An answer over HTTP.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Its status code.
+    pub(crate) status: u16,
+    /// Its head, in lower case.
+    pub(crate) head: String,
+    /// Its body.
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The value of a header, whose name is given in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim)
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("a JSON body")
+    }
+
+    /// The request id that a 202 tells.
+    pub(crate) fn request_id(&self) -> String {
+        let body = self.json();
+        let id = body["data"]["request_id"].as_str();
+        id.expect("a request id").to_owned()
+    }
+}
+
+/// A keep-alive connection that waits for each answer.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Connects.
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Submits a body; `headers` are whole lines that end in CRLF.
+    pub(crate) fn post(&mut self, stream: &str, headers: &str, body: &str) -> io::Result<Answer> {
+        self.begin_post(stream, headers, body.len())?;
+        self.send(body)?;
+        self.answer()
+    }
+
+    /// The head of a submission, without its body.
+    pub(crate) fn begin_post(
+        &mut self,
+        stream: &str,
+        headers: &str,
+        length: usize,
+    ) -> io::Result<()> {
+        let key = key_of(stream);
+        self.send(&format!(
+            "POST /api/ingest HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n"
+        ))
+    }
+
+    /// Gets something.
+    pub(crate) fn get(&mut self, path: &str, secret: &str) -> io::Result<Answer> {
+        self.send(&format!(
+            "GET {path} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\r\n"
+        ))?;
+        self.answer()
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(text.as_bytes())
+    }
+
+    /// Reads one answer, which must have a length.
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+        self.buffer.clear();
+        let mut chunk = [0; 16 << 10];
+        loop {
+            let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
+            if let Some(end) = end {
+                let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
+                let mut answer = Answer {
+                    status: head.get(9..12).and_then(|code| code.parse().ok()).unwrap_or(0),
+                    head,
+                    body: String::new(),
+                };
+                let length: usize = answer
+                    .header("content-length")
+                    .and_then(|length| length.parse().ok())
+                    .ok_or_else(|| io::Error::other("an answer without a length"))?;
+                if let Some(body) = self.buffer[end + 4..].get(..length) {
+                    answer.body = String::from_utf8_lossy(body).into_owned();
+                    return Ok(answer);
+                }
+            }
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.buffer.extend_from_slice(&chunk[..count]),
+            }
+        }
+    }
+}
+
+/// Says loudly that a test did not run; on machines that set `CI` a test may only be skipped for a reason that lies
+/// in what the machine permits.
+pub(crate) fn skipped(test: &str, reason: &str) {
+    eprintln!("SKIPPED {test}: {reason}");
+}
