@@ -125,7 +125,7 @@ impl Daemon {
         let (delivery, lanes) =
             Delivery::new(&settings.sinks, &journal, &pool, &plugins, &metrics)?;
         let catalog = Arc::new(Catalog::from_settings(settings));
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(Gate::new(settings.limits.max_pending_bytes as u64));
         let ingest = Arc::new(Ingest::new(
             Arc::clone(&catalog),
             Arc::clone(&journal),
@@ -145,6 +145,7 @@ impl Daemon {
             gate,
             metrics,
             admin_token: KeyHash::of(&admin_token),
+            log_requests: settings.log.requests,
             body_timeout_seconds: settings.limits.body_timeout_seconds,
             about: Arc::new(About {
                 profile: loaded.profile.clone(),

@@ -47,6 +47,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Digest of the admin token.
     pub admin_token: KeyHash,
+    /// Whether each request is a line in the log.
+    pub log_requests: bool,
     /// Seconds that a body may take.
     pub body_timeout_seconds: u64,
     /// What the status page says of the daemon.
@@ -113,6 +115,9 @@ pub fn admin(parts: &Parts) -> Service {
 
 fn finish(router: Router, parts: &Parts) -> Service {
     Service::new(router)
-        .hoop(outer::Outer(Arc::clone(&parts.metrics)))
+        .hoop(outer::Outer {
+            metrics: Arc::clone(&parts.metrics),
+            log_requests: parts.log_requests,
+        })
         .catcher(Catcher::new(outer::Refusal))
 }

@@ -2,8 +2,8 @@
 //!
 //! `http` calls [`Ingest::accept`] for both endpoints; the steps are in `ingest/`.
 //!
-//! **Invariant**: the order of the checks is the order of the lines in [`Ingest::admit`] and
-//! [`Ingest::store`]. Nothing is stored for a request that is refused, except its log entry, and
+//! **Invariant**: the order of the checks is the order of the lines in `Ingest::admit` and
+//! `Ingest::store`. Nothing is stored for a request that is refused, except its log entry, and
 //! that only once its key was recognised.
 
 pub mod flatten;
@@ -153,6 +153,10 @@ impl Ingest {
         let mut admitted = None;
         let result = async {
             let admitted = admitted.insert(self.admit(&head, &caller, &mut quota)?);
+            // Held until the journal has answered.
+            let _room = self
+                .gate
+                .room(head.content_length.unwrap_or(self.limits.body_bytes_max))?;
             let body = self.read(read_body).await?;
             bytes = body.len() as u64;
             self.store(&head, &caller, admitted, &body).await
@@ -172,12 +176,13 @@ impl Ingest {
         quota: &mut Option<QuotaState>,
     ) -> Result<Admitted, AcceptError> {
         let key = &caller.key;
+        // Taken first, because every answer to a known key tells what is left; told after the stream.
+        let state = key.quota.take();
+        *quota = Some(state.unwrap_or_else(|refused| refused));
         let named = head.stream.is_none_or(|named| *named == *key.stream);
         if !named || !self.catalog.has_stream(&key.stream) {
             return Err(AcceptError::StreamNotFound);
         }
-        let state = key.quota.take();
-        *quota = Some(state.unwrap_or_else(|refused| refused));
         if let Err(refused) = state {
             return Err(AcceptError::RateLimited {
                 retry_after_seconds: refused.reset_seconds,

@@ -34,6 +34,10 @@ const BUILT_IN: [(&str, &[u8]); 1] = [(
 const TICK: Duration = Duration::from_millis(10);
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
+/// The longest pause that a guest may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
+const REASON_BYTES_MAX: usize = 4_096;
 
 /// What a guest may use.
 #[derive(Debug, Clone, Copy)]
@@ -295,11 +299,14 @@ impl Instance {
         match result {
             Ok(Ok(Ok(()))) => Ok(staged),
             Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
-                after: retry.after_ms.map(Duration::from_millis),
-                reason: retry.reason,
+                after: (retry.after_ms.map(Duration::from_millis))
+                    .map(|after| after.min(RETRY_AFTER_MAX)),
+                reason: shortened(retry.reason),
             }),
-            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject { reason }),
-            Ok(Err(error)) => Err(trap(host.describe(&error))),
+            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject {
+                reason: shortened(reason),
+            }),
+            Ok(Err(error)) => Err(trap(shortened(host.describe(&error)))),
             Err(_) => Err(trap(format!(
                 "no answer within {} ms",
                 self.limits.call_time_max.as_millis()
@@ -369,6 +376,15 @@ fn read(source: &str) -> Result<std::borrow::Cow<'static, [u8]>, PluginError> {
             source: error,
         }),
     }
+}
+
+/// The beginning of a reason, if it is long.
+fn shortened(mut reason: String) -> String {
+    if reason.len() > REASON_BYTES_MAX {
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        reason.push('…');
+    }
+    reason
 }
 
 /// A random number below `below`.

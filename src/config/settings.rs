@@ -47,7 +47,7 @@ pub struct Server {
     pub listen: Listen,
     /// How long open requests may take to finish after SIGTERM.
     pub shutdown_seconds: u64,
-    /// Connections open at once on both listeners together.
+    /// Connections open at once on each listener.
     pub connections_max: usize,
 }
 

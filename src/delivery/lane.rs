@@ -24,8 +24,8 @@ const TRAPS_MAX: u32 = 3;
 const FAILURES_BEFORE_PAUSE: u32 = 5;
 /// A lane that was busy within this time waits for more before it takes the next batch.
 const LINGER: Duration = Duration::from_millis(4);
-/// A cursor that moved over unwanted entries only is stored after so many.
-const SKIPPED_MAX: u64 = 10_000;
+/// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
+const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 /// Pauses of a lane as a whole.
 const LANE_PAUSES: RetrySettings = RetrySettings {
     first_ms: 1_000,
@@ -45,6 +45,7 @@ pub struct Lane {
     instance: Option<Instance>,
     /// The cursor as it stands in the pool.
     stored_cursor: u64,
+    stored_at: Instant,
     /// The retry that is due first.
     next_retry: Option<Retry>,
     /// New batches that failed since the last one that did not.
@@ -88,6 +89,7 @@ impl Lane {
         Self {
             name: status.sink.name.as_str().into(),
             stored_cursor: status.cursor(),
+            stored_at: Instant::now(),
             status,
             delivery: Arc::clone(delivery),
             plugins: Arc::clone(plugins),
@@ -161,11 +163,19 @@ impl Lane {
         let now_ms = clock::unix_ms();
         if let Some(retry) = &self.next_retry
             && (retry.due_ms <= now_ms || self.pauses > 0)
+            && !self.probes_with_new()
         {
             let retry = retry.clone();
             return self.try_again(retry).await;
         }
         self.take_next().await
+    }
+
+    /// Whether a paused lane finds out with a new batch if the sink works again. Old and new take
+    /// turns: a few bad batches must not look like a sink that is down for ever.
+    fn probes_with_new(&self) -> bool {
+        let newest = *self.delivery.journal.newest().borrow();
+        self.pauses > 0 && self.pauses.is_multiple_of(2) && newest > self.status.cursor()
     }
 
     async fn take_next(&mut self) -> Result<Step, StepError> {
@@ -174,7 +184,12 @@ impl Lane {
         let sink = &self.status.sink;
         let request = ReadRequest {
             after: cursor,
-            items_max: sink.batch.items_max,
+            // A paused lane finds out with as little as possible: one request.
+            items_max: if self.pauses > 0 {
+                1
+            } else {
+                sink.batch.items_max
+            },
             bytes_max: sink.batch.bytes_max,
             wanted: &|stream| sink.matches(stream),
         };
@@ -189,7 +204,7 @@ impl Lane {
         if taken.entries.is_empty() {
             if settlement.dead_letters.is_empty() {
                 self.status.cursor.store(taken.through, Ordering::Release);
-                if taken.through - self.stored_cursor >= SKIPPED_MAX {
+                if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
                     self.store_cursor()?;
                 }
                 if taken.through > cursor {
@@ -199,8 +214,7 @@ impl Lane {
                 if self.next_retry.is_none() {
                     self.resume();
                 }
-                let wake_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
-                return Ok(Step::Idle(wake_ms));
+                return Ok(Step::Idle(self.wake_ms()));
             }
             self.settle(settlement)?;
             return Ok(Step::Worked);
@@ -268,6 +282,18 @@ impl Lane {
             }
             Err(failure) if probing && !matches!(failure, Failure::Reject { .. }) => {
                 let reason = failure.to_string();
+                // To the end of the line: the next attempt is made with another batch, and a trap
+                // may be the fault of one item, which must not keep the others from being tried.
+                let halves = match failure {
+                    Failure::Trap { .. } => batch.halves(),
+                    _ => None,
+                };
+                let parts = halves.map_or_else(|| vec![batch], |(left, right)| vec![left, right]);
+                let now_ms = clock::unix_ms();
+                let again = |part| self::retry(part, retry.attempts, now_ms, &reason);
+                settlement.retries.extend(parts.iter().map(again));
+                settlement.retry_done = Some(retry);
+                self.settle(settlement)?;
                 self.pause(&reason);
                 Ok(Step::Failing)
             }
@@ -355,6 +381,7 @@ impl Lane {
         self.delivery.pool.settle(&settlement)?;
         if let Some(cursor) = settlement.cursor {
             self.stored_cursor = cursor;
+            self.stored_at = Instant::now();
             self.status.cursor.store(cursor, Ordering::Release);
         }
         self.metrics
@@ -411,6 +438,14 @@ impl Lane {
         }
     }
 
+    /// When an idle lane has something to do that no new entry tells of.
+    fn wake_ms(&self) -> Option<u64> {
+        let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
+        let behind = self.status.cursor() > self.stored_cursor;
+        let store_ms = behind.then(|| clock::unix_ms() + 1_000);
+        [retry_ms, store_ms].into_iter().flatten().min()
+    }
+
     fn store_cursor(&mut self) -> Result<(), PoolError> {
         let cursor = self.status.cursor();
         if cursor > self.stored_cursor {
@@ -418,6 +453,7 @@ impl Lane {
             settlement.cursor = Some(cursor);
             self.delivery.pool.settle(&settlement)?;
             self.stored_cursor = cursor;
+            self.stored_at = Instant::now();
         }
         Ok(())
     }

@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 
 use salvo_core::http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, LOCATION,
 };
-use salvo_core::http::{ReqBody, StatusCode};
+use salvo_core::http::{Body, ReqBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
@@ -151,27 +151,26 @@ async fn submit(
     match answer.result {
         Ok(accepted) => acknowledge(res, &accepted),
         Err(error) => {
-            finish_body(res, &mut body, read, &error).await;
+            // Who asked first and was not told to go on does not send: reading would tell it to.
+            if read || !req.headers().contains_key(EXPECT) {
+                finish_body(&mut body, read, &error).await;
+            }
+            if !body.is_end_stream() {
+                res.headers_mut()
+                    .insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             envelope::refuse(req, res, &error);
         }
     }
 }
 
-/// After a refusal the client may still be sending: let it, within bounds, or end the connection.
-async fn finish_body(res: &mut Response, body: &mut ReqBody, read: bool, error: &AcceptError) {
+/// After a refusal the client may still be sending: let it, within bounds, so that it gets to see the
+/// answer.
+async fn finish_body(body: &mut ReqBody, read: bool, error: &AcceptError) {
     let gave_up = read && matches!(error, AcceptError::InvalidPayload { .. });
     if !gave_up {
         body::drain(body).await;
     }
-    if !matches!(body_is_done(body), Some(true)) {
-        res.headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-}
-
-fn body_is_done(body: &ReqBody) -> Option<bool> {
-    use salvo_core::http::Body;
-    Some(body.is_end_stream())
 }
 
 fn acknowledge(res: &mut Response, accepted: &Accepted) {

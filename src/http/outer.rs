@@ -4,6 +4,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::FutureExt;
 use salvo_core::http::StatusCode;
@@ -21,7 +22,10 @@ pub(super) struct RequestId(pub(super) Uuid);
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives the request its id and catches panics.
-pub(super) struct Outer(pub(super) Arc<Metrics>);
+pub(super) struct Outer {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) log_requests: bool,
+}
 
 #[async_trait]
 impl Handler for Outer {
@@ -32,6 +36,7 @@ impl Handler for Outer {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
+        let started = self.log_requests.then(Instant::now);
         let id = Uuid::now_v7();
         req.extensions_mut().insert(RequestId(id));
         set_request_id(res, id);
@@ -39,7 +44,7 @@ impl Handler for Outer {
             .catch_unwind()
             .await;
         if handled.is_err() {
-            self.0.panics.inc();
+            self.metrics.panics.inc();
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
             set_request_id(res, id);
             envelope::fail(
@@ -48,6 +53,17 @@ impl Handler for Outer {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "INTERNAL",
                 "something went wrong here; the log has more under this request id",
+            );
+        }
+        if let Some(started) = started {
+            // The path only: a query may hold what must not be logged.
+            tracing::info!(
+                request_id = %id,
+                method = %req.method(),
+                path = %req.uri().path(),
+                status = res.status_code.map(|status| status.as_u16()),
+                micros = started.elapsed().as_micros(),
+                "request"
             );
         }
     }

@@ -80,8 +80,23 @@ pub(super) fn start(
     };
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())
-        .spawn(move || writer.run(&queue))?;
+        .spawn(move || {
+            let fuse = Fuse(Arc::clone(&writer.shared));
+            writer.run(&queue);
+            drop(fuse);
+        })?;
     Ok(thread)
+}
+
+/// A writer that panics has failed for good, too.
+struct Fuse(Arc<Shared>);
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.failed.send_replace(true);
+        }
+    }
 }
 
 impl Writer {

@@ -157,11 +157,17 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     pool::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
-    // Language runtimes ask for these at their start; the environment is empty.
+    // Language runtimes ask for these at their start, the standard library of Rust among them: the
+    // environment is empty, and there is no terminal.
     use wasmtime_wasi::cli::{WasiCli, WasiCliView};
     use wasmtime_wasi::p2::bindings::cli;
     cli::environment::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
     cli::exit::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
+    cli::terminal_input::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
+    cli::terminal_output::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
+    cli::terminal_stdin::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
+    cli::terminal_stdout::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
+    cli::terminal_stderr::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
     Ok(linker)
 }
 

@@ -4,4 +4,6 @@
 //! behaviour, and a test's name says what it shows.
 
 mod app; // the daemon in a temporary folder, and those who talk to it
-mod smoke; // temporary
+mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
+mod guests; // sinks that misbehave, and what they cost the others
+mod process; // the real program in a process of its own

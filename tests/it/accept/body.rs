@@ -137,8 +137,8 @@ async fn a_caller_that_hangs_up_does_not_cancel_the_commit() {
     journal.execute_batch("BEGIN IMMEDIATE").expect("a lock");
 
     let mut raw = Raw::connect(&app.service).await;
-    raw.post_head(app.secret("shop"), "Content-Length: 11\r\n").await;
-    raw.send(r#"{"sent":"1"}"#.trim_end()).await;
+    raw.post_head(app.secret("shop"), "Content-Length: 12\r\n").await;
+    raw.send(r#"{"sent":"1"}"#).await;
     // Everything runs on one worker in turn: what is answered after it was begun after it.
     for _ in 0..3 {
         assert_eq!(app.anonymous().get("/healthz").await.status, 200);
@@ -172,7 +172,7 @@ async fn malformed_json_is_told_by_line_and_column() {
         ("{\"a\": 1,}", 1, 9),
         ("{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3),
         ("{\"ä\": nope}", 1, 7),
-        ("[{\"a\": 1},\n {\"a\": 01}]", 2, 8),
+        ("[{\"a\": 1},\n {\"a\": 01}]", 2, 9),
         ("{\"a\": \"\n\"}", 1, 8),
         ("{} {}", 1, 4),
         ("{\"a\": \"\\ud800\"}", 1, 8),
@@ -181,8 +181,7 @@ async fn malformed_json_is_told_by_line_and_column() {
     ] {
         let told = shop.ingest(body).await.refused(400, "INVALID_PAYLOAD");
         let place = format!("line {line}, column {column}");
-        let alike = told.message.replace(" column", ", column").replace(",,", ",");
-        assert!(alike.contains(&place), "{body:?}: {}", told.message);
+        assert!(told.message.contains(&place), "{body:?}: {}", told.message);
         let places = &told.details;
         assert!(
             places.iter().any(|at| at["line"] == line && at["column"] == column),

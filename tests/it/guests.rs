@@ -1,0 +1,89 @@
+//! Sinks that misbehave in every way that the fixtures know, each beside one that behaves.
+//!
+//! The guests are in `tests/fixtures/guests`; they are compiled once for all tests. Each test gives the real program
+//! a hostile sink on the stream `hostile` and the built-in one on the stream `innocent`. What a hostile sink did deliver
+//! is seen in the pool, because no other sink writes its stream.
+//!
+//! **Invariant**: after every test the daemon lives, takes requests, and has delivered everything innocent.
+
+mod containment;
+mod loading;
+mod poison;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::process::{Folder, Process, items};
+
+/// Small, so that a test which waits for them is quick.
+const LIMITS: &str =
+    "[plugins]\nmemory_max_bytes = 8388608\ncpu_timeout_ms = 250\nwrite_timeout_ms = 700\n";
+const QUICK_RETRIES: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 3 }\n";
+
+/// The component of a guest; compiles all of them the first time.
+fn guest(name: &str) -> String {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(build);
+    let file = folder.join(name).with_extension("wasm");
+    assert!(file.is_file(), "no guest {}", file.display());
+    file.display().to_string()
+}
+
+fn build() -> PathBuf {
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/guests");
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--examples", "--locked", "--target", "wasm32-wasip2"])
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(sources);
+    // What the outer build sets for its own target must not reach the guests'.
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        cargo.env_remove(name);
+    }
+    let output = cargo.output().expect("cargo starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the guests do not compile: {said}");
+    target.join("wasm32-wasip2/debug/examples")
+}
+
+/// A daemon with this guest as the sink of the stream `hostile`.
+fn beside_a_good_sink(name: &str, more: &str) -> Folder {
+    Folder::new(&["hostile", "innocent"])
+        .with(LIMITS)
+        .with_sink("hostile", &guest(name), "hostile", more)
+        .with_sink("pool", "pool", "innocent", "")
+}
+
+/// Sends something innocent and sees it arrive; the end of every test.
+fn nobody_else_suffers(folder: &Folder, mut process: Process) {
+    let before = items(folder.data_dir(), "innocent").len();
+    for number in before..before + 20 {
+        let body = format!("{{\"id\": \"{number}\"}}");
+        let id = process.accepted("innocent", "X-Item-Key: id\r\n", &body);
+        if number + 1 == before + 20 {
+            let request = process.request_becomes(&id, "processed");
+            assert_eq!(request["sinks"][0]["name"], "pool");
+        }
+    }
+    assert_eq!(items(folder.data_dir(), "innocent").len(), before + 20);
+    let pool = process.sink("pool");
+    assert_eq!(pool["state"], "running");
+    assert_eq!(pool["dead_letters"], 0);
+    assert_eq!(pool["last_error"], Value::Null);
+    assert!(process.lives());
+    // The panics of guests stand in the log too, but within lines of ours.
+    let log = process.log();
+    assert!(!log.lines().any(|line| line.starts_with("thread '")), "{log}");
+    process.stop();
+}
+
+/// The keys of a stream's items in the pool.
+fn keys(folder: &Folder, stream: &str) -> Vec<String> {
+    let items = items(folder.data_dir(), stream);
+    items.into_iter().map(|(key, ..)| key).collect()
+}
