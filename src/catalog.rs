@@ -11,8 +11,6 @@ mod quota;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
-
 use crate::clock;
 use crate::config::{self, ConnectorKind, Settings};
 pub use key::KeyHash;
@@ -65,7 +63,7 @@ impl IngestKey {
 /// Everything that exists.
 #[derive(Debug)]
 pub struct Catalog {
-    keys: ArcSwap<HashMap<KeyHash, Arc<IngestKey>>>,
+    keys: HashMap<KeyHash, Arc<IngestKey>>,
     streams: HashSet<Arc<str>>,
     connectors: Vec<Connector>,
 }
@@ -105,7 +103,7 @@ impl Catalog {
             });
         }
         Self {
-            keys: ArcSwap::from_pointee(keys),
+            keys,
             streams,
             connectors,
         }
@@ -113,8 +111,7 @@ impl Catalog {
 
     /// The caller with this secret, if it is known and valid now.
     pub fn caller(&self, secret: &str) -> Option<Caller> {
-        let keys = self.keys.load();
-        let key = keys.get(&KeyHash::of(secret))?;
+        let key = self.keys.get(&KeyHash::of(secret))?;
         if !key.is_valid_at(clock::unix_ms()) {
             return None;
         }

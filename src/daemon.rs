@@ -2,13 +2,14 @@
 //!
 //! `serve`, `demo` and the tests start it.
 //!
-//! **Invariant**: every task and thread of the daemon is spawned here (besides the journal's writer,
-//! which the journal owns) and has ended when [`Daemon::run`] returns.
+//! **Invariant**: every task of the daemon is spawned here, and has ended when [`Daemon::run`] returns.
+//! Threads: a lane each, spawned here; the journal's writer and the plugins' clock, by their modules.
 
 mod files;
 mod watch;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,7 +27,7 @@ use crate::http::{self, About, Bound, ListenError, Parts, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::metrics::Metrics;
-use crate::plugin::{self, PluginError, Plugins};
+use crate::plugin::{PluginError, Plugins};
 use crate::pool::{OnUpdate, Pool, PoolError};
 
 /// Why the daemon could not start, or had to end.
@@ -120,7 +121,7 @@ impl Daemon {
         .await?;
         let plugins = Arc::new(Plugins::new(
             Some(&data_dir.join("plugin-cache")),
-            plugin_limits(&settings.plugins),
+            (&settings.plugins).into(),
         )?);
         let (delivery, lanes) =
             Delivery::new(&settings.sinks, &journal, &pool, &plugins, &metrics)?;
@@ -206,14 +207,25 @@ impl Daemon {
             return Err(DaemonError::JournalFailed);
         }
         let lanes = self.lanes;
-        let _ = tokio::task::spawn_blocking(move || {
+        let joined = tokio::task::spawn_blocking(move || {
             for lane in lanes {
                 let _ = lane.join();
             }
-        })
-        .await;
+        });
+        if tokio::time::timeout(self.shutdown_time_max, joined)
+            .await
+            .is_err()
+        {
+            // Safe, because nothing of the call is committed.
+            tracing::warn!(
+                "a sink is still in a call; it is abandoned, the next start delivers again"
+            );
+        }
         self.parts.journal.close().await;
         self.parts.pool.close().await?;
+        if *self.parts.journal.failed().borrow() {
+            return Err(DaemonError::JournalFailed);
+        }
         drop(self.lock);
         tracing::info!("stopped");
         Ok(())
@@ -239,7 +251,13 @@ impl Daemon {
             let stop = self.stop.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("sink-{}", lane.name()))
-                .spawn(move || runtime.block_on(lane.run(stop)))
+                .spawn(move || {
+                    let status = lane.status();
+                    let run = AssertUnwindSafe(|| runtime.block_on(lane.run(stop)));
+                    if std::panic::catch_unwind(run).is_err() {
+                        status.crashed();
+                    }
+                })
                 .map_err(DaemonError::Thread)?;
             self.lanes.push(thread);
         }
@@ -282,12 +300,4 @@ fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options,
 
 fn retention_ms(settings: &Settings) -> u64 {
     u64::from(settings.storage.log_retention_days) * 86_400_000
-}
-
-fn plugin_limits(settings: &config::Plugins) -> plugin::Limits {
-    plugin::Limits {
-        memory_bytes_max: settings.memory_max_bytes,
-        cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
-        call_time_max: Duration::from_millis(settings.write_timeout_ms),
-    }
 }

@@ -9,6 +9,7 @@
 mod lane;
 mod pace;
 pub mod report;
+mod verdict;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,8 @@ pub enum LaneState {
     Starting,
     /// Delivering, or waiting for something to deliver.
     Running,
+    /// Ended by a defect of the daemon; its data waits for the next start.
+    Crashed,
     /// The sink keeps failing: the next attempt comes later, the data waits.
     Paused {
         /// Why.
@@ -67,6 +70,11 @@ impl LaneStatus {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The lane's thread has ended by a panic.
+    pub fn crashed(&self) {
+        self.set_state(LaneState::Crashed);
     }
 
     fn set_state(&self, state: LaneState) {

@@ -22,7 +22,7 @@ use crate::journal::log::Endpoint;
 use crate::journal::{Claim, Journal, JournalError, LogEntry, Outcome, Receipt, Submission};
 use crate::metrics::Metrics;
 
-pub use gate::Gate;
+pub use gate::{BodyBudget, Gate};
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,8 @@ pub enum BodyError {
     TooSlow(u64),
     /// The connection broke, or the transfer encoding is wrong.
     Broken,
+    /// Too many bytes of other bodies are on their way.
+    NoRoom,
 }
 
 /// The answer to a request.
@@ -139,10 +141,10 @@ impl Ingest {
     }
 
     /// Checks a request, makes it durable, and says what to answer. `read_body` is called only when
-    /// the head was found good; its argument is the number of bytes that it may read.
-    pub async fn accept<F>(&self, head: Head<'_>, read_body: impl FnOnce(u64) -> F) -> Answer
+    /// the head was found good, and takes what it reads from the budget that it is given.
+    pub async fn accept<F>(&self, head: Head<'_>, read_body: impl FnOnce(BodyBudget) -> F) -> Answer
     where
-        F: Future<Output = Result<Bytes, BodyError>>,
+        F: Future<Output = Result<(Bytes, BodyBudget), BodyError>>,
     {
         let caller = match self.caller(head.authorization) {
             Ok(caller) => caller,
@@ -153,17 +155,17 @@ impl Ingest {
         let mut admitted = None;
         let result = async {
             let admitted = admitted.insert(self.admit(&head, &caller, &mut quota)?);
-            // Held until the journal has answered.
-            let _room = self
-                .gate
-                .room(head.content_length.unwrap_or(self.limits.body_bytes_max))?;
-            let body = self.read(read_body).await?;
+            let budget = self.gate.budget(self.limits.body_bytes_max);
+            // The budget is held until the journal has answered.
+            let (body, _budget) = read_body(budget)
+                .await
+                .map_err(|error| self.body_refused(error))?;
             bytes = body.len() as u64;
             self.store(&head, &caller, admitted, &body).await
         }
         .await;
         if let Err(error) = &result {
-            self.log_refusal(&head, &caller, admitted, bytes, error);
+            self.log_refusal(&head, &caller, quota, admitted, bytes, error);
         }
         self.answer(quota, result)
     }
@@ -205,21 +207,20 @@ impl Ingest {
         })
     }
 
-    async fn read<F>(&self, read_body: impl FnOnce(u64) -> F) -> Result<Bytes, AcceptError>
-    where
-        F: Future<Output = Result<Bytes, BodyError>>,
-    {
-        read_body(self.limits.body_bytes_max)
-            .await
-            .map_err(|error| match error {
-                BodyError::TooLarge => self.too_large(),
-                BodyError::TooSlow(seconds) => AcceptError::invalid(format!(
-                    "the body did not arrive within {seconds} s; send it faster, or in smaller parts"
-                )),
-                BodyError::Broken => AcceptError::invalid(
-                    "the body ended before it was complete; send the request again",
-                ),
-            })
+    fn body_refused(&self, error: BodyError) -> AcceptError {
+        match error {
+            BodyError::TooLarge => self.too_large(),
+            BodyError::TooSlow(seconds) => AcceptError::invalid(format!(
+                "the body did not arrive within {seconds} s; send it faster, or in smaller parts"
+            )),
+            BodyError::Broken => AcceptError::invalid(
+                "the body ended before it was complete; send the request again",
+            ),
+            BodyError::NoRoom => AcceptError::Unavailable {
+                reason: "too many bodies are on their way",
+                retry_after_seconds: 1,
+            },
+        }
     }
 
     async fn store(
@@ -290,22 +291,27 @@ impl Ingest {
         &self,
         head: &Head<'_>,
         caller: &Caller,
+        quota: Option<QuotaState>,
         admitted: Option<Admitted>,
         bytes: u64,
         error: &AcceptError,
     ) {
         let mut message = error.to_string();
-        match error {
+        let over_rate = quota.is_some_and(|quota| quota.remaining == 0);
+        let flood = match error {
             AcceptError::Unavailable { .. } => return,
-            AcceptError::RateLimited { .. } => {
-                let Some(count) = caller.key.quota.note_refusal(head.received_ms) else {
-                    return;
-                };
-                if count > 1 {
-                    message = format!("{message} ({count} requests since the last entry)");
-                }
+            AcceptError::RateLimited { .. } => true,
+            // Told before the rate, and without bound: over the rate it is logged like the rate.
+            AcceptError::StreamNotFound => over_rate,
+            _ => false,
+        };
+        if flood {
+            let Some(count) = caller.key.quota.note_refusal(head.received_ms) else {
+                return;
+            };
+            if count > 1 {
+                message = format!("{message} ({count} requests since the last entry)");
             }
-            _ => {}
         }
         let mut log = log_entry(head, caller, Outcome::Rejected, error.status().0);
         log.bytes = bytes;

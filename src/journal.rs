@@ -10,10 +10,12 @@
 //! receipt is ever given.
 
 mod claims;
+mod group;
 pub mod log;
 mod queue;
 mod reader;
 mod schema;
+mod tidy;
 mod writer;
 
 use std::path::Path;
@@ -28,10 +30,14 @@ use uuid::Uuid;
 use crate::batch::Entry;
 use crate::item::Items;
 use crate::metrics::Metrics;
+use crate::sqlite;
 
 pub use log::{LogEntry, Outcome};
 use queue::{Job, Queue};
 use reader::Recent;
+
+const LOG_READERS_MAX: u32 = 4;
+const LANE_READERS_MAX: u32 = 4;
 
 /// How a commit reaches the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +93,8 @@ pub struct Receipt {
     pub replayed: bool,
 }
 
-/// Why the journal did not take a submission. Nothing of it was stored.
+/// Why the journal did not take a submission. Nothing of it was stored, unless the disk itself failed:
+/// then the next start finds out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum JournalError {
     /// Too many bytes wait for the writer.
@@ -130,7 +137,10 @@ pub enum StorageError {
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
+    /// For the request log.
     reads: sqlx::SqlitePool,
+    /// For the lanes: they never wait for somebody who reads the log.
+    lane_reads: sqlx::SqlitePool,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -161,7 +171,8 @@ impl Journal {
         let writer_connection = schema::open_writer(path, options.durability)?;
         let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
         let newest_entry = schema::last_payload_seq(&writer_connection)?;
-        let reads = reader::open_pool(path).await?;
+        let reads = sqlite::open_readers(path, LOG_READERS_MAX).await?;
+        let lane_reads = sqlite::open_readers(path, LANE_READERS_MAX).await?;
         let shared = Arc::new(Shared {
             recent: Mutex::new(Recent::starting_after(last_seq)),
             newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
@@ -181,6 +192,7 @@ impl Journal {
             queue,
             shared,
             reads,
+            lane_reads,
             writer: Mutex::new(Some(thread)),
         }))
     }
@@ -218,9 +230,11 @@ impl Journal {
     }
 
     /// Moves a payload that cannot be read into the table `quarantine`, for a person to look at.
-    pub fn quarantine(&self, seq: u64, reason: String) {
-        // When the queue is full the reader meets the row again and tries again.
-        let _ = self.queue.push(Job::Quarantine { seq, reason }, 0);
+    ///
+    /// # Errors
+    /// See [`JournalError`]: then the lane must not pass the entry yet.
+    pub fn quarantine(&self, seq: u64, reason: String) -> Result<(), JournalError> {
+        self.queue.push(Job::Quarantine { seq, reason }, 0)
     }
 
     /// The sequence number of the newest accepted entry, and its changes.
@@ -248,16 +262,21 @@ impl Journal {
             .take(&request);
         match recent {
             Some(taken) => Ok(taken),
-            None => reader::read_after(&self.reads, &request).await,
+            None => reader::read_after(&self.lane_reads, &request).await,
         }
     }
 
-    /// One entry, for a retry; `None` if its payload is gone or cannot be read.
+    /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left
+    /// out.
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn read_one(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
-        reader::read_one(&self.reads, seq).await
+    pub async fn read_many(&self, seqs: &[u64]) -> Result<Vec<Arc<Entry>>, StorageError> {
+        let found = reader::read_many(&self.lane_reads, seqs).await?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(_, entry)| entry.ok())
+            .collect())
     }
 
     /// Every lane has entries up to and including `seq` behind it: they leave the memory.
@@ -288,6 +307,7 @@ impl Journal {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         self.reads.close().await;
+        self.lane_reads.close().await;
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
@@ -331,4 +351,6 @@ pub struct Taken {
     pub through: u64,
     /// Entries whose payload cannot be read, with the reason.
     pub corrupt: Vec<(u64, String)>,
+    /// Entries whose payload was put aside before.
+    pub quarantined: Vec<(u64, String)>,
 }

@@ -21,6 +21,7 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store, UpdateDeadline};
 
 use crate::batch::Batch;
+use crate::config;
 use host::Host;
 use host::bindings::{SinkPlugin, SinkPluginPre, exports::headgate::sink::sink as world};
 
@@ -48,6 +49,16 @@ pub struct Limits {
     pub cpu_time_max: Duration,
     /// Time for one call, host calls and waiting included.
     pub call_time_max: Duration,
+}
+
+impl From<&config::Plugins> for Limits {
+    fn from(settings: &config::Plugins) -> Self {
+        Self {
+            memory_bytes_max: settings.memory_max_bytes,
+            cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
+            call_time_max: Duration::from_millis(settings.write_timeout_ms),
+        }
+    }
 }
 
 /// Why a plugin cannot be used at all.
@@ -390,4 +401,13 @@ fn shortened(mut reason: String) -> String {
 /// A random number below `below`.
 fn jitter(below: u32) -> u32 {
     getrandom::u32().unwrap_or(0) % below.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_configuration_knows_the_built_in_plugins() {
+        let names: Vec<_> = super::BUILT_IN.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, crate::config::BUILT_IN_PLUGINS);
+    }
 }

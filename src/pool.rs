@@ -13,7 +13,6 @@ pub mod letters;
 mod schema;
 mod views;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,7 +110,6 @@ impl Pool {
         sinks: Vec<Arc<str>>,
     ) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
-        connection.wal_hook(Some(count_frames));
         let views = Views::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         Ok(Arc::new(Self {
@@ -127,13 +125,13 @@ impl Pool {
         }))
     }
 
-    /// The highest sequence number that the file knows of.
+    /// The highest sequence number that the file knows of: no item is above every cursor.
     ///
     /// # Errors
     /// SQLite's.
     pub fn highest_seq(&self) -> Result<u64, PoolError> {
         let highest: i64 = self.lock().connection.query_row(
-            "SELECT max(coalesce((SELECT max(seq) FROM cursors), 0), coalesce((SELECT max(seq) FROM items), 0))",
+            "SELECT coalesce(max(seq), 0) FROM cursors",
             [],
             |row| row.get(0),
         )?;
@@ -180,8 +178,11 @@ impl Pool {
         match result {
             Ok(()) => {
                 writer.dirty = true;
-                if FRAMES.get() >= CHECKPOINT_FRAMES {
-                    self.checkpoint_with(&mut writer)?;
+                if sqlite::frames() >= CHECKPOINT_FRAMES
+                    && let Err(error) = self.checkpoint_with(&mut writer)
+                {
+                    // What was settled is settled; the next checkpoint comes.
+                    tracing::error!(%error, "the pool's write-ahead log cannot be copied back");
                 }
                 Ok(())
             }
@@ -211,16 +212,8 @@ impl Pool {
 
     fn checkpoint_with(&self, writer: &mut Writer) -> Result<(), PoolError> {
         let low_water = writer.low_water()?;
-        let (busy, frames, copied): (i64, i64, i64) =
-            writer
-                .connection
-                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })?;
-        // A reader may hold some of it back: then the next one reaches further.
-        if busy == 0 && frames == copied {
+        if sqlite::checkpoint(&writer.connection)? {
             writer.dirty = false;
-            FRAMES.set(0);
             self.durable_through.fetch_max(low_water, Ordering::Relaxed);
         }
         Ok(())
@@ -259,15 +252,7 @@ impl Writer {
             self.connection
                 .prepare_cached("INSERT INTO cursors (sink, seq) VALUES (?1, ?2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq")?
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
-            self.connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO progress (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
-                )?
-                .execute(rusqlite::params![
-                    &*settlement.sink,
-                    cursor.cast_signed(),
-                    now_ms.cast_signed()
-                ])?;
+            letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
         letters::store(&self.connection, settlement, now_ms)?;
         execute(&self.connection, "COMMIT")
@@ -288,16 +273,6 @@ impl Writer {
         }
         Ok(lowest.unsigned_abs())
     }
-}
-
-thread_local! {
-    /// Frames in the write-ahead log after the last commit on this thread.
-    static FRAMES: Cell<u32> = const { Cell::new(0) };
-}
-
-fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
-    FRAMES.set(frames.unsigned_abs());
-    Ok(())
 }
 
 fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {

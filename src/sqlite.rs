@@ -7,6 +7,7 @@
 //! **Invariant**: a file is used only with the settings that were asked for, read back from SQLite,
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
+use std::cell::Cell;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -16,9 +17,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synchronous {
-    /// No flush at all.
-    Off,
-    /// Flush at checkpoints.
+    /// Flush at checkpoints: a power cut takes the last commits, never the file.
     Normal,
     /// Flush at every commit.
     Full,
@@ -26,16 +25,15 @@ pub enum Synchronous {
 
 /// The oldest SQLite that may write.
 const VERSION_MIN: i32 = 3_051_003;
+/// What is kept of a write-ahead log that has grown larger.
+const WAL_BYTES_KEPT: u32 = 64 << 20;
 
-/// Opens the one writing connection of a file, in WAL mode.
+/// Opens the one writing connection of a file, in WAL mode. There are no automatic checkpoints: the
+/// owner of the file looks at [`frames`] after a commit and calls [`checkpoint`].
 ///
 /// # Errors
 /// SQLite's; also when a setting did not take.
-pub fn open_writer(
-    path: &Path,
-    synchronous: Synchronous,
-    checkpoint_pages: i64,
-) -> Result<Connection, rusqlite::Error> {
+pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, rusqlite::Error> {
     if rusqlite::version_number() < VERSION_MIN {
         return Err(refused(format!(
             "SQLite {} is too old: 3.51.3 or newer is needed",
@@ -50,14 +48,14 @@ pub fn open_writer(
     )?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     let level = match synchronous {
-        Synchronous::Off => 0,
         Synchronous::Normal => 1,
         Synchronous::Full => 2,
     };
-    let settings: [(&str, String); 5] = [
+    let settings: [(&str, String); 6] = [
         ("journal_mode", "wal".to_owned()),
         ("synchronous", level.to_string()),
-        ("wal_autocheckpoint", checkpoint_pages.to_string()),
+        ("wal_autocheckpoint", "0".to_owned()),
+        ("journal_size_limit", WAL_BYTES_KEPT.to_string()),
         ("temp_store", "2".to_owned()),
         // Deep queues are read from memory; a larger cache only costs.
         ("cache_size", "-4000".to_owned()),
@@ -78,7 +76,37 @@ pub fn open_writer(
         }
     }
     connection.set_prepared_statement_cache_capacity(64);
+    connection.wal_hook(Some(count_frames));
     Ok(connection)
+}
+
+thread_local! {
+    /// Frames in the write-ahead log after the last commit on this thread.
+    static FRAMES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Frames in the write-ahead log of the file that this thread committed to last.
+pub fn frames() -> u32 {
+    FRAMES.get()
+}
+
+fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
+    FRAMES.set(frames.unsigned_abs());
+    Ok(())
+}
+
+/// Copies the write-ahead log back into the file and flushes it. True if all of it was copied; false
+/// if a reader still needs some of it: then the next call reaches further.
+///
+/// # Errors
+/// SQLite's.
+pub fn checkpoint(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let (busy, frames, copied): (i64, i64, i64) =
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    FRAMES.set(0);
+    Ok(busy == 0 && frames == copied)
 }
 
 /// Opens read-only connections of a file that a writer has already made.
@@ -101,9 +129,16 @@ pub async fn open_readers(
         .await
 }
 
-/// Whether the error means that there is no room on the disk.
+/// Whether the error means that there is no room on the disk: for the file, or for the index of its
+/// write-ahead log.
 pub fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+    match error.sqlite_error() {
+        Some(error) => {
+            error.code == rusqlite::ErrorCode::DiskFull
+                || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+        }
+        None => false,
+    }
 }
 
 fn refused(message: String) -> rusqlite::Error {

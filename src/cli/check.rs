@@ -2,12 +2,10 @@
 //!
 //! **Invariant**: starts nothing and writes nothing.
 
-use std::time::Duration;
-
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load};
-use crate::plugin::{Limits, Plugins};
+use crate::plugin::Plugins;
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -26,13 +24,8 @@ pub struct CheckArgs {
 pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let loaded = load(&args.config)?;
     let settings = &loaded.settings;
-    let limits = Limits {
-        memory_bytes_max: settings.plugins.memory_max_bytes,
-        cpu_time_max: Duration::from_millis(settings.plugins.cpu_timeout_ms),
-        call_time_max: Duration::from_millis(settings.plugins.write_timeout_ms),
-    };
-    let plugins =
-        Plugins::new(None, limits).map_err(|error| CliError::failed(error.to_string()))?;
+    let plugins = Plugins::new(None, (&settings.plugins).into())
+        .map_err(|error| CliError::failed(error.to_string()))?;
     let problems: Vec<String> = settings
         .sinks
         .iter()

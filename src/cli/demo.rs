@@ -46,17 +46,16 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let config_file = write_config(&args.data_dir)?;
     let loaded = load(&config_file)?;
     logging::start(&loaded.settings.log);
-    serve::runtime(&loaded.settings.runtime)?.block_on(async {
+    serve::run_to_end(&loaded.settings.runtime, async {
+        let signals = serve::Signals::new()?;
         let daemon = serve::start(&loaded).await?;
         show(&loaded, &daemon, &config_file).await?;
         if args.once {
-            return daemon
-                .run(std::future::ready(()))
-                .await
-                .map_err(|error| CliError::failed(error.to_string()));
+            let done = daemon.run(std::future::ready(())).await;
+            return done.map_err(serve::failed);
         }
         print("\nServing until Ctrl-C.\n")?;
-        serve::run_until_signalled(daemon).await
+        serve::run_until_signalled(daemon, signals).await
     })
 }
 

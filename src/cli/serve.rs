@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::CliError;
 use super::{ConfigArgs, load, logging};
-use crate::config::{Durability, Loaded, Runtime};
+use crate::config::{Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError};
 
 /// What `headgate serve` is told.
@@ -31,17 +31,26 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    if loaded.settings.storage.durability == Durability::Os {
-        tracing::warn!(
-            "storage.durability is \"os\": a power cut may lose the last seconds of accepted requests"
-        );
-    }
-    runtime(&loaded.settings.runtime)?
-        .block_on(async { run_until_signalled(start(&loaded).await?).await })
+    run_to_end(&loaded.settings.runtime, async {
+        let signals = Signals::new()?;
+        run_until_signalled(start(&loaded).await?, signals).await
+    })
+}
+
+/// Runs the daemon's future on a runtime as configured. When it has ended nothing is waited for: a
+/// second signal must end the process at once.
+pub(super) fn run_to_end(
+    settings: &Runtime,
+    daemon: impl Future<Output = Result<(), CliError>>,
+) -> Result<(), CliError> {
+    let runtime = runtime(settings)?;
+    let done = runtime.block_on(daemon);
+    runtime.shutdown_background();
+    done
 }
 
 /// A runtime as configured.
-pub(super) fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
+fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
     let threads = match settings.worker_threads {
         0 => match std::thread::available_parallelism().map_or(1, usize::from) {
             cores @ 0..=2 => cores.min(1),
@@ -67,8 +76,10 @@ pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub(super) async fn run_until_signalled(daemon: Daemon) -> Result<(), CliError> {
-    let mut signals = Signals::new()?;
+pub(super) async fn run_until_signalled(
+    daemon: Daemon,
+    mut signals: Signals,
+) -> Result<(), CliError> {
     let stop = CancellationToken::new();
     let serving = daemon.run(stop.cancelled());
     let signalled = async {
@@ -82,13 +93,14 @@ pub(super) async fn run_until_signalled(daemon: Daemon) -> Result<(), CliError> 
     }
 }
 
-struct Signals {
+/// SIGTERM and SIGINT, listened to from before the daemon says that it is ready.
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, CliError> {
+    pub(super) fn new() -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind)
                 .map_err(|error| CliError::failed(format!("cannot listen to signals: {error}")))
@@ -107,8 +119,8 @@ impl Signals {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: DaemonError) -> CliError {
+/// The daemon's error with its exit code.
+pub(super) fn failed(error: DaemonError) -> CliError {
     CliError {
         code: error.exit_code(),
         message: error.to_string(),

@@ -122,8 +122,8 @@ const STORAGE: &[Field] = &[
 
 const LIMITS: &[Field] = &[
     field("max_body_bytes", Shape::Integer(1, 64 * MIB)),
-    field("max_flattened_bytes", Shape::Integer(1, GIB)),
-    field("body_timeout_seconds", Shape::Integer(1, 3600)),
+    field("max_flattened_bytes", Shape::Integer(1, 256 * MIB)),
+    field("body_timeout_seconds", Shape::Integer(1, 300)),
     field("requests_per_second", Shape::Integer(1, RATE_MAX)),
     field("burst", Shape::Integer(1, RATE_MAX)),
     field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),

@@ -57,13 +57,10 @@ impl Lock {
                 data_dir.display()
             )));
         }
-        let write = || -> std::io::Result<()> {
-            file.set_len(0)?;
-            file.rewind()?;
-            writeln!(file, "{}", std::process::id())
-        };
-        let mut write = write;
-        write().map_err(failed)?;
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(failed)?;
         Ok(Self { _file: file })
     }
 }
@@ -88,12 +85,18 @@ pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonErro
     }
     let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
     let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| failed(&error))?;
-    writeln!(file, "{token}").map_err(|error| failed(&error))?;
+    // Complete or not at all: an empty file would stop every later start.
+    let unfinished = path.with_extension("unfinished");
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        writeln!(file, "{token}")?;
+        std::fs::rename(&unfinished, path)
+    };
+    write().map_err(|error| failed(&error))?;
     Ok(token)
 }

@@ -1,5 +1,7 @@
 //! One lane: takes entries in order, hands them to its sink, settles.
 //!
+//! What becomes of a batch that the sink did not take is decided in `delivery/verdict.rs`.
+//!
 //! **Invariant**: the cursor moves only in the transaction that also holds what the sink did with
 //! the entries, or the retry or dead letters that it did not do anything with.
 
@@ -9,17 +11,15 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Delivery, LaneState, LaneStatus, pace};
+use super::{Delivery, LaneState, LaneStatus, pace, verdict};
 use crate::batch::{Batch, Slice};
 use crate::clock;
 use crate::config::Retry as RetrySettings;
-use crate::journal::{ReadRequest, StorageError};
+use crate::journal::{JournalError, ReadRequest, StorageError, Taken};
 use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, Plugins, Staged};
-use crate::pool::{DeadLetter, Part, PoolError, Retry, Settlement};
+use crate::plugin::{Failure, Instance, Plugin, PluginError, Plugins, Staged};
+use crate::pool::{Part, PoolError, Retry, Settlement};
 
-/// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
-const TRAPS_MAX: u32 = 3;
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
 /// A lane that was busy within this time waits for more before it takes the next batch.
@@ -48,6 +48,8 @@ pub struct Lane {
     stored_at: Instant,
     /// The retry that is due first.
     next_retry: Option<Retry>,
+    /// The last step was a retry: new entries are next, so that neither starves.
+    retried: bool,
     /// New batches that failed since the last one that did not.
     failures: u32,
     /// Pauses since the last success.
@@ -64,8 +66,8 @@ enum Step {
     Worked,
     /// Nothing to do before the next entry or this time (Unix time in milliseconds).
     Idle(Option<u64>),
-    /// The sink or the storage does not work: wait.
-    Failing,
+    /// The sink or the storage does not work: wait until this time.
+    Failing(u64),
 }
 
 /// Why a step could not be made.
@@ -74,9 +76,11 @@ enum StepError {
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error(transparent)]
-    Journal(#[from] StorageError),
-    #[error("{0}")]
-    Plugin(#[from] crate::plugin::PluginError),
+    Read(#[from] StorageError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
 }
 
 impl Lane {
@@ -97,6 +101,7 @@ impl Lane {
             plugin: None,
             instance: None,
             next_retry: None,
+            retried: false,
             failures: 0,
             pauses: 0,
             busy_at: None,
@@ -109,6 +114,11 @@ impl Lane {
         &self.name
     }
 
+    /// What the lane shows of itself.
+    pub fn status(&self) -> Arc<LaneStatus> {
+        Arc::clone(&self.status)
+    }
+
     /// Delivers until `stop`, then ends at a batch edge. Blocks its thread at times: it must have
     /// one of its own.
     pub async fn run(mut self, stop: CancellationToken) {
@@ -117,30 +127,19 @@ impl Lane {
             newest.mark_unchanged();
             let step = match self.step().await {
                 Ok(step) => step,
-                Err(error) => {
-                    self.pause(&error.to_string());
-                    Step::Failing
-                }
+                Err(error) => self.pause(&error.to_string()),
             };
-            let wake_ms = match step {
-                Step::Worked => continue,
-                Step::Idle(wake_ms) => wake_ms,
-                Step::Failing => match self.status.state() {
-                    LaneState::Paused { until_ms, .. } => {
-                        let pause = sleep_until(Some(until_ms));
-                        tokio::select! {
-                            () = pause => {}
-                            () = stop.cancelled() => {}
-                        }
-                        continue;
-                    }
-                    _ => None,
+            match step {
+                Step::Worked => {}
+                Step::Failing(until_ms) => tokio::select! {
+                    () = sleep_until(Some(until_ms)) => {}
+                    () = stop.cancelled() => {}
                 },
-            };
-            tokio::select! {
-                changed = newest.changed() => if changed.is_err() { break },
-                () = sleep_until(wake_ms) => {}
-                () = stop.cancelled() => {}
+                Step::Idle(wake_ms) => tokio::select! {
+                    changed = newest.changed() => if changed.is_err() { break },
+                    () = sleep_until(wake_ms) => {}
+                    () = stop.cancelled() => {}
+                },
             }
         }
         if let Err(error) = self.store_cursor() {
@@ -148,34 +147,42 @@ impl Lane {
         }
     }
 
-    /// Delivers one batch, if there is one.
+    /// Delivers one batch, if there is one: a retry that is due and new entries in turn.
     async fn step(&mut self) -> Result<Step, StepError> {
         if self.plugin.is_none() {
             self.plugin = Some(self.plugins.load(&self.status.sink.plugin)?);
             self.next_retry = self.delivery.pool.next_retry(&self.name)?;
-            self.status.set_state(LaneState::Running);
-            tracing::info!(
-                sink = &*self.name,
-                cursor = self.status.cursor(),
-                "the sink is running"
-            );
+            if self.pauses == 0 {
+                self.status.set_state(LaneState::Running);
+            }
+            let cursor = self.status.cursor();
+            tracing::info!(sink = &*self.name, cursor, "the sink is loaded");
         }
-        let now_ms = clock::unix_ms();
-        if let Some(retry) = &self.next_retry
-            && (retry.due_ms <= now_ms || self.pauses > 0)
-            && !self.probes_with_new()
+        // A paused lane looks for anything that the sink takes; it need not be due.
+        let due_ms = if self.pauses > 0 {
+            u64::MAX
+        } else {
+            clock::unix_ms()
+        };
+        let due = |lane: &Self| {
+            lane.next_retry
+                .clone()
+                .filter(|retry| retry.due_ms <= due_ms)
+        };
+        if !self.retried
+            && let Some(retry) = due(self)
         {
-            let retry = retry.clone();
+            self.retried = true;
             return self.try_again(retry).await;
         }
-        self.take_next().await
-    }
-
-    /// Whether a paused lane finds out with a new batch if the sink works again. Old and new take
-    /// turns: a few bad batches must not look like a sink that is down for ever.
-    fn probes_with_new(&self) -> bool {
-        let newest = *self.delivery.journal.newest().borrow();
-        self.pauses > 0 && self.pauses.is_multiple_of(2) && newest > self.status.cursor()
+        self.retried = false;
+        match self.take_next().await? {
+            Step::Idle(wake_ms) => match due(self) {
+                Some(retry) => self.try_again(retry).await,
+                None => Ok(Step::Idle(wake_ms)),
+            },
+            step => Ok(step),
+        }
     }
 
     async fn take_next(&mut self) -> Result<Step, StepError> {
@@ -184,67 +191,45 @@ impl Lane {
         let sink = &self.status.sink;
         let request = ReadRequest {
             after: cursor,
-            // A paused lane finds out with as little as possible: one request.
-            items_max: if self.pauses > 0 {
-                1
-            } else {
-                sink.batch.items_max
-            },
+            items_max: sink.batch.items_max,
             bytes_max: sink.batch.bytes_max,
             wanted: &|stream| sink.matches(stream),
         };
-        let taken = self.delivery.journal.read_after(request).await?;
+        let mut taken = self.delivery.journal.read_after(request).await?;
         let mut settlement = self.settlement();
         settlement.cursor = Some(taken.through);
-        for (seq, reason) in taken.corrupt {
-            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
-            self.delivery.journal.quarantine(seq, reason.clone());
-            settlement.dead_letters.push(unreadable(seq, &reason));
-        }
-        if taken.entries.is_empty() {
+        self.give_up_unreadable(&taken, &mut settlement)?;
+        let entries = std::mem::take(&mut taken.entries);
+        let Some(oldest_ms) = entries.first().map(|entry| entry.received_ms) else {
             if settlement.dead_letters.is_empty() {
-                self.status.cursor.store(taken.through, Ordering::Release);
-                if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
-                    self.store_cursor()?;
-                }
-                if taken.through > cursor {
-                    self.delivery.release();
-                    return Ok(Step::Worked);
-                }
-                if self.next_retry.is_none() {
-                    self.resume();
-                }
-                return Ok(Step::Idle(self.wake_ms()));
+                return self.skip_to(cursor, taken.through);
             }
             self.settle(settlement)?;
             return Ok(Step::Worked);
-        }
-        let received_ms = taken.entries.first().map_or(0, |entry| entry.received_ms);
-        let slices = taken.entries.into_iter().map(Slice::whole).collect();
-        let batch = Batch::new(slices, 1);
+        };
+        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
         match self.write(batch.clone()).await? {
             Ok(staged) => {
                 settlement.upserts = staged.upserts;
                 self.settle(settlement)?;
                 self.succeeded(&batch);
-                self.metrics.delivery_seconds.observe(
-                    Duration::from_millis(clock::unix_ms().saturating_sub(received_ms))
-                        .as_secs_f64(),
-                );
+                let waited_ms = clock::unix_ms().saturating_sub(oldest_ms);
+                self.metrics
+                    .delivery_seconds
+                    .observe(Duration::from_millis(waited_ms).as_secs_f64());
                 Ok(Step::Worked)
             }
             Err(failure) => {
-                self.failures += 1;
-                let counts = !matches!(failure, Failure::Reject { .. });
-                let down = counts && self.failures >= FAILURES_BEFORE_PAUSE;
-                if !counts {
-                    self.failures = 0;
-                }
-                let reason = self.put_aside(&batch, 1, failure, &mut settlement);
+                // Who refuses for good works.
+                self.failures = match failure {
+                    Failure::Reject { .. } => 0,
+                    Failure::Retry { .. } | Failure::Trap { .. } => self.failures + 1,
+                };
+                let reason = failure.to_string();
+                verdict::put_aside(&self.status.sink, &batch, 1, failure, &mut settlement);
                 self.settle(settlement)?;
-                if down {
-                    self.pause(&reason);
-                    return Ok(Step::Failing);
+                if self.pauses > 0 || self.failures >= FAILURES_BEFORE_PAUSE {
+                    return Ok(self.pause(&reason));
                 }
                 Ok(Step::Worked)
             }
@@ -252,58 +237,66 @@ impl Lane {
     }
 
     /// Another attempt at a batch that failed before. While the lane is paused this is how it finds
-    /// out whether the sink works again, and the attempt does not count against the batch.
+    /// out whether the sink works again: then a sink that asks for a retry does not use up the
+    /// batch's attempts.
     async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
         let mut settlement = self.settlement();
+        let seqs: Vec<u64> = retry.parts.iter().map(|Part(seq, ..)| *seq).collect();
+        let entries = self.delivery.journal.read_many(&seqs).await?;
+        let mut entries = entries.into_iter().peekable();
         let mut slices = Vec::with_capacity(retry.parts.len());
         for Part(seq, start, end) in retry.parts.iter().copied() {
-            match self.delivery.journal.read_one(seq).await? {
+            match entries.next_if(|entry| entry.seq == seq) {
                 Some(entry) => slices.push(Slice { entry, start, end }),
-                None => settlement
-                    .dead_letters
-                    .push(unreadable(seq, "the payload cannot be read any more")),
+                None => settlement.dead_letters.push(verdict::unreadable(
+                    seq,
+                    "the payload cannot be read any more",
+                )),
             }
         }
-        let probing = self.pauses > 0;
-        let attempts = retry.attempts + u32::from(!probing);
-        let batch = Batch::new(slices, attempts.max(2));
+        let batch = Batch::new(slices, retry.attempts + 1);
+        let attempts = retry.attempts;
+        settlement.retry_done = Some(retry);
         if batch.is_empty() {
-            settlement.retry_done = Some(retry);
             self.settle(settlement)?;
             return Ok(Step::Worked);
         }
-        match self.write(batch.clone()).await? {
+        let failure = match self.write(batch.clone()).await? {
             Ok(staged) => {
                 settlement.upserts = staged.upserts;
-                settlement.retry_done = Some(retry);
                 self.settle(settlement)?;
                 self.succeeded(&batch);
-                Ok(Step::Worked)
+                return Ok(Step::Worked);
             }
-            Err(failure) if probing && !matches!(failure, Failure::Reject { .. }) => {
-                let reason = failure.to_string();
-                // To the end of the line: the next attempt is made with another batch, and a trap
-                // may be the fault of one item, which must not keep the others from being tried.
-                let halves = match failure {
-                    Failure::Trap { .. } => batch.halves(),
-                    _ => None,
-                };
-                let parts = halves.map_or_else(|| vec![batch], |(left, right)| vec![left, right]);
-                let now_ms = clock::unix_ms();
-                let again = |part| self::retry(part, retry.attempts, now_ms, &reason);
-                settlement.retries.extend(parts.iter().map(again));
-                settlement.retry_done = Some(retry);
-                self.settle(settlement)?;
-                self.pause(&reason);
-                Ok(Step::Failing)
-            }
-            Err(failure) => {
-                self.put_aside(&batch, attempts, failure, &mut settlement);
-                settlement.retry_done = Some(retry);
-                self.settle(settlement)?;
-                Ok(Step::Worked)
-            }
+            Err(failure) => failure,
+        };
+        let reason = failure.to_string();
+        let probing = self.pauses > 0;
+        let works = matches!(failure, Failure::Reject { .. });
+        if probing && matches!(failure, Failure::Retry { .. }) {
+            verdict::postpone(
+                &self.status.sink,
+                &batch,
+                attempts,
+                &reason,
+                &mut settlement,
+            );
+        } else {
+            verdict::put_aside(
+                &self.status.sink,
+                &batch,
+                attempts + 1,
+                failure,
+                &mut settlement,
+            );
         }
+        self.settle(settlement)?;
+        if probing && works {
+            self.resume();
+        } else if probing {
+            return Ok(self.pause(&reason));
+        }
+        Ok(Step::Worked)
     }
 
     /// Calls the plugin. The outer error is the instance's that could not be started.
@@ -334,47 +327,40 @@ impl Lane {
         Ok(result)
     }
 
-    /// Decides what becomes of a batch that was not taken: another attempt, two halves, or dead
-    /// letters. Returns the reason.
-    fn put_aside(
+    /// Entries that nobody can read are put aside once, and are dead letters of every sink.
+    fn give_up_unreadable(
         &self,
-        batch: &Batch,
-        attempts: u32,
-        failure: Failure,
+        taken: &Taken,
         settlement: &mut Settlement,
-    ) -> String {
-        let reason = failure.to_string();
-        let settings = &self.status.sink.retry;
-        let now_ms = clock::unix_ms();
-        let (attempts_max, after) = match failure {
-            Failure::Reject { .. } => {
-                settlement
-                    .dead_letters
-                    .extend(letters(batch, attempts, &reason, now_ms));
-                return reason;
-            }
-            Failure::Retry { after, .. } => (settings.attempts, after),
-            Failure::Trap { .. } => (settings.attempts.min(TRAPS_MAX), None),
-        };
-        if attempts < attempts_max {
-            let pause = after.unwrap_or_else(|| pace::pause(settings, attempts));
-            let due_ms = now_ms + u64::try_from(pause.as_millis()).unwrap_or(u64::MAX >> 1);
-            settlement
-                .retries
-                .push(retry(batch, attempts, due_ms, &reason));
-        } else if let Some((left, right)) = batch.halves() {
-            // The halves have one attempt each before they are halved again.
-            for half in [left, right] {
-                settlement
-                    .retries
-                    .push(retry(&half, attempts, now_ms, &reason));
-            }
-        } else {
-            settlement
-                .dead_letters
-                .extend(letters(batch, attempts, &reason, now_ms));
+    ) -> Result<(), StepError> {
+        for (seq, reason) in &taken.corrupt {
+            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
+            self.delivery.journal.quarantine(*seq, reason.clone())?;
         }
-        reason
+        let unreadable = taken.corrupt.iter().chain(&taken.quarantined);
+        settlement
+            .dead_letters
+            .extend(unreadable.map(|(seq, reason)| verdict::unreadable(*seq, reason)));
+        Ok(())
+    }
+
+    /// Moves over entries that this sink does not want.
+    fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
+        self.status.cursor.store(through, Ordering::Release);
+        if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
+            self.store_cursor()?;
+        }
+        if through > cursor {
+            self.delivery.release();
+            return Ok(Step::Worked);
+        }
+        if self.next_retry.is_none() {
+            self.resume();
+        }
+        let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
+        let behind = self.status.cursor() > self.stored_cursor;
+        let store_ms = behind.then(|| clock::unix_ms() + 1_000);
+        Ok(Step::Idle([retry_ms, store_ms].into_iter().flatten().min()))
     }
 
     fn settle(&mut self, settlement: Settlement) -> Result<(), StepError> {
@@ -412,18 +398,20 @@ impl Lane {
         }
     }
 
-    fn pause(&mut self, reason: &str) {
-        self.pauses += 1;
+    fn pause(&mut self, reason: &str) -> Step {
+        self.pauses = self.pauses.saturating_add(1);
         let now_ms = clock::unix_ms();
-        let pause = pace::pause(&LANE_PAUSES, self.pauses);
-        tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms = pause.as_millis(), "the sink is paused; its data waits");
+        let pause_ms = pace::pause_ms(&LANE_PAUSES, self.pauses);
+        let until_ms = now_ms + pause_ms;
+        tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms, "the sink is paused; its data waits");
         self.status.set_last_error(now_ms, reason);
         self.status.set_state(LaneState::Paused {
             reason: reason.to_owned(),
-            until_ms: now_ms + u64::try_from(pause.as_millis()).unwrap_or(0),
+            until_ms,
         });
         // Whatever the storage or the plugin did: begin afresh.
         self.instance = None;
+        Step::Failing(until_ms)
     }
 
     /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
@@ -436,14 +424,6 @@ impl Lane {
         {
             tokio::time::sleep(left).await;
         }
-    }
-
-    /// When an idle lane has something to do that no new entry tells of.
-    fn wake_ms(&self) -> Option<u64> {
-        let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
-        let behind = self.status.cursor() > self.stored_cursor;
-        let store_ms = behind.then(|| clock::unix_ms() + 1_000);
-        [retry_ms, store_ms].into_iter().flatten().min()
     }
 
     fn store_cursor(&mut self) -> Result<(), PoolError> {
@@ -474,58 +454,5 @@ async fn sleep_until(unix_ms: Option<u64>) {
             tokio::time::sleep(Duration::from_millis(left)).await;
         }
         None => std::future::pending().await,
-    }
-}
-
-fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
-    Retry {
-        id: 0,
-        parts: batch
-            .slices()
-            .iter()
-            .map(|slice| Part(slice.entry.seq, slice.start, slice.end))
-            .collect(),
-        attempts,
-        due_ms,
-        reason: reason.to_owned(),
-    }
-}
-
-fn letters<'a>(
-    batch: &'a Batch,
-    attempts: u32,
-    reason: &'a str,
-    at_ms: u64,
-) -> impl Iterator<Item = DeadLetter> + 'a {
-    batch.slices().iter().flat_map(move |slice| {
-        let entry = &slice.entry;
-        slice.items().map(move |(position, item)| DeadLetter {
-            id: 0,
-            seq: entry.seq,
-            request_id: entry.request_id.to_string(),
-            stream: Arc::clone(&entry.stream),
-            position,
-            key: item.key.to_owned(),
-            fields: item.fields.to_owned(),
-            reason: reason.to_owned(),
-            attempts,
-            at_ms,
-        })
-    })
-}
-
-/// A dead letter for a payload that nobody can read: the journal's table `quarantine` has its bytes.
-fn unreadable(seq: u64, reason: &str) -> DeadLetter {
-    DeadLetter {
-        id: 0,
-        seq,
-        request_id: String::new(),
-        stream: "".into(),
-        position: 0,
-        key: String::new(),
-        fields: String::new(),
-        reason: reason.to_owned(),
-        attempts: 0,
-        at_ms: clock::unix_ms(),
     }
 }

@@ -3,20 +3,18 @@
 //! **Invariant**: pauses grow, have a ceiling, and are jittered, so that many failures do not come
 //! back at the same moment.
 
-use std::time::Duration;
-
 use crate::config::Retry;
 
-/// The pause before the next attempt, after `attempts` failed ones: doubles from `first_ms` up to
+/// Milliseconds before the next attempt, after `attempts` failed ones: doubles from `first_ms` up to
 /// `max_ms`, times a random factor between one half and one.
-pub(super) fn pause(retry: &Retry, attempts: u32) -> Duration {
+pub(super) fn pause_ms(retry: &Retry, attempts: u32) -> u64 {
     let doublings = attempts.saturating_sub(1).min(32);
     let full = retry
         .first_ms
         .saturating_mul(1_u64 << doublings)
         .clamp(1, retry.max_ms.max(1));
     let half = full / 2;
-    Duration::from_millis(half + random() % (full - half + 1))
+    half + random() % (full - half + 1)
 }
 
 fn random() -> u64 {
@@ -25,7 +23,7 @@ fn random() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::pause;
+    use super::pause_ms;
     use crate::config::Retry;
 
     #[test]
@@ -44,7 +42,7 @@ mod tests {
             (90, 1_000),
         ] {
             for _ in 0..200 {
-                let pause = u64::try_from(pause(&retry, attempts).as_millis()).expect("small");
+                let pause = pause_ms(&retry, attempts);
                 assert!(
                     (full / 2..=full).contains(&pause),
                     "{attempts}: {pause} of {full}"

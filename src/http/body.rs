@@ -8,37 +8,35 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use salvo_core::http::ReqBody;
 
-use crate::ingest::BodyError;
+use crate::ingest::{BodyBudget, BodyError};
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
 /// gets to see the answer.
 const DRAIN_BYTES_MAX: u64 = 4 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The whole body, in one buffer.
+/// The whole body, in one buffer, and the budget that it took.
 pub(super) async fn read(
     body: &mut ReqBody,
-    bytes_max: u64,
+    budget: BodyBudget,
     timeout_seconds: u64,
-) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(
-        Duration::from_secs(timeout_seconds),
-        collect(body, bytes_max),
-    )
-    .await
-    .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
+) -> Result<(Bytes, BodyBudget), BodyError> {
+    tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, budget))
+        .await
+        .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
 }
 
-async fn collect(body: &mut ReqBody, bytes_max: u64) -> Result<Bytes, BodyError> {
+async fn collect(
+    body: &mut ReqBody,
+    mut budget: BodyBudget,
+) -> Result<(Bytes, BodyBudget), BodyError> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue;
         };
-        if (first.len() + whole.len() + data.len()) as u64 > bytes_max {
-            return Err(BodyError::TooLarge);
-        }
+        budget.take(data.len() as u64)?;
         // Most bodies are one frame: that needs no copy.
         if first.is_empty() && whole.is_empty() {
             first = data;
@@ -47,23 +45,29 @@ async fn collect(body: &mut ReqBody, bytes_max: u64) -> Result<Bytes, BodyError>
         whole.extend_from_slice(&std::mem::take(&mut first));
         whole.extend_from_slice(&data);
     }
-    Ok(if whole.is_empty() {
+    let bytes = if whole.is_empty() {
         first
     } else {
         whole.freeze()
-    })
+    };
+    Ok((bytes, budget))
 }
 
-/// Reads what is left of a body and drops it, within bounds.
-pub(super) async fn drain(body: &mut ReqBody) {
+/// Reads what is left of a body and drops it, within bounds. True if that was all of it: then the
+/// connection can be used again.
+pub(super) async fn drain(body: &mut ReqBody) -> bool {
     let mut bytes = 0;
     let drained = async {
-        while let Some(Ok(frame)) = body.frame().await {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
             bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
             if bytes > DRAIN_BYTES_MAX {
-                break;
+                return false;
             }
         }
+        true
     };
-    let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;
+    tokio::time::timeout(DRAIN_TIME_MAX, drained)
+        .await
+        .unwrap_or(false)
 }

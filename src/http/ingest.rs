@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
+use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, LOCATION,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    LOCATION,
 };
-use salvo_core::http::{Body, ReqBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
@@ -140,9 +141,9 @@ async fn submit(
     };
     let answer = parts
         .ingest
-        .accept(head, |bytes_max| {
+        .accept(head, |budget| {
             read = true;
-            body::read(&mut body, bytes_max, parts.body_timeout_seconds)
+            body::read(&mut body, budget, parts.body_timeout_seconds)
         })
         .await;
     if let Some(quota) = answer.quota {
@@ -152,24 +153,13 @@ async fn submit(
         Ok(accepted) => acknowledge(res, &accepted),
         Err(error) => {
             // Who asked first and was not told to go on does not send: reading would tell it to.
-            if read || !req.headers().contains_key(EXPECT) {
-                finish_body(&mut body, read, &error).await;
-            }
-            if !body.is_end_stream() {
+            let silent = !read && req.headers().contains_key(EXPECT);
+            if silent || !body::drain(&mut body).await {
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }
             envelope::refuse(req, res, &error);
         }
-    }
-}
-
-/// After a refusal the client may still be sending: let it, within bounds, so that it gets to see the
-/// answer.
-async fn finish_body(body: &mut ReqBody, read: bool, error: &AcceptError) {
-    let gave_up = read && matches!(error, AcceptError::InvalidPayload { .. });
-    if !gave_up {
-        body::drain(body).await;
     }
 }
 
@@ -184,13 +174,14 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
         r#","items_received":{},"request_id":"{id}"}}}}"#,
         receipt.items
     );
-    set_request_id(res, id);
+    if receipt.replayed {
+        set_request_id(res, id);
+        res.headers_mut()
+            .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
     let headers = res.headers_mut();
     if let Ok(location) = HeaderValue::from_str(&format!("/api/requests/{id}")) {
         headers.insert(LOCATION, location);
-    }
-    if receipt.replayed {
-        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     envelope::write_json(res, StatusCode::ACCEPTED, json.into_bytes());
 }
@@ -292,6 +283,7 @@ pub(super) struct GetRequest(pub(super) Parts);
         (status_code = 200, body = Success<RequestState>, description = "Its state."),
         (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
         (status_code = 404, body = ErrorBody, description = "No such request of this connector."),
+        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
     ),
     security(("ingest_key" = [])),
 )]
@@ -302,6 +294,14 @@ impl GetRequest {
             Ok(caller) => caller,
             Err(error) => return envelope::refuse(req, res, &error),
         };
+        let quota = caller.key.quota.take();
+        tell_quota(res, quota.unwrap_or_else(|refused| refused));
+        if let Err(refused) = quota {
+            let error = AcceptError::RateLimited {
+                retry_after_seconds: refused.reset_seconds,
+            };
+            return envelope::refuse(req, res, &error);
+        }
         let id = req.param::<String>("request_id").unwrap_or_default();
         let report = match Uuid::try_parse(&id) {
             Ok(id) => match self.0.delivery.report(id).await {

@@ -20,8 +20,9 @@ use thiserror::Error;
 use crate::config::Listen;
 
 const BACKLOG: i32 = 4_096;
-/// How long the head of a request may take.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long the head of a request may take. Also how long an idle connection is kept: longer than the
+/// pools of most clients (90 s), so that the daemon does not close what a client is about to use.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// How long a client may refuse to read its answer.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -50,7 +51,6 @@ impl Bound {
         service: Service,
         connections_max: usize,
     ) -> (Stopper, impl Future<Output = ()> + Send) {
-        // Idle keep-alive connections cost little; slow heads and stuck writes are cut.
         let fuse = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(WRITE_STALL_MAX);
@@ -175,6 +175,9 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::Error::from(io::ErrorKind::AddrInUse)),
-        Err(_) => std::fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -11,7 +11,8 @@
 //! - Field names are written in one canonical form (see [`quote_into`]), so `"a\u0062"` is `"ab"`. Text
 //!   values keep their escapes as written.
 //! - Arrays lose the white space between their tokens and are otherwise not touched: a key that stands twice
-//!   in an object *inside an array* is kept as it is.
+//!   in an object *inside an array* is kept as it is. They nest at most 900 levels deep: SQLite's JSON
+//!   functions, and with them the views of the pool, end at 1,000. Objects nest without a limit.
 //! - An item `{}` has no fields. An empty object below the top level is a field with the value `{}`.
 //! - Columns in messages count characters from 1; a line ends with a line feed.
 //!
@@ -44,6 +45,9 @@ const ITEM_KEY_BYTES_MAX: usize = 512;
 const DETAILS_MAX: usize = 20;
 /// Positions are kept in 32 bits, those of rewritten names after those of the body.
 const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// Levels of arrays, and of objects inside them, that one field may have.
+const ARRAY_LEVELS_MAX: usize = 900;
 
 /// What one request may become.
 #[derive(Clone, Copy, Debug)]

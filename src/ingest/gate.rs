@@ -4,8 +4,10 @@
 //!
 //! **Invariant**: a closed gate refuses with 503 and never loses anything: nothing was taken yet.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::BodyError;
 use crate::error::AcceptError;
 
 /// Why requests are refused at the moment, if they are.
@@ -18,11 +20,38 @@ pub struct Gate {
     body_bytes_max: u64,
 }
 
-/// Room for one body, given back when dropped.
+/// What one body may take; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Room<'a> {
-    gate: &'a Gate,
-    bytes: u64,
+pub struct BodyBudget {
+    gate: Arc<Gate>,
+    taken: u64,
+    bytes_max: u64,
+}
+
+impl BodyBudget {
+    /// Takes room for bytes that have arrived. The first body always has it.
+    ///
+    /// # Errors
+    /// [`BodyError::TooLarge`] over the limit of one body, [`BodyError::NoRoom`] over that of all.
+    pub fn take(&mut self, bytes: u64) -> Result<(), BodyError> {
+        if self.taken + bytes > self.bytes_max {
+            return Err(BodyError::TooLarge);
+        }
+        let others = self.gate.body_bytes.fetch_add(bytes, Ordering::Relaxed) - self.taken;
+        self.taken += bytes;
+        if others > 0 && others + self.taken > self.gate.body_bytes_max {
+            return Err(BodyError::NoRoom);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BodyBudget {
+    fn drop(&mut self) {
+        self.gate
+            .body_bytes
+            .fetch_sub(self.taken, Ordering::Relaxed);
+    }
 }
 
 impl Gate {
@@ -36,17 +65,13 @@ impl Gate {
         }
     }
 
-    /// Room for a body of this size. A lone body always has it.
-    pub(super) fn room(&self, bytes: u64) -> Result<Room<'_>, AcceptError> {
-        let before = self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let room = Room { gate: self, bytes };
-        if before > 0 && before + bytes > self.body_bytes_max {
-            return Err(AcceptError::Unavailable {
-                reason: "too many bodies are being received",
-                retry_after_seconds: 1,
-            });
+    /// What a body of at most `bytes_max` bytes may take.
+    pub(super) fn budget(self: &Arc<Self>, bytes_max: u64) -> BodyBudget {
+        BodyBudget {
+            gate: Arc::clone(self),
+            taken: 0,
+            bytes_max,
         }
-        Ok(room)
     }
 
     /// The disk has too little room, or has room again.
@@ -78,29 +103,28 @@ impl Gate {
     }
 }
 
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        self.gate
-            .body_bytes
-            .fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Gate;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use super::{BodyError, Gate};
 
     #[test]
     fn bodies_are_bounded_together_and_a_lone_one_always_fits() {
-        let gate = Gate::new(100);
-        let large = gate.room(500).expect("alone");
-        assert!(gate.room(1).is_err());
+        let gate = Arc::new(Gate::new(100));
+        let mut large = gate.budget(500);
+        assert_eq!(large.take(400), Ok(()));
+        assert_eq!(large.take(100), Ok(()));
+        assert_eq!(large.take(1), Err(BodyError::TooLarge));
+        assert_eq!(gate.budget(500).take(1), Err(BodyError::NoRoom));
         drop(large);
-        let half = gate.room(60).expect("room");
-        assert!(gate.room(41).is_err());
-        let rest = gate.room(40).expect("room");
-        drop((half, rest));
-        assert!(gate.room(100).is_ok());
+        let mut half = gate.budget(500);
+        assert_eq!(half.take(60), Ok(()));
+        assert_eq!(gate.budget(500).take(41), Err(BodyError::NoRoom));
+        assert_eq!(gate.budget(500).take(40), Ok(()));
+        drop(half);
+        assert_eq!(gate.body_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -26,11 +26,37 @@ pub(super) struct Held {
     pub(super) at_ms: u64,
 }
 
+/// A table: the claims of one hour since 1970.
+struct Hour {
+    number: u64,
+    find: String,
+    insert: String,
+}
+
+impl Hour {
+    fn new(number: u64) -> Self {
+        Self {
+            number,
+            find: format!(
+                "SELECT request_id, items, payload, at_ms FROM claims_{number} WHERE scope = ?1"
+            ),
+            insert: format!(
+                "INSERT OR REPLACE INTO claims_{number} (scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)"
+            ),
+        }
+    }
+
+    /// Whether every claim in it has expired.
+    fn is_over(&self, now_ms: u64) -> bool {
+        (self.number + 1) * HOUR_MS + WINDOW_MS <= now_ms
+    }
+}
+
 /// The index. Its methods run inside the writer's transaction.
 pub(super) struct Claims {
     cache: Cache<[u8; 16], Held>,
     /// Hours that have a table, oldest first.
-    hours: Vec<u64>,
+    hours: Vec<Hour>,
     /// Claims of the open transaction: they enter the cache when it is committed.
     pending: Vec<([u8; 16], Held)>,
 }
@@ -47,10 +73,10 @@ impl Claims {
                 .strip_prefix("claims_")
                 .and_then(|hour| hour.parse().ok())
             {
-                hours.push(hour);
+                hours.push(Hour::new(hour));
             }
         }
-        hours.sort_unstable();
+        hours.sort_unstable_by_key(|hour| hour.number);
         Ok(Self {
             cache: Cache::builder().max_capacity(CACHED_CLAIMS_MAX).build(),
             hours,
@@ -70,9 +96,10 @@ impl Claims {
             return Ok(Some(held));
         }
         for hour in self.hours.iter().rev() {
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT request_id, items, payload, at_ms FROM claims_{hour} WHERE scope = ?1"
-            ))?;
+            if hour.is_over(now_ms) {
+                break;
+            }
+            let mut statement = connection.prepare_cached(&hour.find)?;
             let held = statement
                 .query_row([&claim.scope[..]], |row| {
                     Ok(Held {
@@ -97,21 +124,23 @@ impl Claims {
         claim: &Claim,
         held: Held,
     ) -> Result<(), rusqlite::Error> {
-        let hour = held.at_ms / HOUR_MS;
-        if !self.hours.contains(&hour) {
-            connection.execute_batch(&format!(
-                "CREATE TABLE IF NOT EXISTS claims_{hour} (
-                     scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, items INTEGER NOT NULL,
-                     payload BLOB NOT NULL, at_ms INTEGER NOT NULL
-                 ) WITHOUT ROWID"
-            ))?;
-            self.hours.push(hour);
-            self.hours.sort_unstable();
-        }
+        let number = held.at_ms / HOUR_MS;
+        let hour = match self.hours.iter().position(|hour| hour.number == number) {
+            Some(position) => &self.hours[position],
+            None => {
+                connection.execute_batch(&format!(
+                    "CREATE TABLE IF NOT EXISTS claims_{number} (
+                         scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, items INTEGER NOT NULL,
+                         payload BLOB NOT NULL, at_ms INTEGER NOT NULL
+                     ) WITHOUT ROWID"
+                ))?;
+                let position = self.hours.partition_point(|hour| hour.number < number);
+                self.hours.insert(position, Hour::new(number));
+                &self.hours[position]
+            }
+        };
         connection
-            .prepare_cached(&format!(
-                "INSERT OR REPLACE INTO claims_{hour} (scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)"
-            ))?
+            .prepare_cached(&hour.insert)?
             .execute(rusqlite::params![
                 &claim.scope[..],
                 &held.request_id.as_bytes()[..],
@@ -143,11 +172,8 @@ impl Claims {
         connection: &Connection,
         now_ms: u64,
     ) -> Result<(), rusqlite::Error> {
-        while let Some(hour) = self.hours.first().copied() {
-            if (hour + 1) * HOUR_MS + WINDOW_MS > now_ms {
-                break;
-            }
-            connection.execute_batch(&format!("DROP TABLE IF EXISTS claims_{hour}"))?;
+        while let Some(hour) = self.hours.first().filter(|hour| hour.is_over(now_ms)) {
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS claims_{}", hour.number))?;
             self.hours.remove(0);
         }
         Ok(())

@@ -4,24 +4,20 @@
 //! "from memory" and "from the file" give the same entries.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
-use futures_util::TryStreamExt;
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 
 use super::{ReadRequest, StorageError, Taken};
 use crate::batch::Entry;
 use crate::item::Items;
-use crate::sqlite;
 
 /// Bytes of entries that stay in memory for the lanes.
 const RECENT_BYTES_MAX: usize = 16 << 20;
 /// What an entry costs beside its items.
 const ENTRY_OVERHEAD_BYTES: usize = 160;
-const CONNECTIONS_MAX: u32 = 4;
 
 /// The newest entries, oldest first.
 #[derive(Debug)]
@@ -73,13 +69,25 @@ impl Recent {
         let start = self
             .entries
             .partition_point(|entry| entry.seq <= request.after);
-        let mut cut = Cut::new(request);
+        let mut taken = Taken {
+            through: request.after,
+            ..Taken::default()
+        };
+        let mut items = 0;
+        let mut bytes = 0;
         for entry in self.entries.range(start..) {
-            if !cut.add(entry.seq, &entry.stream, || Ok(Arc::clone(entry))) {
-                break;
+            if (request.wanted)(&entry.stream) {
+                items += entry.items.len();
+                bytes += entry.items.byte_len();
+                let full = items > request.items_max || bytes > request.bytes_max;
+                if full && !taken.entries.is_empty() {
+                    break;
+                }
+                taken.entries.push(Arc::clone(entry));
             }
+            taken.through = entry.seq;
         }
-        Some(cut.taken)
+        Some(taken)
     }
 }
 
@@ -87,91 +95,134 @@ fn cost(entry: &Entry) -> usize {
     entry.items.byte_len() + ENTRY_OVERHEAD_BYTES
 }
 
-/// Cuts a run of entries to the size that was asked for.
-struct Cut<'a> {
-    request: &'a ReadRequest<'a>,
-    taken: Taken,
-    items: usize,
-    bytes: usize,
-}
-
-impl<'a> Cut<'a> {
-    fn new(request: &'a ReadRequest<'a>) -> Self {
-        Self {
-            request,
-            taken: Taken {
-                through: request.after,
-                ..Taken::default()
-            },
-            items: 0,
-            bytes: 0,
-        }
-    }
-
-    /// Adds the next entry; false when it must stay for the next cut.
-    fn add(
-        &mut self,
-        seq: u64,
-        stream: &str,
-        entry: impl FnOnce() -> Result<Arc<Entry>, String>,
-    ) -> bool {
-        if (self.request.wanted)(stream) {
-            match entry() {
-                Ok(entry) => {
-                    let items = self.items + entry.items.len();
-                    let bytes = self.bytes + entry.items.byte_len();
-                    let full = items > self.request.items_max || bytes > self.request.bytes_max;
-                    if full && !self.taken.entries.is_empty() {
-                        return false;
-                    }
-                    self.items = items;
-                    self.bytes = bytes;
-                    self.taken.entries.push(entry);
-                }
-                Err(reason) => self.taken.corrupt.push((seq, reason)),
-            }
-        }
-        self.taken.through = seq;
-        true
-    }
-}
-
-pub(super) async fn open_pool(path: &Path) -> Result<sqlx::SqlitePool, StorageError> {
-    Ok(sqlite::open_readers(path, CONNECTIONS_MAX).await?)
-}
-
-const SELECT_AFTER: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms \
+/// What waits, without the payloads themselves: their size says how many fit.
+const SELECT_WAITING: &str = "SELECT p.seq, length(p.items) AS bytes, r.stream \
      FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT 4096";
-const SELECT_ONE: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms \
-     FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq = ?";
+const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream FROM quarantine q \
+     JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
+const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms \
+     FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (";
+/// Payloads fetched by one statement.
+const FETCHED_MAX: usize = 500;
 
 pub(super) async fn read_after(
     reads: &sqlx::SqlitePool,
     request: &ReadRequest<'_>,
 ) -> Result<Taken, StorageError> {
-    let mut cut = Cut::new(request);
-    let mut rows = sqlx::query(SELECT_AFTER)
+    let waiting = sqlx::query(SELECT_WAITING)
         .bind(request.after.cast_signed())
-        .fetch(reads);
-    while let Some(row) = rows.try_next().await? {
-        let seq: i64 = row.try_get("seq")?;
-        let stream: &str = row.try_get("stream")?;
-        if !cut.add(seq.unsigned_abs(), stream, || read_entry(&row)) {
-            break;
+        .fetch_all(reads)
+        .await?;
+    let mut taken = Taken {
+        through: request.after,
+        ..Taken::default()
+    };
+    let mut wanted = Vec::new();
+    let mut bytes = 0;
+    for row in &waiting {
+        let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+        // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
+        let stream: Option<&str> = row.try_get("stream").ok();
+        if stream.is_none_or(|stream| (request.wanted)(stream)) {
+            bytes += usize::try_from(row.try_get::<i64, _>("bytes")?).unwrap_or(usize::MAX / 2);
+            let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
+            if full && !wanted.is_empty() {
+                break;
+            }
+            wanted.push(seq);
+        }
+        taken.through = seq;
+    }
+    let quarantined = sqlx::query(SELECT_QUARANTINED)
+        .bind(request.after.cast_signed())
+        .bind(taken.through.cast_signed())
+        .fetch_all(reads)
+        .await?;
+    for row in quarantined {
+        if row
+            .try_get::<&str, _>("stream")
+            .is_ok_and(|stream| (request.wanted)(stream))
+        {
+            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            taken.quarantined.push((seq, row.try_get("reason")?));
         }
     }
-    Ok(cut.taken)
+    let found = read_many(reads, &wanted).await?;
+    let mut items = 0;
+    for (seq, entry) in found {
+        match entry {
+            Ok(entry) => {
+                items += entry.items.len();
+                if items > request.items_max && !taken.entries.is_empty() {
+                    // It stays for the next time, with all that follow.
+                    taken.through = taken.entries.last().map_or(request.after, |last| last.seq);
+                    taken
+                        .corrupt
+                        .retain(|(corrupt, _)| *corrupt <= taken.through);
+                    taken
+                        .quarantined
+                        .retain(|(quarantined, _)| *quarantined <= taken.through);
+                    break;
+                }
+                taken.entries.push(entry);
+            }
+            Err(reason) => taken.corrupt.push((seq, reason)),
+        }
+    }
+    Ok(taken)
 }
 
-pub(super) async fn read_one(
+/// Entries by their sequence numbers, in that order, each with what is wrong with it if it cannot be
+/// read. Those that are gone are left out.
+pub(super) async fn read_many(
     reads: &sqlx::SqlitePool,
-    seq: u64,
-) -> Result<Option<Arc<Entry>>, StorageError> {
-    let row = sqlx::query(SELECT_ONE)
-        .bind(seq.cast_signed())
-        .fetch_optional(reads)
-        .await?;
-    Ok(row.and_then(|row| read_entry(&row).ok()))
+    seqs: &[u64],
+) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, StorageError> {
+    let mut found = Vec::with_capacity(seqs.len());
+    for chunk in seqs.chunks(FETCHED_MAX) {
+        match fetch(reads, chunk).await {
+            Ok(rows) => found.extend(rows),
+            // One page of the file may be damaged: the other entries must not suffer for it.
+            Err(_) => {
+                for seq in chunk {
+                    match fetch(reads, std::slice::from_ref(seq)).await {
+                        Ok(rows) => found.extend(rows),
+                        Err(error) if is_corrupt(&error) => {
+                            found.push((*seq, Err(format!("the row cannot be read: {error}"))));
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the file itself is damaged there, and not the machine busy or out of memory.
+fn is_corrupt(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    let code: Option<i32> = code.and_then(|code| code.parse().ok());
+    code.is_some_and(|code| code & 0xff == rusqlite::ffi::SQLITE_CORRUPT)
+}
+
+async fn fetch(
+    reads: &sqlx::SqlitePool,
+    seqs: &[u64],
+) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, sqlx::Error> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT_ENTRIES);
+    let mut list = query.separated(", ");
+    for seq in seqs {
+        list.push_bind(seq.cast_signed());
+    }
+    query.push(") ORDER BY p.seq");
+    let rows = query.build().persistent(false).fetch_all(reads).await?;
+    rows.iter()
+        .map(|row| {
+            let seq: i64 = row.try_get("seq")?;
+            Ok((seq.unsigned_abs(), read_entry(row)))
+        })
+        .collect()
 }
 
 /// Checks a payload and makes an entry of it.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::{Durability, StorageError};
 use crate::sqlite;
@@ -47,22 +47,19 @@ CREATE TABLE quarantine (
 );
 ";
 
-/// Frames in the write-ahead log before it is copied back (16 MiB).
-const CHECKPOINT_PAGES: i64 = 4_000;
-
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
     let connection = sqlite::open_writer(
         path,
         match durability {
             Durability::Fsync => sqlite::Synchronous::Full,
-            Durability::Os => sqlite::Synchronous::Off,
+            Durability::Os => sqlite::Synchronous::Normal,
         },
-        CHECKPOINT_PAGES,
     )?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {
+        // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         0 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {
@@ -86,6 +83,6 @@ pub(super) fn last_payload_seq(connection: &Connection) -> Result<u64, rusqlite:
 }
 
 fn highest(connection: &Connection, sql: &str) -> Result<u64, rusqlite::Error> {
-    let found: Option<Option<i64>> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-    Ok(found.flatten().unwrap_or(0).unsigned_abs())
+    let found: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(found.unwrap_or(0).unsigned_abs())
 }

@@ -28,11 +28,16 @@ impl Cache {
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
-        let metadata = std::fs::metadata(folder)?;
-        if metadata.uid() != rustix::process::geteuid().as_raw() {
+        let metadata = std::fs::symlink_metadata(folder)?;
+        if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other(
-                "the folder for compiled plugins belongs to another user; remove it",
+                "the folder for compiled plugins is not a folder of this user; remove it",
             ));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            // Others could write here: what lies in it may be theirs.
+            std::fs::remove_dir_all(folder)?;
+            std::fs::DirBuilder::new().mode(0o700).create(folder)?;
         }
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
         let mut hasher = DefaultHasher::new();

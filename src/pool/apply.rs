@@ -16,18 +16,27 @@ use crate::item::{self, ItemRef};
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
 /// `seq` guards against older requests that are retried.
-const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6) \
+const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, position) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7) \
      ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
-     updated_at = excluded.updated_at, request_id = excluded.request_id WHERE excluded.seq > items.seq";
-const SELECT: &str = "SELECT fields, seq FROM items WHERE stream = ?1 AND key = ?2";
+     updated_at = excluded.updated_at, request_id = excluded.request_id, position = excluded.position \
+     WHERE excluded.seq > items.seq OR (excluded.seq = items.seq AND excluded.position > items.position)";
+const SELECT: &str = "SELECT fields, seq, position FROM items WHERE stream = ?1 AND key = ?2";
 const SET_FIELDS: &str = "UPDATE items SET fields = ?3 WHERE stream = ?1 AND key = ?2";
 
 /// One item of the batch with what the row needs beside it.
 struct Row<'a> {
     stream: &'a Arc<str>,
     item: ItemRef<'a>,
+    position: u32,
     origin: &'a Origin,
+}
+
+impl Row<'_> {
+    /// Its place in the order of acceptance.
+    fn order(&self) -> (i64, u32) {
+        (self.origin.seq, self.position)
+    }
 }
 
 struct Origin {
@@ -46,14 +55,14 @@ pub(super) fn upsert(
     let mut rows = Vec::with_capacity(batch.len() as usize);
     for (slice, origin) in batch.slices().iter().zip(&origins) {
         let stream = &slice.entry.stream;
-        for (_, item) in slice.items() {
-            views.note(stream, &item);
-            rows.push(Row {
-                stream,
-                item,
-                origin,
-            });
-        }
+        let first = rows.len();
+        rows.extend(slice.items().map(|(position, item)| Row {
+            stream,
+            item,
+            position,
+            origin,
+        }));
+        views.note(stream, rows[first..].iter().map(|row| &row.item));
     }
     views.refresh(connection)?;
     // By key: neighbours in the table are written together. Stable: the last of equal keys wins.
@@ -76,6 +85,7 @@ pub(super) fn upsert(
             last.origin.seq,
             last.origin.time,
             last.origin.request_id,
+            last.position,
         ])?;
     }
     Ok(())
@@ -105,16 +115,16 @@ fn merge_into_pool(
     let (Some(merged), Some(last)) = (merged, updates.last()) else {
         return Ok(None);
     };
-    let row: Option<(String, i64)> = connection
+    let row: Option<(String, (i64, u32))> = connection
         .prepare_cached(SELECT)?
         .query_row([&**last.stream, last.item.key], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+            Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))
         })
         .optional()?;
     match row {
         None => Ok(Some(merged)),
-        Some((fields, seq)) if seq < last.origin.seq => Ok(Some(item::merge(&fields, &merged))),
-        Some((_, seq)) if seq == last.origin.seq => Ok(None),
+        Some((fields, order)) if order < last.order() => Ok(Some(item::merge(&fields, &merged))),
+        Some((_, order)) if order == last.order() => Ok(None),
         Some((fields, _)) => {
             connection.prepare_cached(SET_FIELDS)?.execute([
                 &**last.stream,

@@ -79,6 +79,38 @@ pub enum SinkState {
     Failed,
 }
 
+/// Cursors of one sink that are stored within this time share a row of `progress`.
+const PROGRESS_GRAIN_MS: u64 = 100;
+/// Rows of `progress` and `settled_late` that are deleted in one go.
+const EXPIRE_CHUNK: i64 = 5_000;
+
+/// Part of [`Pool::settle`]'s transaction: when a sink had what, at most ten rows a second.
+pub(super) fn note_progress(
+    connection: &Connection,
+    sink: &str,
+    cursor: u64,
+    now_ms: u64,
+) -> Result<(), rusqlite::Error> {
+    let newest: Option<(i64, i64)> = connection
+        .prepare_cached(
+            "SELECT seq, at_ms FROM progress WHERE sink = ?1 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([sink], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let previous = newest.filter(|(_, at_ms)| at_ms.unsigned_abs() + PROGRESS_GRAIN_MS > now_ms);
+    let sql = match previous {
+        Some(_) => "UPDATE progress SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND seq = ?4",
+        None => "INSERT OR REPLACE INTO progress (sink, seq, at_ms) SELECT ?1, ?2, ?3 WHERE ?4 = 0",
+    };
+    connection.prepare_cached(sql)?.execute(rusqlite::params![
+        sink,
+        cursor.cast_signed(),
+        now_ms.cast_signed(),
+        previous.map_or(0, |(seq, _)| seq)
+    ])?;
+    Ok(())
+}
+
 /// Part of [`Pool::settle`]'s transaction.
 pub(super) fn store(
     connection: &Connection,
@@ -171,14 +203,26 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn expire_progress(&self, before_ms: u64) -> Result<(), PoolError> {
-        let writer = self.lock();
-        for table in ["progress", "settled_late"] {
-            writer.connection.execute(
-                &format!("DELETE FROM {table} WHERE (sink, seq) IN (SELECT sink, seq FROM {table} WHERE at_ms < ?1 LIMIT 5000)"),
-                [before_ms.cast_signed()],
-            )?;
+        let sinks = self.lock().sinks.clone();
+        for sink in &sinks {
+            for table in ["progress", "settled_late"] {
+                // The lock is given back between chunks: lanes go on meanwhile.
+                while self.expire_chunk(table, sink, before_ms)? {}
+            }
         }
         Ok(())
+    }
+
+    /// Times rise with sequence numbers, so old rows stand first; true if there may be more.
+    fn expire_chunk(&self, table: &str, sink: &str, before_ms: u64) -> Result<bool, PoolError> {
+        let deleted = self.lock().connection.execute(
+            &format!(
+                "DELETE FROM {table} WHERE sink = ?1 AND at_ms < ?2 AND seq <= (
+                     SELECT max(seq) FROM (SELECT seq FROM {table} WHERE sink = ?1 ORDER BY seq LIMIT ?3))"
+            ),
+            rusqlite::params![sink, before_ms.cast_signed(), EXPIRE_CHUNK],
+        )?;
+        Ok(i64::try_from(deleted).unwrap_or(0) >= EXPIRE_CHUNK)
     }
 
     /// What a sink has not delivered.

@@ -21,6 +21,7 @@ CREATE TABLE items (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     request_id TEXT NOT NULL,
+    position INTEGER NOT NULL,
     PRIMARY KEY (stream, key)
 ) WITHOUT ROWID;
 CREATE TABLE views (
@@ -78,8 +79,7 @@ CREATE INDEX dead_letters_by_seq ON dead_letters (seq);
 ";
 
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
-    // No automatic checkpoints: the pool decides, and learns what is durable from it.
-    let connection = sqlite::open_writer(path, sqlite::Synchronous::Normal, 0)?;
+    let connection = sqlite::open_writer(path, sqlite::Synchronous::Normal)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {

@@ -14,6 +14,8 @@ use crate::item::{ItemRef, field_name, members};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;
+/// Longer names make no column.
+const NAME_BYTES_MAX: usize = 256;
 /// Shapes remembered for each stream; when there are more, they are looked at again.
 const SHAPES_MAX: usize = 10_000;
 
@@ -69,23 +71,36 @@ impl Views {
         Ok(views)
     }
 
-    /// Takes notice of an item's fields. Cheap for a shape that was seen before.
-    pub(super) fn note(&mut self, stream: &Arc<str>, item: &ItemRef<'_>) {
-        if let Some(view) = self.streams.get(stream)
-            && view.shapes.contains(&item.shape)
-        {
+    /// Takes notice of the fields of a stream's items. Cheap for shapes that were seen before.
+    pub(super) fn note<'a>(
+        &mut self,
+        stream: &Arc<str>,
+        items: impl Iterator<Item = &'a ItemRef<'a>>,
+    ) {
+        if !self.streams.contains_key(stream) {
+            self.streams
+                .insert(Arc::clone(stream), StreamView::default());
+        }
+        let Some(view) = self.streams.get_mut(stream) else {
             return;
-        }
-        let view = self.streams.entry(Arc::clone(stream)).or_default();
-        if view.shapes.len() >= SHAPES_MAX {
-            view.shapes.clear();
-        }
-        view.shapes.insert(item.shape);
+        };
         let mut changed = view.name.is_none();
-        for (name, _) in members(item.fields) {
-            if view.fields.len() < COLUMNS_MAX && !view.known.contains(name) {
-                view.add(name.to_owned());
-                changed = true;
+        for item in items {
+            if view.shapes.contains(&item.shape) {
+                continue;
+            }
+            if view.shapes.len() >= SHAPES_MAX {
+                view.shapes.clear();
+            }
+            view.shapes.insert(item.shape);
+            for (name, _) in members(item.fields) {
+                if view.fields.len() < COLUMNS_MAX
+                    && name.len() <= NAME_BYTES_MAX
+                    && !view.known.contains(name)
+                {
+                    view.add(name.to_owned());
+                    changed = true;
+                }
             }
         }
         if changed {

@@ -32,6 +32,7 @@ pub(crate) struct TestApp {
     pub(crate) admin_url: String,
     /// The parts of the daemon, for what cannot be seen from outside.
     pub(crate) parts: Parts,
+    data_dir: PathBuf,
     setup: Setup,
     /// Absent once the folder was handed on.
     folder: Option<TempDir>,
@@ -41,6 +42,7 @@ pub(crate) struct TestApp {
 
 /// The data of a daemon that does not run.
 pub(crate) struct Stopped {
+    data_dir: PathBuf,
     setup: Setup,
     folder: TempDir,
 }
@@ -64,6 +66,7 @@ impl TestApp {
             service: daemon.service_address.clone(),
             admin_url: daemon.admin_address.clone(),
             parts: daemon.parts.clone(),
+            data_dir: daemon.data_dir.clone(),
             setup,
             folder: Some(folder),
             stop: stop.clone(),
@@ -73,15 +76,15 @@ impl TestApp {
         })
     }
 
-    /// Where the test keeps its files; the data folder is in it.
-    pub(crate) fn folder(&self) -> &Path {
-        let folder = self.folder.as_ref().expect("the daemon runs");
-        folder.path()
-    }
-
     /// The daemon's data folder.
     pub(crate) fn data_dir(&self) -> PathBuf {
-        self.folder().join("data")
+        self.data_dir.clone()
+    }
+
+    /// The configuration file.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        let folder = self.folder.as_ref().expect("the daemon runs");
+        folder.path().join("headgate.toml")
     }
 
     /// The first key of a connector.
@@ -175,6 +178,7 @@ impl TestApp {
         let done = self.finish().await.expect("the daemon was not stopped yet");
         done.expect("the daemon ends in order");
         Stopped {
+            data_dir: self.data_dir(),
             setup: self.setup.clone(),
             folder: self.folder.take().expect("the daemon ran"),
         }
@@ -216,13 +220,7 @@ impl Drop for TestApp {
 impl Stopped {
     /// The daemon's data folder.
     pub(crate) fn data_dir(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    /// The configuration of the next start.
-    pub(crate) fn with(mut self, change: impl FnOnce(Setup) -> Setup) -> Self {
-        self.setup = change(self.setup);
-        self
+        self.data_dir.clone()
     }
 
     /// Starts a daemon on this data.

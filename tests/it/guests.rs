@@ -24,7 +24,7 @@ const LIMITS: &str =
 const QUICK_RETRIES: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 3 }\n";
 
 /// The component of a guest; compiles all of them the first time.
-fn guest(name: &str) -> String {
+pub(crate) fn guest(name: &str) -> String {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(build);
     let file = folder.join(name).with_extension("wasm");
@@ -37,7 +37,13 @@ fn build() -> PathBuf {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["build", "--examples", "--locked", "--target", "wasm32-wasip2"])
+        .args([
+            "build",
+            "--examples",
+            "--locked",
+            "--target",
+            "wasm32-wasip2",
+        ])
         .arg("--target-dir")
         .arg(&target)
         .current_dir(sources);
@@ -78,7 +84,10 @@ fn nobody_else_suffers(folder: &Folder, mut process: Process) {
     assert!(process.lives());
     // The panics of guests stand in the log too, but within lines of ours.
     let log = process.log();
-    assert!(!log.lines().any(|line| line.starts_with("thread '")), "{log}");
+    assert!(
+        !log.lines().any(|line| line.starts_with("thread '")),
+        "{log}"
+    );
     process.stop();
 }
 

@@ -3,7 +3,15 @@
 //! One binary, so that it links once. `app` is what the modules share; each other module is an area of
 //! behaviour, and a test's name says what it shows.
 
-mod app; // the daemon in a temporary folder, and those who talk to it
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
+mod app; // the daemon in a temporary folder, and those who talk to it
+mod command_line;
+mod faults; // full disks, damaged files, signals
 mod guests; // sinks that misbehave, and what they cost the others
-mod process; // the real program in a process of its own
+mod idempotency; // repeats: answered like the first, processed by nobody
+mod items; // items from the body to the pool: flattening, keys, updates, depth
+mod kill; // kill -9 under load
+mod listeners; // health, documents, metrics, Unix sockets, stopping
+mod log; // the request log and the admin API around it
+mod pool; // the pool as people query it
+mod process; // the real program in a process of its own // the binary's verbs, against a running daemon

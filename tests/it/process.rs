@@ -50,6 +50,10 @@ pub(crate) struct Folder {
     root: tempfile::TempDir,
     data_dir: PathBuf,
     settings: String,
+    /// Settings of `[storage]`.
+    storage: String,
+    /// Settings of `[server]`.
+    server: String,
 }
 
 impl Folder {
@@ -74,6 +78,8 @@ impl Folder {
             root,
             data_dir,
             settings,
+            storage: "min_free_bytes = 0".to_owned(),
+            server: String::new(),
         }
     }
 
@@ -94,6 +100,18 @@ impl Folder {
     /// Puts the data somewhere else.
     pub(crate) fn with_data_dir(mut self, data_dir: &Path) -> Self {
         self.data_dir = data_dir.to_owned();
+        self
+    }
+
+    /// Settings of `[storage]`, in place of the one that lets a daemon run on a full disk.
+    pub(crate) fn with_storage(mut self, settings: &str) -> Self {
+        settings.clone_into(&mut self.storage);
+        self
+    }
+
+    /// Settings of `[server]`.
+    pub(crate) fn with_server(mut self, settings: &str) -> Self {
+        settings.clone_into(&mut self.server);
         self
     }
 
@@ -119,15 +137,15 @@ impl Folder {
     pub(crate) fn try_start(&self) -> Result<Process, Ended> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command.args(["serve", "--config", "headgate.toml"]);
-        self.spawn(command, "min_free_bytes = 0")
+        self.spawn(command)
     }
 
-    /// Runs `command` in place of the plain program, with these further settings of `[storage]`.
-    pub(crate) fn spawn(&self, mut command: Command, storage: &str) -> Result<Process, Ended> {
+    /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
+    pub(crate) fn spawn(&self, mut command: Command) -> Result<Process, Ended> {
         let settings = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
-             [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{storage}\n{}",
-            self.data_dir, self.settings
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
+             [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{}\n{}",
+            self.server, self.data_dir, self.storage, self.settings
         );
         std::fs::write(self.path("headgate.toml"), settings).expect("a configuration file");
         for (name, _) in std::env::vars_os() {
@@ -176,7 +194,10 @@ impl Process {
         std::thread::spawn(move || {
             let mut lines = BufReader::new(stderr);
             let mut line = Vec::new();
-            while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            while lines
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|read| read > 0)
+            {
                 let mut kept = kept.lock().expect("no panic while held");
                 if kept.len() < LOG_BYTES_MAX {
                     kept.push_str(&String::from_utf8_lossy(&line));
@@ -189,7 +210,9 @@ impl Process {
         let mut lines = BufReader::new(stdout).lines();
         let mut address = |begin: &str| {
             let line = lines.next()?.ok()?;
-            let address = line.strip_prefix(begin)?.strip_prefix(" listening on http://")?;
+            let address = line
+                .strip_prefix(begin)?
+                .strip_prefix(" listening on http://")?;
             address.parse::<SocketAddr>().ok()
         };
         let (service, admin) = (address("service"), address("admin"));
@@ -485,6 +508,17 @@ impl Client {
         self.stream.write_all(text.as_bytes())
     }
 
+    /// Reads the head of an answer that comes before the real one.
+    pub(crate) fn interim(&mut self) -> io::Result<String> {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            self.stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&head).into_owned())
+    }
+
     /// Reads one answer, which must have a length.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         self.buffer.clear();
@@ -494,7 +528,10 @@ impl Client {
             if let Some(end) = end {
                 let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
                 let mut answer = Answer {
-                    status: head.get(9..12).and_then(|code| code.parse().ok()).unwrap_or(0),
+                    status: head
+                        .get(9..12)
+                        .and_then(|code| code.parse().ok())
+                        .unwrap_or(0),
                     head,
                     body: String::new(),
                 };

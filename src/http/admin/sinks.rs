@@ -15,6 +15,9 @@ use crate::clock;
 use crate::delivery::{LaneState, LaneStatus};
 use crate::pool::{DeadLetter, Undelivered};
 
+/// What to do about a crashed lane.
+pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data waits";
+
 /// A sink and how it is.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct SinkData {
@@ -24,7 +27,7 @@ pub(in crate::http) struct SinkData {
     plugin: String,
     /// The streams that it wants; `*` stands for any text.
     streams: Vec<String>,
-    /// `starting`, `running` or `paused`.
+    /// `starting`, `running`, `paused` or `crashed`.
     state: &'static str,
     /// Why it is paused.
     reason: Option<String>,
@@ -52,15 +55,15 @@ pub(in crate::http) struct SinkError {
 }
 
 impl SinkData {
-    fn new(lane: &LaneStatus, newest: u64, undelivered: Undelivered) -> Self {
+    fn new(lane: &LaneStatus, newest: u64, cursor: u64, undelivered: Undelivered) -> Self {
         let (state, reason, paused_until) = match lane.state() {
             LaneState::Starting => ("starting", None, None),
             LaneState::Running => ("running", None, None),
+            LaneState::Crashed => ("crashed", Some(CRASHED.to_owned()), None),
             LaneState::Paused { reason, until_ms } => {
                 ("paused", Some(reason), Some(clock::rfc3339(until_ms)))
             }
         };
-        let cursor = lane.cursor();
         Self {
             name: lane.sink.name.clone(),
             plugin: lane.sink.plugin.clone(),
@@ -107,8 +110,10 @@ pub(super) async fn sinks(parts: &Parts) -> Result<Vec<SinkData>, crate::pool::P
     let newest = *parts.journal.newest().borrow();
     let mut sinks = Vec::new();
     for lane in parts.delivery.lanes() {
+        // In this order: what the cursor has passed is then seen among retries and dead letters.
+        let cursor = lane.cursor();
         let undelivered = parts.pool.undelivered(&lane.sink.name).await?;
-        sinks.push(SinkData::new(lane, newest, undelivered));
+        sinks.push(SinkData::new(lane, newest, cursor, undelivered));
     }
     Ok(sinks)
 }

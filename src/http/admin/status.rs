@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing, Success};
-use super::sinks::{SinkData, sinks};
+use super::sinks::{CRASHED, SinkData, sinks};
 use crate::catalog::{Connector, IngestKey};
 use crate::clock;
 use crate::config::ConnectorKind;
@@ -85,8 +85,13 @@ impl GetStatus {
             problems.push(error.to_string());
         }
         for lane in parts.delivery.lanes() {
-            if let LaneState::Paused { reason, .. } = lane.state() {
-                problems.push(format!("the sink {} is paused: {reason}", lane.sink.name));
+            let name = &lane.sink.name;
+            match lane.state() {
+                LaneState::Paused { reason, .. } => {
+                    problems.push(format!("the sink {name} is paused: {reason}"));
+                }
+                LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
+                LaneState::Starting | LaneState::Running => {}
             }
         }
         let status = StatusData {

@@ -260,16 +260,22 @@ fn depth_costs_no_stack_and_no_quadratic_time() {
         let items = run(format!("{objects}{{}}{closing}")).expect("depth alone is fine");
         assert_eq!(fields(&items), [format!("{{\"{name}\":{{}}}}")]);
 
-        let array = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        check(
-            &format!("{{\"a\":{array}}}"),
-            &[&format!("{{\"a\":{array}}}")],
-        );
-        let mixed = format!("{}0{}", "[{\"a\":".repeat(levels), "}]".repeat(levels));
-        check(
-            &format!("{{\"a\":{mixed}}}"),
-            &[&format!("{{\"a\":{mixed}}}")],
-        );
+        let list = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let mixed = |levels| format!("{}0{}", "[{\"a\":".repeat(levels), "}]".repeat(levels));
+        for deepest in [list(900), mixed(450)] {
+            let item = format!("{{\"a\":{deepest}}}");
+            check(&item, &[&item]);
+        }
+        for (deeper, column) in [
+            (list(901), 906),
+            (mixed(451), 2706),
+            (list(levels), 906),
+            (mixed(levels), 2706),
+        ] {
+            let error = run(format!("{{\"a\":{deeper}}}")).expect_err("too deep for SQLite");
+            assert!(error.message.contains("more than 900 levels"), "{error}");
+            assert_eq!(error.details[0].column, Some(column));
+        }
 
         check_error(
             "[".repeat(levels),
@@ -278,7 +284,7 @@ fn depth_costs_no_stack_and_no_quadratic_time() {
         for (unclosed, column) in [
             (objects.clone(), 5 * levels + 1),
             (format!("{objects}1"), 5 * levels + 2),
-            (format!("{{\"a\":{}", "[".repeat(levels)), levels + 6),
+            (format!("{{\"a\":{}", "[".repeat(800)), 806),
         ] {
             let error = run(unclosed).expect_err("nothing is closed");
             assert_eq!(error.details, [at(1, column as u64)]);

@@ -6,7 +6,8 @@
 //! that was read, so whatever does not belong to the output is left out by copying up to it and moving `mark`
 //! behind it.
 
-use super::error::{Fault, FlattenError, shortened};
+use super::ARRAY_LEVELS_MAX;
+use super::error::{Detail, Fault, FlattenError, shortened};
 use super::seen::{Name, Texts};
 use super::{Flattener, KeyField, Outer};
 use crate::item::{name_hash, quote_into, unescape};
@@ -212,6 +213,9 @@ impl<'a> Flattener<'a> {
                 open @ (b'[' | b'{') => {
                     let is_object = open == b'{';
                     self.nesting.push(is_object);
+                    if self.nesting.len() > ARRAY_LEVELS_MAX {
+                        return Err(self.too_deep());
+                    }
                     self.scan.at += 1;
                     self.space()?;
                     let close = if is_object { b'}' } else { b']' };
@@ -305,6 +309,22 @@ impl<'a> Flattener<'a> {
             body: self.scan.text(),
             rewritten: &self.rewritten,
         }
+    }
+
+    #[cold]
+    fn too_deep(&self) -> Fault {
+        let detail = self.scan.detail(self.scan.at);
+        let message = format!(
+            "item {} has an array that is nested more than {ARRAY_LEVELS_MAX} levels deep, at {}; send it flatter, or as text",
+            self.item,
+            detail.place()
+        );
+        FlattenError::new(message)
+            .detail(Detail {
+                item: Some(self.item),
+                ..detail
+            })
+            .into()
     }
 
     #[cold]

@@ -55,10 +55,16 @@ async fn the_limit_holds_for_bodies_that_do_not_declare_their_size() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_limit_can_be_set() {
-    let app = Setup::shop().set("limits.max_body_bytes", 100).start().await;
+    let app = Setup::shop()
+        .set("limits.max_body_bytes", 100)
+        .start()
+        .await;
     let shop = app.caller("shop");
     shop.ingest(body_of(100)).await.receipt();
-    let told = shop.ingest(body_of(101)).await.refused(413, "PAYLOAD_TOO_LARGE");
+    let told = shop
+        .ingest(body_of(101))
+        .await
+        .refused(413, "PAYLOAD_TOO_LARGE");
     assert!(told.message.contains("100 bytes"), "{}", told.message);
 }
 
@@ -91,7 +97,11 @@ async fn a_body_that_does_not_come_in_time_is_refused() {
         let told = raw.reply().await.refused(400, "INVALID_PAYLOAD").message;
         assert!(told.contains("within 1 s"), "{told}");
         assert!(started.elapsed().as_millis() >= 1_000);
-        assert_eq!(raw.rest().await, b"", "the connection is of no use any more");
+        assert_eq!(
+            raw.rest().await,
+            b"",
+            "the connection is of no use any more"
+        );
     }
     assert_eq!(app.fields("orders").await, []);
 }
@@ -122,7 +132,10 @@ async fn a_body_that_breaks_off_stores_nothing() {
         raw.send(part).await;
         raw.hang_up().await;
     }
-    app.caller("shop").ingest(r#"{"whole": true}"#).await.receipt();
+    app.caller("shop")
+        .ingest(r#"{"whole": true}"#)
+        .await
+        .receipt();
     let fields = app.fields("orders").await;
     assert_eq!(fields, [("0".to_owned(), r#"{"whole":true}"#.to_owned())]);
 }
@@ -137,7 +150,8 @@ async fn a_caller_that_hangs_up_does_not_cancel_the_commit() {
     journal.execute_batch("BEGIN IMMEDIATE").expect("a lock");
 
     let mut raw = Raw::connect(&app.service).await;
-    raw.post_head(app.secret("shop"), "Content-Length: 12\r\n").await;
+    raw.post_head(app.secret("shop"), "Content-Length: 12\r\n")
+        .await;
     raw.send(r#"{"sent":"1"}"#).await;
     // Everything runs on one worker in turn: what is answered after it was begun after it.
     for _ in 0..3 {
@@ -184,7 +198,9 @@ async fn malformed_json_is_told_by_line_and_column() {
         assert!(told.message.contains(&place), "{body:?}: {}", told.message);
         let places = &told.details;
         assert!(
-            places.iter().any(|at| at["line"] == line && at["column"] == column),
+            places
+                .iter()
+                .any(|at| at["line"] == line && at["column"] == column),
             "{body:?}: {places:?}"
         );
     }

@@ -8,8 +8,17 @@ use crate::app::{Raw, Setup};
 async fn unknown_paths_are_404_in_the_envelope() {
     let app = Setup::shop().start().await;
     let paths = [
-        "/", "/api", "/api/", "/api/ingest/x", "/api/requests", "/nothing", "/api/ingest%2F",
-        "//", "/..%2f..%2fetc/passwd", "/%FF", "/api/admin/status",
+        "/",
+        "/api",
+        "/api/",
+        "/api/ingest/x",
+        "/api/requests",
+        "/nothing",
+        "/api/ingest%2F",
+        "//",
+        "/..%2f..%2fetc/passwd",
+        "/%FF",
+        "/api/admin/status",
     ];
     for path in paths {
         for method in [Method::GET, Method::POST, Method::DELETE] {
@@ -18,7 +27,13 @@ async fn unknown_paths_are_404_in_the_envelope() {
             reply.refused(404, "NOT_FOUND");
         }
     }
-    for path in ["/", "/api/admin", "/api/admin/nothing", "/api/ingest", "/readyz/x"] {
+    for path in [
+        "/",
+        "/api/admin",
+        "/api/admin/nothing",
+        "/api/ingest",
+        "/readyz/x",
+    ] {
         app.admin().get(path).await.refused(404, "NOT_FOUND");
     }
 }
@@ -28,14 +43,23 @@ async fn other_methods_are_405_and_told_which_are_taken() {
     let app = Setup::shop().start().await;
     let brew = Method::from_bytes(b"BREW").expect("a method");
     let others = [
-        Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE, brew,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::TRACE,
+        brew,
     ];
     for caller in [app.anonymous(), app.caller("shop")] {
         for (path, allowed, also) in [
             ("/api/ingest", "POST", Method::GET),
             ("/api/webhook/orders", "POST", Method::GET),
             ("/api/webhook/no-such-stream", "POST", Method::GET),
-            ("/api/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10", "GET", Method::POST),
+            (
+                "/api/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+                "GET",
+                Method::POST,
+            ),
             ("/healthz", "GET", Method::POST),
             ("/readyz", "GET", Method::POST),
             ("/openapi.json", "GET", Method::POST),
@@ -79,7 +103,10 @@ async fn what_is_not_http_ends_its_connection_and_nothing_else() {
     let mut raw = Raw::connect(&app.service).await;
     raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n").await;
     for _ in 0..2_000 {
-        if !raw.try_send(format!("X-Filler: {}\r\n", "x".repeat(500))).await {
+        if !raw
+            .try_send(format!("X-Filler: {}\r\n", "x".repeat(500)))
+            .await
+        {
             break;
         }
     }
@@ -96,7 +123,8 @@ async fn a_connection_goes_on_after_a_refusal() {
     let secret = app.secret("shop");
     let mut raw = Raw::connect(&app.service).await;
     for _ in 0..2 {
-        raw.post_head("ik_live_wrong", "Content-Length: 7\r\n").await;
+        raw.post_head("ik_live_wrong", "Content-Length: 7\r\n")
+            .await;
         raw.send("[1,2,3]").await;
         raw.reply().await.refused(401, "UNAUTHORIZED");
         raw.post_head(secret, "Content-Length: 7\r\n").await;

@@ -33,11 +33,17 @@ async fn json_in_any_of_its_names_is_taken_and_other_types_are_told_what_is_want
             let reply = shop.post(path, &[("Content-Type", bad)], "{}").await;
             let told = reply.refused(400, "INVALID_PAYLOAD").message;
             assert!(told.contains("application/json"), "{told}");
-            assert!(told.contains(bad.split(';').next().unwrap_or_default()), "{told}");
+            assert!(
+                told.contains(bad.split(';').next().unwrap_or_default()),
+                "{told}"
+            );
         }
         let reply = shop.call(Method::POST, path, &[], "{}").await;
         let told = reply.refused(400, "INVALID_PAYLOAD").message;
-        assert!(told.contains("missing") && told.contains("application/json"), "{told}");
+        assert!(
+            told.contains("missing") && told.contains("application/json"),
+            "{told}"
+        );
     }
 }
 
@@ -46,12 +52,20 @@ async fn idempotency_keys_are_1_to_255_visible_ascii_characters() {
     let app = Setup::shop().start().await;
     let shop = app.caller("shop");
     let longest = "k".repeat(255);
-    for good in ["a", "!~{}[]\"'", "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10", &*longest] {
+    for good in [
+        "a",
+        "!~{}[]\"'",
+        "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+        &*longest,
+    ] {
         shop.ingest_once(good, "{}").await.receipt();
     }
     let too_long = "k".repeat(256);
     for bad in ["", " ", "two words", "tab\there", "é", &*too_long] {
-        let told = shop.ingest_once(bad, "{}").await.refused(400, "INVALID_PAYLOAD");
+        let told = shop
+            .ingest_once(bad, "{}")
+            .await
+            .refused(400, "INVALID_PAYLOAD");
         assert!(told.message.contains("Idempotency-Key"), "{}", told.message);
     }
 }
@@ -62,11 +76,17 @@ async fn an_item_key_header_that_names_nothing_is_refused() {
     let shop = app.caller("shop");
     let too_long = "k".repeat(513);
     for bad in ["", "   ", &*too_long] {
-        let told = shop.ingest_by(bad, "{}").await.refused(400, "INVALID_PAYLOAD");
+        let told = shop
+            .ingest_by(bad, "{}")
+            .await
+            .refused(400, "INVALID_PAYLOAD");
         assert!(told.message.contains("X-Item-Key"), "{}", told.message);
     }
     // Names are UTF-8, also in a header.
-    let receipt = shop.ingest_by("größe", r#"{"größe": "xl"}"#).await.receipt();
+    let receipt = shop
+        .ingest_by("größe", r#"{"größe": "xl"}"#)
+        .await
+        .receipt();
     assert_eq!(receipt.items, 1);
     assert_eq!(app.fields("orders").await[0].0, "xl");
 }

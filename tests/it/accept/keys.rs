@@ -10,8 +10,18 @@ const READ: &str = "rk_live_screen_0123456789";
 
 fn setup() -> Setup {
     Setup::shop()
-        .given_key("shop", "orders", EXPIRED, "expires_at = \"2020-01-31T00:00:00Z\"")
-        .given_key("shop", "orders", LASTING, "expires_at = 2999-01-31T00:00:00Z")
+        .given_key(
+            "shop",
+            "orders",
+            EXPIRED,
+            "expires_at = \"2020-01-31T00:00:00Z\"",
+        )
+        .given_key(
+            "shop",
+            "orders",
+            LASTING,
+            "expires_at = 2999-01-31T00:00:00Z",
+        )
         .toml(&format!(
             "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{READ}\""
         ))
@@ -47,16 +57,25 @@ async fn every_bad_key_gets_the_same_401() {
             (Method::POST, "/api/ingest"),
             (Method::POST, "/api/webhook/orders"),
             (Method::POST, "/api/webhook/no-such-stream"),
-            (Method::GET, "/api/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10"),
+            (
+                Method::GET,
+                "/api/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+            ),
         ] {
             let headers: Vec<_> = (header.iter())
                 .map(|value| ("Authorization", value.as_str()))
                 .collect();
-            let reply = anonymous.call(method, path, &headers, "not even JSON").await;
+            let reply = anonymous
+                .call(method, path, &headers, "not even JSON")
+                .await;
             let refusal = reply.refused(401, "UNAUTHORIZED");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
             assert_eq!(reply.header("ratelimit"), None, "nothing of a key is told");
-            assert_eq!(told.get_or_insert(refusal.clone()), &refusal, "{header:?} {path}");
+            assert_eq!(
+                told.get_or_insert(refusal.clone()),
+                &refusal,
+                "{header:?} {path}"
+            );
         }
     }
 }

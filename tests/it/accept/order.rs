@@ -101,7 +101,12 @@ fn setup() -> Setup {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn faults_are_told_in_the_order_of_the_checks_on_ingest() {
     let app = setup().start().await;
-    climb(&app, "/api/ingest?stream=orders", "/api/ingest?stream=other").await;
+    climb(
+        &app,
+        "/api/ingest?stream=orders",
+        "/api/ingest?stream=other",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -113,7 +118,12 @@ async fn faults_are_told_in_the_order_of_the_checks_on_webhook() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_refused_request_leaves_nothing_in_the_pool() {
     let app = setup().start().await;
-    climb(&app, "/api/ingest?stream=orders", "/api/ingest?stream=other").await;
+    climb(
+        &app,
+        "/api/ingest?stream=orders",
+        "/api/ingest?stream=other",
+    )
+    .await;
     let fields = app.fields("orders").await;
     assert_eq!(fields, [("1".to_owned(), r#"{"id":1}"#.to_owned())]);
     assert_eq!(app.fields("other").await, []);

@@ -12,7 +12,8 @@ async fn both_endpoints_answer_202_with_the_same_body() {
         let reply = shop.post(path, &[], r#"[{"a": 1}, {"a": 2}]"#).await;
         let receipt = reply.receipt();
         assert_eq!((&*receipt.stream, receipt.items), ("orders", 2));
-        let data = json!({"stream": "orders", "items_received": 2, "request_id": receipt.request_id});
+        let data =
+            json!({"stream": "orders", "items_received": 2, "request_id": receipt.request_id});
         assert_eq!(reply.json(), json!({"success": true, "data": data}));
         assert_eq!(reply.header("idempotent-replayed"), None);
     }
@@ -45,7 +46,12 @@ async fn the_location_tells_every_key_of_the_connector_what_became_of_a_request(
     }
     let foreign = app.caller("rival").get(&location).await;
     let foreign = foreign.refused(404, "REQUEST_NOT_FOUND");
-    for id in ["0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10", "no-uuid", "%00", "1"] {
+    for id in [
+        "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+        "no-uuid",
+        "%00",
+        "1",
+    ] {
         let unknown = app.caller("shop").get(&format!("/api/requests/{id}")).await;
         let unknown = unknown.refused(404, "REQUEST_NOT_FOUND");
         assert_eq!(unknown, foreign, "a foreign request is like none at all");
@@ -68,12 +74,15 @@ async fn a_refused_request_can_be_asked_for_by_the_id_that_its_error_names() {
 /// `RateLimit-Policy: "key";q=BURST;w=SECONDS` and `RateLimit: "key";r=LEFT;t=SECONDS`.
 fn rate(reply: &Reply) -> [u64; 4] {
     let numbers = |name: &str, first: &str, second: &str| {
-        let text = reply.header(name).unwrap_or_else(|| panic!("{name} on {}", reply.status));
+        let text = reply
+            .header(name)
+            .unwrap_or_else(|| panic!("{name} on {}", reply.status));
         let mut parts = text.split(';');
         assert_eq!(parts.next(), Some("\"key\""), "{text}");
         let [first, second] = [first, second].map(|label| {
             let part = parts.next().and_then(|part| part.strip_prefix(label));
-            part.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+            part.and_then(|digits| digits.parse().ok())
+                .unwrap_or_else(|| panic!("{text}"))
         });
         assert_eq!(parts.next(), None, "{text}");
         [first, second]
@@ -95,7 +104,11 @@ async fn every_answer_to_a_known_key_tells_its_rate() {
         (shop.ingest("{}").await, 202),
         (shop.post("/api/webhook/orders", &[], "{}").await, 202),
         (shop.ingest("[1]").await, 400),
-        (shop.post("/api/ingest", &[("Content-Type", "text/plain")], "{}").await, 400),
+        (
+            shop.post("/api/ingest", &[("Content-Type", "text/plain")], "{}")
+                .await,
+            400,
+        ),
         (shop.post("/api/ingest?stream=other", &[], "{}").await, 404),
         (shop.post("/api/webhook/other", &[], "{}").await, 404),
         (shop.ingest(vec![b' '; 1_048_577]).await, 413),
@@ -106,7 +119,11 @@ async fn every_answer_to_a_known_key_tells_its_rate() {
         let [q, w, r, t] = rate(&reply);
         assert_eq!((q, w), (100, 50));
         assert!(r < left || (r == left && left < 100), "{r} of {left}");
-        assert!(t <= 50 && t * 2 >= 100 - r, "{t} s until {} are back", 100 - r);
+        assert!(
+            t <= 50 && t * 2 >= 100 - r,
+            "{t} s until {} are back",
+            100 - r
+        );
         left = r;
     }
 }

@@ -81,7 +81,12 @@ async fn names_of_streams_travel_percent_encoded() {
 async fn a_webhook_without_a_stream_is_no_path() {
     let app = Setup::shop().start().await;
     let shop = app.caller("shop");
-    for path in ["/api/webhook", "/api/webhook/", "/api/webhook/orders/more", "/api/webhook/a/b"] {
+    for path in [
+        "/api/webhook",
+        "/api/webhook/",
+        "/api/webhook/orders/more",
+        "/api/webhook/a/b",
+    ] {
         to(&shop, path).await.refused(404, "NOT_FOUND");
     }
 }

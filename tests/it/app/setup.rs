@@ -3,7 +3,7 @@
 //! **Invariant**: a test names everything that it depends on; all else is the profile `test`.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headgate::catalog::key::{KeyKind, generate};
 use headgate::config::{Loaded, Sources, load};
@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     /// Settings as `HEADGATE_…` variables.
     variables: Vec<(String, String)>,
     toml: String,
+    /// Absent: `data` in the test's folder.
+    data_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -105,6 +107,12 @@ impl Setup {
         self
     }
 
+    /// Uses a data folder that is not the test's own.
+    pub(crate) fn data_dir(mut self, data_dir: PathBuf) -> Self {
+        self.data_dir = Some(data_dir);
+        self
+    }
+
     /// Starts the daemon in a new folder.
     pub(crate) async fn start(self) -> TestApp {
         let started = self.try_start().await;
@@ -150,14 +158,15 @@ impl Setup {
     pub(crate) fn load(&self, folder: &Path) -> Loaded {
         let config_file = folder.join("headgate.toml");
         std::fs::write(&config_file, self.text()).expect("the configuration file can be written");
-        let mut env = vec![
-            ("HEADGATE_PROFILE".to_owned(), "test".to_owned()),
-            (
-                "HEADGATE_STORAGE__DATA_DIR".to_owned(),
-                folder.join("data").display().to_string(),
-            ),
-        ];
-        env.extend(self.variables.iter().cloned());
+        let data_dir = self.data_dir.clone();
+        let data_dir = data_dir.unwrap_or_else(|| folder.join("data"));
+        let mut env = self.variables.clone();
+        for (name, value) in [
+            ("HEADGATE_PROFILE", "test".to_owned()),
+            ("HEADGATE_STORAGE__DATA_DIR", data_dir.display().to_string()),
+        ] {
+            env.push((name.to_owned(), value));
+        }
         let sources = Sources {
             working_dir: folder.to_owned(),
             config_file: Some(config_file),

@@ -12,7 +12,10 @@ fn paused(process: &Process, words: &str) {
         sink["state"] == "paused" && contains(&sink["reason"])
     });
     let status = process.admin("/api/admin/status");
-    assert!(status["problems"].to_string().contains("hostile"), "{status}");
+    assert!(
+        status["problems"].to_string().contains("hostile"),
+        "{status}"
+    );
 }
 
 #[test]
@@ -47,7 +50,10 @@ fn a_plugin_that_is_garbage_or_gone_pauses_its_lane_until_it_is_mended() {
         .with_sink("pool", "pool", "innocent", "");
     let process = folder.start();
     let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
-    paused(&process, "mended.wasm is not a usable WebAssembly component");
+    paused(
+        &process,
+        "mended.wasm is not a usable WebAssembly component",
+    );
     assert_eq!(process.request(&id)["status"], "accepted");
     std::fs::remove_file(&plugin).expect("a file");
     paused(&process, "cannot read the plugin");

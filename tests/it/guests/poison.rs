@@ -94,7 +94,10 @@ fn a_sink_that_is_down_is_paused_keeps_its_data_and_stays_paused_over_a_restart(
     assert!(paused["paused_until"].is_string());
     let status = process.admin("/api/admin/status");
     let problems = status["problems"].to_string();
-    assert!(problems.contains("the sink hostile is paused"), "{problems}");
+    assert!(
+        problems.contains("the sink hostile is paused"),
+        "{problems}"
+    );
     let waiting = |process: &crate::process::Process| {
         let sink = process.sink("hostile");
         sink["lag"].as_u64().expect("a number")

@@ -1,0 +1,238 @@
+//! What becomes of a batch that a sink did not take: another attempt, two halves, or dead letters.
+//!
+//! Lanes call it and settle what it decided.
+//!
+//! **Invariant**: every item of the batch is in exactly one of the settlement's retries or dead letters.
+
+use std::sync::Arc;
+
+use super::pace;
+use crate::batch::Batch;
+use crate::clock;
+use crate::config::Sink;
+use crate::plugin::Failure;
+use crate::pool::{DeadLetter, Part, Retry, Settlement};
+
+/// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
+const TRAPS_MAX: u32 = 3;
+/// The longest pause that a sink may ask for.
+const ASKED_PAUSE_MS_MAX: u64 = 3_600_000;
+
+/// Decides about a batch after its `attempts`-th attempt failed.
+pub(super) fn put_aside(
+    sink: &Sink,
+    batch: &Batch,
+    attempts: u32,
+    failure: Failure,
+    settlement: &mut Settlement,
+) {
+    let reason = failure.to_string();
+    let now_ms = clock::unix_ms();
+    let (attempts_max, asked_ms) = match failure {
+        Failure::Reject { .. } => (0, None),
+        Failure::Trap { .. } => (sink.retry.attempts.min(TRAPS_MAX), None),
+        Failure::Retry { after, .. } => {
+            let asked = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+            (sink.retry.attempts, asked)
+        }
+    };
+    if attempts < attempts_max {
+        let pause_ms = asked_ms.map_or_else(
+            || pace::pause_ms(&sink.retry, attempts),
+            |asked_ms| asked_ms.min(ASKED_PAUSE_MS_MAX),
+        );
+        settlement
+            .retries
+            .push(retry(batch, attempts, now_ms + pause_ms, &reason));
+        return;
+    }
+    // The halves have one attempt each before they are halved again. Who rejects means all of it.
+    let halves = if attempts_max > 0 {
+        batch.halves()
+    } else {
+        None
+    };
+    match halves {
+        Some((left, right)) => {
+            for half in [left, right] {
+                let due_ms = now_ms + pace::pause_ms(&sink.retry, 1);
+                settlement
+                    .retries
+                    .push(retry(&half, attempts, due_ms, &reason));
+            }
+        }
+        None => settlement
+            .dead_letters
+            .extend(letters(batch, attempts, &reason, now_ms)),
+    }
+}
+
+/// Another attempt later, without counting this one.
+pub(super) fn postpone(
+    sink: &Sink,
+    batch: &Batch,
+    attempts: u32,
+    reason: &str,
+    settlement: &mut Settlement,
+) {
+    let due_ms = clock::unix_ms() + pace::pause_ms(&sink.retry, attempts.max(1));
+    settlement
+        .retries
+        .push(retry(batch, attempts, due_ms, reason));
+}
+
+fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
+    Retry {
+        id: 0,
+        parts: batch
+            .slices()
+            .iter()
+            .map(|slice| Part(slice.entry.seq, slice.start, slice.end))
+            .collect(),
+        attempts,
+        due_ms,
+        reason: reason.to_owned(),
+    }
+}
+
+fn letters<'a>(
+    batch: &'a Batch,
+    attempts: u32,
+    reason: &'a str,
+    at_ms: u64,
+) -> impl Iterator<Item = DeadLetter> + 'a {
+    batch.slices().iter().flat_map(move |slice| {
+        let entry = &slice.entry;
+        slice.items().map(move |(position, item)| DeadLetter {
+            id: 0,
+            seq: entry.seq,
+            request_id: entry.request_id.to_string(),
+            stream: Arc::clone(&entry.stream),
+            position,
+            key: item.key.to_owned(),
+            fields: item.fields.to_owned(),
+            reason: reason.to_owned(),
+            attempts,
+            at_ms,
+        })
+    })
+}
+
+/// A dead letter for a payload that nobody can read: the journal's table `quarantine` has its bytes.
+pub(super) fn unreadable(seq: u64, reason: &str) -> DeadLetter {
+    DeadLetter {
+        id: 0,
+        seq,
+        request_id: String::new(),
+        stream: "".into(),
+        position: 0,
+        key: String::new(),
+        fields: String::new(),
+        reason: reason.to_owned(),
+        attempts: 0,
+        at_ms: clock::unix_ms(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{ASKED_PAUSE_MS_MAX, put_aside};
+    use crate::batch::{Batch, Entry, Slice};
+    use crate::clock;
+    use crate::config::Sink;
+    use crate::item::ItemsWriter;
+    use crate::plugin::Failure;
+    use crate::pool::{Part, Settlement};
+
+    fn batch(items: u32) -> Batch {
+        let mut writer = ItemsWriter::new(1 << 20, 64);
+        for item in 0..items {
+            writer.push(&item.to_string(), "{}").expect("it fits");
+        }
+        let entry = Entry {
+            seq: 7,
+            request_id: uuid::Uuid::nil(),
+            stream: "s".into(),
+            received_ms: 0,
+            items: writer.into_items(),
+        };
+        Batch::new(vec![Slice::whole(entry.into())], 1)
+    }
+
+    fn decide(items: u32, attempts: u32, failure: Failure) -> Settlement {
+        let mut settlement = Settlement::default();
+        put_aside(
+            &Sink::default(),
+            &batch(items),
+            attempts,
+            failure,
+            &mut settlement,
+        );
+        settlement
+    }
+
+    fn trap() -> Failure {
+        Failure::Trap {
+            reason: "trap".to_owned(),
+        }
+    }
+
+    fn asks(after: Option<Duration>) -> Failure {
+        Failure::Retry {
+            after,
+            reason: "later".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_trap_is_tried_three_times_then_halved_then_a_dead_letter() {
+        for attempts in [1, 2] {
+            let settlement = decide(5, attempts, trap());
+            assert_eq!(settlement.retries.len(), 1);
+            assert_eq!(settlement.retries[0].attempts, attempts);
+        }
+        let settlement = decide(5, 3, trap());
+        let parts: Vec<_> = settlement
+            .retries
+            .iter()
+            .map(|one| &one.parts[..])
+            .collect();
+        assert_eq!(parts, [&[Part(7, 0, 2)][..], &[Part(7, 2, 5)]]);
+        let settlement = decide(1, 3, trap());
+        assert_eq!(settlement.retries, []);
+        assert_eq!(settlement.dead_letters[0].attempts, 3);
+    }
+
+    #[test]
+    fn a_sink_that_asks_for_a_retry_gets_all_its_attempts() {
+        let last = Sink::default().retry.attempts;
+        assert_eq!(decide(1, last - 1, asks(None)).retries.len(), 1);
+        assert_eq!(decide(1, last, asks(None)).dead_letters.len(), 1);
+    }
+
+    #[test]
+    fn a_rejected_batch_is_dead_letters_at_once() {
+        let reject = Failure::Reject {
+            reason: "no".to_owned(),
+        };
+        let settlement = decide(3, 1, reject);
+        assert_eq!(settlement.retries, []);
+        let positions: Vec<_> = settlement
+            .dead_letters
+            .iter()
+            .map(|one| one.position)
+            .collect();
+        assert_eq!(positions, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_pause_that_a_sink_asks_for_is_kept_within_an_hour() {
+        let now_ms = clock::unix_ms();
+        let soon = decide(1, 1, asks(Some(Duration::from_millis(40)))).retries[0].due_ms;
+        assert!((now_ms + 40..now_ms + 10_000).contains(&soon), "{soon}");
+        let late = decide(1, 1, asks(Some(Duration::MAX))).retries[0].due_ms;
+        assert!(late >= now_ms + ASKED_PAUSE_MS_MAX && late < now_ms + 2 * ASKED_PAUSE_MS_MAX);
+    }
+}

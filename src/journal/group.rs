@@ -1,0 +1,197 @@
+//! One group: everything that waits for the writer, in one transaction.
+//!
+//! **Invariant**: log entry, payload and idempotency claim of a request are written by the same
+//! transaction, and the claim is looked up in it, so two requests with one key are never both new.
+
+use std::sync::Arc;
+
+use rusqlite::{CachedStatement, Connection};
+use uuid::Uuid;
+
+use super::claims::{Claims, Held};
+use super::log::{LogEntry, Outcome};
+use super::queue::Job;
+use super::writer::{Answer, Answers};
+use super::{Receipt, Submission};
+use crate::batch::Entry;
+use crate::clock;
+
+const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+const INSERT_PAYLOAD: &str = "INSERT INTO payloads (seq, crc32, items) VALUES (?1, ?2, ?3)";
+
+pub(super) struct Group<'a> {
+    connection: &'a Connection,
+    claims: &'a mut Claims,
+    last_seq: u64,
+}
+
+/// The statements that most jobs need, looked up once for the group.
+struct Statements<'a> {
+    request: CachedStatement<'a>,
+    payload: CachedStatement<'a>,
+}
+
+impl<'a> Group<'a> {
+    pub(super) fn new(connection: &'a Connection, claims: &'a mut Claims, last_seq: u64) -> Self {
+        Self {
+            connection,
+            claims,
+            last_seq,
+        }
+    }
+
+    /// The highest sequence number given out. Counts only if [`Group::write`] succeeded.
+    pub(super) fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Writes and commits the jobs. On an error those that were not looked at stay in `jobs`.
+    pub(super) fn write(
+        &mut self,
+        jobs: &mut Vec<Job>,
+        answers: &mut Answers,
+    ) -> Result<(), rusqlite::Error> {
+        self.connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
+        let mut statements = Statements {
+            request: self.connection.prepare_cached(INSERT_REQUEST)?,
+            payload: self.connection.prepare_cached(INSERT_PAYLOAD)?,
+        };
+        answers.receipts.reserve(jobs.len());
+        let mut waiting = jobs.drain(..);
+        let mut written = Ok(());
+        for job in waiting.by_ref() {
+            written = self.job(&mut statements, job, answers);
+            if written.is_err() {
+                break;
+            }
+        }
+        let rest: Vec<Job> = waiting.collect();
+        jobs.extend(rest);
+        written?;
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    fn job(
+        &mut self,
+        statements: &mut Statements<'_>,
+        job: Job,
+        answers: &mut Answers,
+    ) -> Result<(), rusqlite::Error> {
+        match job {
+            Job::Submit(submission, to) => match self.submission(statements, *submission) {
+                Ok((receipt, entry)) => answers.receipts.push(Answer { to, receipt, entry }),
+                Err(error) => {
+                    answers.refused.push(to);
+                    return Err(error);
+                }
+            },
+            Job::Log(entry) => self.log(statements, &entry, None)?,
+            Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,
+            Job::Flush(answer) => answers.flushes.push(answer),
+        }
+        Ok(())
+    }
+
+    fn submission(
+        &mut self,
+        statements: &mut Statements<'_>,
+        submission: Submission,
+    ) -> Result<(Receipt, Option<Arc<Entry>>), rusqlite::Error> {
+        let Submission {
+            mut log,
+            items,
+            claim,
+        } = submission;
+        if let Some(claim) = &claim {
+            let now_ms = clock::unix_ms();
+            if let Some(held) = self.claims.find(self.connection, claim, now_ms)? {
+                log.outcome = Outcome::Duplicate;
+                if held.payload != claim.payload {
+                    log.error = Some(
+                        "the payload differs from the one that this idempotency key first came with; the first one stands".into(),
+                    );
+                }
+                self.log(statements, &log, Some(held.request_id))?;
+                let receipt = Receipt {
+                    request_id: held.request_id,
+                    items: held.items,
+                    replayed: true,
+                };
+                return Ok((receipt, None));
+            }
+            let held = Held {
+                request_id: log.request_id,
+                items: log.items,
+                payload: claim.payload,
+                at_ms: now_ms,
+            };
+            self.claims.insert(self.connection, claim, held)?;
+        }
+        self.log(statements, &log, None)?;
+        let receipt = Receipt {
+            request_id: log.request_id,
+            items: log.items,
+            replayed: false,
+        };
+        if log.outcome != Outcome::Accepted {
+            return Ok((receipt, None));
+        }
+        let bytes = items.as_bytes();
+        statements.payload.execute(rusqlite::params![
+            self.last_seq.cast_signed(),
+            crc32fast::hash(bytes),
+            &bytes[..],
+        ])?;
+        let entry = Entry {
+            seq: self.last_seq,
+            request_id: log.request_id,
+            stream: log.stream,
+            received_ms: log.received_ms,
+            items,
+        };
+        Ok((receipt, Some(Arc::new(entry))))
+    }
+
+    fn log(
+        &mut self,
+        statements: &mut Statements<'_>,
+        log: &LogEntry,
+        duplicate_of: Option<Uuid>,
+    ) -> Result<(), rusqlite::Error> {
+        self.last_seq += 1;
+        statements.request.execute(rusqlite::params![
+            self.last_seq.cast_signed(),
+            &log.request_id.as_bytes()[..],
+            log.received_ms.cast_signed(),
+            &*log.connector,
+            &*log.stream,
+            log.outcome.code(),
+            log.endpoint.code(),
+            log.http_status,
+            log.items,
+            log.bytes.cast_signed(),
+            &*log.key,
+            &*log.client,
+            log.item_key.as_deref(),
+            log.idempotency_key.as_deref(),
+            duplicate_of.as_ref().map(|id| &id.as_bytes()[..]),
+            log.error.as_deref(),
+        ])?;
+        Ok(())
+    }
+
+    fn quarantine(&self, seq: u64, reason: &str) -> Result<(), rusqlite::Error> {
+        self.connection.execute(
+            "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items) SELECT seq, ?2, crc32, items FROM payloads WHERE seq = ?1",
+            rusqlite::params![seq.cast_signed(), reason],
+        )?;
+        self.connection
+            .execute("DELETE FROM payloads WHERE seq = ?1", [seq.cast_signed()])?;
+        Ok(())
+    }
+}

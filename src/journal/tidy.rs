@@ -1,0 +1,160 @@
+//! What the writer deletes between groups: payloads that every sink has, expired claims and log
+//! entries, and the space that they leave.
+//!
+//! **Invariant**: a slice of this work is short, so that the next group never waits long for it.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Shared;
+use super::claims::Claims;
+use crate::clock;
+
+/// A slice ends after this time, at the next step.
+const SLICE: Duration = Duration::from_millis(5);
+/// Payloads deleted in one step; a slice is as many steps as fit.
+const PAYLOADS_STEP: u64 = 256;
+/// A busy writer deletes payloads when so many wait.
+const PAYLOADS_WAITING: u64 = 1_024;
+/// Log entries deleted in one step.
+const LOG_STEP: i64 = 500;
+/// Free pages that are kept for the next payloads (16 MiB).
+const FREE_PAGES_KEPT: i64 = 4_000;
+const EXPIRE_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Tidy {
+    log_retention_ms: u64,
+    /// Payloads up to here are deleted; unknown at the start.
+    pruned_to: Option<u64>,
+    /// When claims, log and free space were last looked at.
+    expired_at: Option<Instant>,
+}
+
+impl Tidy {
+    pub(super) fn new(log_retention_ms: u64) -> Self {
+        Self {
+            log_retention_ms,
+            pruned_to: None,
+            expired_at: None,
+        }
+    }
+
+    /// One slice, in a transaction of its own. Does nothing when nothing is due.
+    pub(super) fn run(
+        &mut self,
+        connection: &Connection,
+        claims: &mut Claims,
+        shared: &Shared,
+        idle: bool,
+    ) -> Result<(), rusqlite::Error> {
+        let target = shared.prune_to.load(Ordering::Relaxed);
+        let pruned_to = match self.pruned_to {
+            Some(pruned_to) => pruned_to,
+            None => *self.pruned_to.insert(before_first_payload(connection)?),
+        };
+        let waiting = target.saturating_sub(pruned_to);
+        let expire = self
+            .expired_at
+            .is_none_or(|expired_at| expired_at.elapsed() >= EXPIRE_EVERY);
+        if !expire && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING)) {
+            return Ok(());
+        }
+        let started = Instant::now();
+        execute(connection, "BEGIN IMMEDIATE")?;
+        let mut pruned_to = pruned_to;
+        while pruned_to < target && started.elapsed() < SLICE {
+            let next = next_payloads(connection, pruned_to, target)?;
+            connection
+                .prepare_cached("DELETE FROM payloads WHERE seq > ?1 AND seq <= ?2")?
+                .execute([pruned_to.cast_signed(), next.cast_signed()])?;
+            pruned_to = next;
+        }
+        let mut more = pruned_to < target;
+        if expire {
+            let now_ms = clock::unix_ms();
+            claims.expire(connection, now_ms)?;
+            let before_ms = now_ms.saturating_sub(self.log_retention_ms);
+            while started.elapsed() < SLICE {
+                more = expire_log(connection, before_ms)?;
+                if !more {
+                    break;
+                }
+            }
+        }
+        execute(connection, "COMMIT")?;
+        if expire {
+            more |= give_space_back(connection)?;
+        }
+        self.pruned_to = Some(pruned_to);
+        if expire && !more {
+            self.expired_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// The writer rolled a transaction back: what was thought to be deleted may be there.
+    pub(super) fn rolled_back(&mut self) {
+        self.pruned_to = None;
+    }
+}
+
+/// The sequence number before the first payload; with none, payloads begin above everything.
+fn before_first_payload(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let first: Option<i64> =
+        connection.query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
+    Ok(first.map_or(0, |first| first.unsigned_abs().saturating_sub(1)))
+}
+
+/// The end of the next step: so many payloads further, or the target. Gaps cost nothing.
+fn next_payloads(
+    connection: &Connection,
+    pruned_to: u64,
+    target: u64,
+) -> Result<u64, rusqlite::Error> {
+    let end: Option<i64> = connection
+        .prepare_cached("SELECT seq FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT 1 OFFSET ?2")?
+        .query_row(
+            [pruned_to.cast_signed(), (PAYLOADS_STEP - 1).cast_signed()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(end.map_or(target, |end| end.unsigned_abs().min(target)))
+}
+
+/// Deletes the oldest log entries if they are too old; true if there may be more. Entries of payloads
+/// that are still needed stay, and so does the newest: it carries the highest sequence number over a
+/// restart.
+fn expire_log(connection: &Connection, before_ms: u64) -> Result<bool, rusqlite::Error> {
+    let deleted = connection
+        .prepare_cached(
+            "DELETE FROM requests WHERE received_ms < ?1
+                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?2))
+                 AND seq < (SELECT max(seq) FROM requests)
+                 AND seq < coalesce((SELECT min(seq) FROM payloads), 9223372036854775807)",
+        )?
+        .execute([before_ms.cast_signed(), LOG_STEP])?;
+    Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)
+}
+
+/// Returns free pages to the file system, beyond what the next payloads will use; true if there are
+/// more. Runs outside a transaction.
+fn give_space_back(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let free: i64 = connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+    if free <= FREE_PAGES_KEPT {
+        return Ok(false);
+    }
+    let pages = (free - FREE_PAGES_KEPT).min(500);
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = statement.query([])?;
+    // One row for each page that is moved.
+    while rows.next()?.is_some() {}
+    Ok(free - pages > FREE_PAGES_KEPT)
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}

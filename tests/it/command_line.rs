@@ -1,0 +1,166 @@
+//! The command line: the real binary with real arguments, against a real daemon.
+
+mod configuration; // check, config show, key new, serve's refusals
+mod demo; // the newcomer's first command, and the curl line that it prints
+mod send; // send and requests against a running daemon
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// The program, without the settings of whoever runs the tests.
+pub(crate) fn headgate(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HEADGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run<A: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = A>) -> Done {
+    finish(headgate(folder).args(args), "")
+}
+
+/// Runs a command to its end, with this on its standard input.
+pub(crate) fn finish(command: &mut Command, input: &str) -> Done {
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the program starts");
+    let output = std::thread::scope(|scope| {
+        if let Some(mut stdin) = child.stdin.take() {
+            scope.spawn(move || stdin.write_all(input.as_bytes()));
+        }
+        child.wait_with_output().expect("the program ends")
+    });
+    let text = |bytes| String::from_utf8(bytes).expect("it prints UTF-8");
+    Done {
+        code: output.status.code(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+impl Done {
+    /// The output of a command that succeeded.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// What a command said that failed with this code.
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        assert!(!self.err.is_empty(), "a failure is explained");
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self.err
+    }
+}
+
+#[test]
+fn wrong_use_exits_with_2_and_says_what_is_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (args, says) in [
+        (&[][..], "Usage"),
+        (&["serv"], "serve"),
+        (&["serve", "--port", "80"], "--port"),
+        (&["serve", "--config", "missing.toml"], "missing.toml"),
+        (&["check", "extra"], "extra"),
+        (&["config"], "show"),
+        (&["key", "new", "--read", "--test"], "--test"),
+        (
+            &["send", "missing.json", "--key", "ik_live_0123456789abcdef"],
+            "missing.json",
+        ),
+        (
+            &["send", ".", "--key", "ik_live_0123456789abcdef"],
+            "folder",
+        ),
+        (&["send", "--retries", "many"], "many"),
+        (&["send", "-"], "HEADGATE_KEY"),
+        (
+            &["send", "-", "--key", "rk_live_0123456789abcdef"],
+            "read key",
+        ),
+        (
+            &[
+                "send",
+                "-",
+                "--key",
+                "ik_live_0123456789abcdef",
+                "--url",
+                "ftp://x",
+            ],
+            "ftp://x",
+        ),
+        (&["requests"], "--token"),
+        (&["requests", "--status", "odd"], "processed"),
+        (&["requests", "--since", "soon"], "RFC 3339"),
+        (&["completions", "cobol"], "bash"),
+    ] {
+        let told = run(folder.path(), args).failed(2);
+        let told = told.replace("2025-03-01T12:00:00Z", "RFC 3339");
+        assert!(told.contains(says), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn help_and_version_are_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let version = run(folder.path(), ["--version"]).ok();
+    assert_eq!(
+        version.trim(),
+        format!("headgate {}", env!("CARGO_PKG_VERSION"))
+    );
+    let help = run(folder.path(), ["--help"]).ok();
+    for verb in [
+        "serve",
+        "demo",
+        "check",
+        "config",
+        "key",
+        "send",
+        "requests",
+        "completions",
+    ] {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb} in {help}");
+        run(folder.path(), [verb, "--help"]).ok();
+    }
+}
+
+#[test]
+fn completions_are_scripts_that_the_shell_understands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(folder.path(), ["completions", shell]).ok();
+        assert!(
+            script.contains("headgate") && script.contains("requests"),
+            "{shell}"
+        );
+    }
+    let script = run(folder.path(), ["completions", "bash"]).ok();
+    let check = finish(Command::new("bash").arg("-n"), &script);
+    assert_eq!((check.code, &*check.err), (Some(0), ""));
+    let words = "COMP_WORDS=(headgate comp); COMP_CWORD=1; _headgate headgate comp headgate; echo ${COMPREPLY[@]}";
+    let completed = finish(&mut Command::new("bash"), &format!("{script}\n{words}\n")).ok();
+    assert_eq!(completed.trim(), "completions");
+}

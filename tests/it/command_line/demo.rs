@@ -1,0 +1,139 @@
+//! `headgate demo`: what a newcomer sees first must work as printed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{finish, headgate, run};
+use crate::app::pool_rows;
+
+/// Two demos that look for free ports at the same moment could choose the same ones.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The printed command that begins with this word: its line, and those that it goes on in.
+fn printed_command(text: &str, begins: &str) -> String {
+    let mut command = String::new();
+    for line in text
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with(begins))
+    {
+        command += line;
+        command.push('\n');
+        if !line.ends_with('\\') {
+            return command;
+        }
+    }
+    panic!("no {begins} in:\n{text}");
+}
+
+#[test]
+fn a_demo_sends_itself_something_and_shows_it() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = run(folder.path(), ["demo", "--once", "--data-dir", "try/it"]).ok();
+    for says in [
+        "202, request ",
+        "In the pool:",
+        "hcl-2025-r09-m4",
+        "curl -i http://127.0.0.1:",
+    ] {
+        assert!(text.contains(says), "{says} in:\n{text}");
+    }
+    let data_dir = folder.path().join("try/it");
+    assert_eq!(pool_rows(&data_dir, "scoreboard").len(), 3);
+    let key = |text: &str| {
+        let (_, rest) = text.split_once("Bearer ").expect("a key");
+        rest.split('\'').next().map(str::to_owned)
+    };
+    let again = run(folder.path(), ["demo", "--once", "--data-dir", "try/it"]).ok();
+    assert_eq!(key(&again), key(&text), "the key stays the same");
+    assert_eq!(pool_rows(&data_dir, "scoreboard").len(), 3);
+}
+
+/// A demo that keeps serving; killed when dropped.
+struct Demo {
+    child: Child,
+    text: String,
+}
+
+impl Demo {
+    fn start(folder: &Path) -> Self {
+        let mut command = headgate(folder);
+        command.args(["demo", "--data-dir", "demo"]);
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let mut text = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        while !text.contains("Serving until Ctrl-C") {
+            let read = out.read_line(&mut text).expect("it prints text");
+            assert!(read > 0, "it ended:\n{text}");
+        }
+        Self { child, text }
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        kill_process(Pid::from_raw(id).expect("not 0"), Signal::TERM).expect("it runs");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the machine has a program; without it the named step is skipped, except under CI.
+fn there_is(program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok();
+    if !found {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{program} is needed under CI"
+        );
+        eprintln!("SKIPPED the_demos_commands_work_as_printed: there is no {program}");
+    }
+    found
+}
+
+#[test]
+fn the_demos_commands_work_as_printed() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let folder = tempfile::tempdir().expect("a folder");
+    let demo = Demo::start(folder.path());
+    let shell = |command: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(folder.path());
+        finish(&mut shell, "").ok()
+    };
+    if there_is("curl") {
+        let answer = shell(&printed_command(&demo.text, "curl"));
+        assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+        assert!(answer.contains("\"items_received\":1"), "{answer}");
+        crate::process::eventually("the match is in the pool", || {
+            let rows = pool_rows(&folder.path().join("demo"), "scoreboard");
+            rows.iter().any(|row| row.key == "m-100").then_some(())
+        });
+        if there_is("sqlite3") {
+            let rows = shell(&printed_command(&demo.text, "sqlite3"));
+            assert!(rows.contains("m-100") && rows.contains("Reds"), "{rows}");
+        }
+    }
+    let requests = printed_command(&demo.text, "headgate requests");
+    let program = env!("CARGO_BIN_EXE_headgate");
+    let log = shell(&requests.replace("headgate requests", &format!("{program} requests")));
+    assert!(
+        log.contains("scoreboard") && log.contains("processed"),
+        "{log}"
+    );
+    assert_eq!(demo.stop(), Some(0));
+}

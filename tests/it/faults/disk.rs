@@ -1,0 +1,231 @@
+//! A disk that is nearly full, full, or refuses to be written.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{STREAM, all_there, folder, submit};
+use crate::process::{Client, Folder, Process, eventually, skipped};
+
+const MIB: u64 = 1 << 20;
+
+/// A small file system in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` where this user may not mount one.
+    fn mount(test: &str, folder: &Folder, options: &str) -> Option<Self> {
+        let path = folder.path("disk");
+        std::fs::create_dir(&path).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]);
+        match mount.arg(&path).output() {
+            Ok(output) if output.status.success() => Some(Self(path)),
+            Ok(output) => {
+                skipped(test, &String::from_utf8_lossy(&output.stderr));
+                None
+            }
+            Err(error) => {
+                skipped(test, &error.to_string());
+                None
+            }
+        }
+    }
+
+    fn free(&self) -> u64 {
+        let disk = rustix::fs::statvfs(&self.0).expect("a file system");
+        disk.f_bavail * disk.f_frsize
+    }
+
+    /// Fills the disk until so many bytes are left.
+    fn leave(&self, bytes: u64) {
+        let filler = vec![0; usize::try_from(self.free().saturating_sub(bytes)).expect("small")];
+        std::fs::write(self.0.join("filler"), filler).expect("room");
+    }
+
+    /// Takes back what [`Disk::leave`] did.
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.join("filler")).expect("the filler");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn ready(process: &Process) -> u16 {
+    let mut client = Client::connect(process.service).expect("the daemon listens");
+    client.get("/readyz", "").expect("an answer").status
+}
+
+#[test]
+fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself() {
+    let folder = folder().with_storage("min_free_bytes = 8_000_000");
+    let Some(disk) = Disk::mount("a nearly full disk", &folder, "size=32m") else {
+        return;
+    };
+    let folder = folder.with_data_dir(&disk.0.join("data"));
+    let process = folder.start();
+    let mut wanted = BTreeSet::from(["before".to_owned()]);
+    submit(&process, "before");
+    assert_eq!(ready(&process), 200);
+
+    disk.leave(6 * MIB);
+    let refusal = eventually("requests are refused", || {
+        let answer = process.post(STREAM, "X-Item-Key: id\r\n", r#"{"id": "while"}"#);
+        if answer.status == 202 {
+            wanted.insert("while".to_owned());
+        }
+        (answer.status == 503).then_some(answer)
+    });
+    assert_eq!(refusal.json()["error"]["code"], "UNAVAILABLE");
+    let retry_after = refusal.header("retry-after").expect("Retry-After");
+    assert!(retry_after.parse::<u64>().expect("seconds") >= 1);
+    assert_eq!(ready(&process), 503);
+    // Nothing was written to the limit, and reading goes on.
+    assert!(disk.free() > 5 * MIB);
+    let status = process.admin("/api/admin/status");
+    assert!(status["problems"].to_string().contains("nearly full"));
+    process.drained();
+
+    disk.make_room();
+    eventually("requests are taken again", || {
+        (ready(&process) == 200).then_some(())
+    });
+    submit(&process, "after");
+    wanted.insert("after".to_owned());
+    all_there(&folder, &process, &wanted);
+    process.stop();
+}
+
+#[test]
+fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
+    let folder = folder();
+    let Some(disk) = Disk::mount("a full disk", &folder, "size=32m") else {
+        return;
+    };
+    let folder = folder.with_data_dir(&disk.0.join("data"));
+    let mut process = folder.start();
+    submit(&process, "before");
+    let mut wanted = BTreeSet::from(["before".to_owned()]);
+    disk.leave(4 * MIB);
+
+    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut refused = 0;
+    for number in 0..10_000 {
+        // Small ones find a place where large ones do not.
+        let filling = "x".repeat(if number % 2 == 0 { 60_000 } else { 10 });
+        let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
+        let answer = client.post(STREAM, "X-Item-Key: id\r\n", &body);
+        let answer = answer.expect("an answer, full disk or not");
+        match answer.status {
+            202 => {
+                wanted.insert(number.to_string());
+            }
+            503 => {
+                assert_eq!(answer.json()["error"]["code"], "UNAVAILABLE");
+                assert!(answer.body.contains("the disk is full"), "{}", answer.body);
+                assert_eq!(answer.header("retry-after"), Some("30"));
+                refused += 1;
+            }
+            _ => panic!("{} {}", answer.status, answer.body),
+        }
+        if refused == 20 {
+            break;
+        }
+    }
+    assert_eq!(refused, 20, "the disk never became full: {}", disk.free());
+    assert!(wanted.len() > 2);
+    assert!(process.lives());
+
+    disk.make_room();
+    submit(&process, "after");
+    wanted.insert("after".to_owned());
+    all_there(&folder, &process, &wanted);
+    process.kill();
+    let process = folder.start();
+    all_there(&folder, &process, &wanted);
+    process.stop();
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing() {
+    let folder = folder();
+    // Beyond 3 MiB a file cannot grow: writes fail with EFBIG, which is no full disk.
+    let mut limited = Command::new("bash");
+    limited.args(["-c", r#"ulimit -f 3072 && trap "" XFSZ && exec "$0" "$@""#]);
+    limited.arg(env!("CARGO_BIN_EXE_headgate"));
+    limited.args(["serve", "--config", "headgate.toml"]);
+    let process = folder.spawn(limited).expect("the limit is high enough");
+    let service = process.service;
+
+    let answers = std::thread::scope(|scope| {
+        let sending: Vec<_> = (0..4)
+            .map(|sender| scope.spawn(move || send_until_refused(service, sender)))
+            .collect();
+        let sent = sending.into_iter().map(|thread| thread.join());
+        sent.map(|sent| sent.expect("no panic")).collect::<Vec<_>>()
+    });
+    let ended = process.ended();
+    assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
+    assert!(
+        ended.log.contains("the journal cannot be written"),
+        "{}",
+        ended.log
+    );
+    let refused = answers.iter().any(|(_, refused)| *refused);
+    assert!(refused, "nobody was told 503");
+    let wanted: BTreeSet<String> = answers.into_iter().flat_map(|(keys, _)| keys).collect();
+    assert!(wanted.len() > 20, "only {}", wanted.len());
+
+    let process = folder.start();
+    all_there(&folder, &process, &wanted);
+    submit(&process, "after");
+    process.stop();
+}
+
+/// What was acknowledged, and whether the end was a 503 and not a broken connection.
+fn send_until_refused(service: std::net::SocketAddr, sender: u32) -> (BTreeSet<String>, bool) {
+    let mut acknowledged = BTreeSet::new();
+    let mut client = Client::connect(service).expect("the daemon listens");
+    for number in 0..100_000 {
+        let key = format!("{sender}-{number}");
+        let filling = "x".repeat(2_000);
+        let body = format!("{{\"id\": \"{key}\", \"filling\": \"{filling}\"}}");
+        match client.post(STREAM, "X-Item-Key: id\r\n", &body) {
+            Ok(answer) if answer.status == 202 => acknowledged.insert(key),
+            Ok(answer) => {
+                assert_eq!(answer.status, 503, "{}", answer.body);
+                assert!(answer.header("retry-after").is_some());
+                return (acknowledged, true);
+            }
+            Err(_) => return (acknowledged, false),
+        };
+    }
+    panic!("the limit was never reached");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_written_is_named() {
+    let plain = folder();
+    std::fs::write(plain.path("occupied"), "a file").expect("a file");
+    let occupied = plain.path("occupied").join("data");
+    let plain = plain.with_data_dir(&occupied);
+    let ended = plain.try_start().expect_err("it must not start");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+    assert!(ended.log.contains("occupied/data"), "{}", ended.log);
+    assert!(ended.log.contains("storage.data_dir"), "{}", ended.log);
+
+    let folder = folder();
+    let Some(disk) = Disk::mount("a read-only disk", &folder, "size=1m,ro") else {
+        return;
+    };
+    let folder = folder.with_data_dir(&disk.0);
+    let ended = folder.try_start().expect_err("it must not start");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Read-only file system"), "{}", ended.log);
+    let path = disk.0.display().to_string();
+    assert!(ended.log.contains(&path), "{}", ended.log);
+}

@@ -1,0 +1,171 @@
+//! Files that were damaged, removed, or written by somebody else while the daemon was away.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{STREAM, all_there, folder, submit};
+use crate::process::{Folder, items, read_only};
+
+fn change(file: &Path, sql: &str) {
+    let connection = Connection::open(file).expect("a database");
+    connection.execute_batch(sql).expect("a change");
+}
+
+#[test]
+fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
+    // Two sinks: neither may take the other's quarantine for a delivery.
+    let folder = folder().with_sink("second", "pool", "*", "");
+    let process = folder.start();
+    let ids: Vec<_> = ["a", "b", "c", "d", "e"]
+        .map(|key| submit(&process, key))
+        .into();
+    process.drained();
+    process.kill();
+    let journal = folder.data_dir().join("journal.db");
+    // The third payload is damaged, and both sinks have everything before them again.
+    change(
+        &journal,
+        "UPDATE payloads SET items = CAST(substr(items, 1, length(items) - 3) || 'zzz' AS BLOB) WHERE seq = 3",
+    );
+    change(
+        &folder.data_dir().join("pool.db"),
+        "DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0",
+    );
+
+    let process = folder.start();
+    process.drained();
+    let found = items(folder.data_dir(), STREAM);
+    let keys: Vec<_> = found.iter().map(|(key, ..)| key.as_str()).collect();
+    assert_eq!(keys, ["a", "b", "d", "e"]);
+    for sink in ["pool", "second"] {
+        let letters = process.dead_letters(sink);
+        let [letter] = &letters[..] else {
+            panic!("one dead letter of {sink} was expected: {letters:?}");
+        };
+        let reason = letter["reason"].as_str().expect("text");
+        assert!(reason.contains("checksum"), "{reason}");
+        assert_eq!(letter["fields"], serde_json::Value::Null);
+        assert_eq!(process.sink(sink)["state"], "running");
+    }
+    assert_eq!(process.request(&ids[2])["status"], "failed");
+    for number in [0, 1, 3, 4] {
+        assert_eq!(process.request(&ids[number])["status"], "processed");
+    }
+    let kept: (i64, String) = read_only(&journal)
+        .query_row("SELECT seq, reason FROM quarantine", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .expect("the damaged payload is kept");
+    assert_eq!(kept.0, 3);
+    submit(&process, "f");
+    process.drained();
+    process.stop();
+    // It is told once, not at every start.
+    let process = folder.start();
+    process.drained();
+    assert_eq!(process.dead_letters("pool").len(), 1);
+    process.stop();
+}
+
+#[test]
+fn files_of_a_newer_version_are_refused_and_left_alone() {
+    for file in ["journal.db", "pool.db"] {
+        let folder = folder();
+        let process = folder.start();
+        submit(&process, "a");
+        process.stop();
+        let path = folder.data_dir().join(file);
+        change(&path, "PRAGMA user_version = 99");
+        let before = std::fs::read(&path).expect("a file");
+        let ended = folder.try_start().expect_err("it must not start");
+        assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
+        assert!(ended.log.contains("format 99"), "{}", ended.log);
+        assert!(ended.log.contains("newer"), "{}", ended.log);
+        assert_eq!(std::fs::read(&path).expect("a file"), before);
+    }
+}
+
+#[test]
+fn files_that_are_no_databases_are_refused_and_left_alone() {
+    for file in ["journal.db", "pool.db"] {
+        let folder = folder();
+        std::fs::create_dir(folder.data_dir()).expect("a folder");
+        let path = folder.data_dir().join(file);
+        let garbage = b"this is no database ".repeat(500);
+        std::fs::write(&path, &garbage).expect("a file");
+        let ended = folder.try_start().expect_err("it must not start");
+        assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
+        assert!(ended.log.contains("not a database"), "{}", ended.log);
+        assert_eq!(std::fs::read(&path).expect("a file"), garbage);
+    }
+}
+
+#[test]
+fn a_pool_that_was_removed_is_filled_again_from_what_the_journal_still_has() {
+    let folder = folder();
+    let process = folder.start();
+    for key in ["a", "b", "c"] {
+        submit(&process, key);
+    }
+    process.drained();
+    process.stop();
+    let journal = read_only(&folder.data_dir().join("journal.db"));
+    let kept: i64 = journal
+        .query_row("SELECT count(*) FROM payloads", [], |row| row.get(0))
+        .expect("a number");
+    drop(journal);
+    std::fs::remove_file(folder.data_dir().join("pool.db")).expect("the pool");
+
+    let process = folder.start();
+    process.drained();
+    let replayed = items(folder.data_dir(), STREAM).len();
+    assert_eq!(i64::try_from(replayed).expect("small"), kept);
+    let id = submit(&process, "after");
+    all_there(&folder, &process, &BTreeSet::from(["after".to_owned()]));
+    assert_eq!(process.request(&id)["status"], "processed");
+    process.stop();
+}
+
+#[test]
+fn a_journal_that_was_removed_does_not_make_new_items_look_old() {
+    let folder = folder();
+    let process = folder.start();
+    let put = |process: &crate::process::Process, n: u32| {
+        let body = format!("{{\"id\": \"a\", \"n\": {n}}}");
+        process.accepted(STREAM, "X-Item-Key: id\r\n", &body)
+    };
+    for n in 1..=5 {
+        put(&process, n);
+    }
+    process.drained();
+    process.stop();
+    std::fs::remove_file(folder.data_dir().join("journal.db")).expect("the journal");
+
+    let process = folder.start();
+    let id = put(&process, 6);
+    process.request_becomes(&id, "processed");
+    assert_eq!(items(folder.data_dir(), STREAM)[0].1["n"], 6);
+    process.stop();
+}
+
+#[test]
+fn a_second_daemon_on_the_same_data_is_refused_and_told_who_has_it() {
+    let first = folder();
+    let mut process = first.start();
+    let second = Folder::new(&[STREAM])
+        .with_sink("pool", "pool", "*", "")
+        .with_data_dir(first.data_dir());
+    let ended = second.try_start().expect_err("it must not start");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+    let holder = format!("process {}", process.id());
+    assert!(ended.log.contains(&holder), "{}", ended.log);
+    let path = first.data_dir().display().to_string();
+    assert!(ended.log.contains(&path), "{}", ended.log);
+    assert!(process.lives());
+    submit(&process, "a");
+    process.kill();
+    // The lock of a killed daemon is gone with it.
+    second.start().stop();
+}

@@ -1,0 +1,384 @@
+//! The two listeners: health, documents, metrics, Unix sockets, TCP, stopping.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::app::{Raw, Setup, TestApp, eventually};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn health_needs_no_key() {
+    let app = Setup::shop().start().await;
+    for reply in [
+        app.anonymous().get("/healthz").await,
+        app.anonymous().get("/readyz").await,
+        app.stranger().get("/healthz").await,
+    ] {
+        assert_eq!(reply.data()["status"], "ok");
+        assert_eq!(reply.data()["version"], env!("CARGO_PKG_VERSION"));
+    }
+}
+
+/// A document's operations: path, method, operation.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let each = paths.iter().flat_map(|(path, methods)| {
+        let methods = methods.as_object().expect("methods").iter();
+        methods.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+    });
+    each.collect()
+}
+
+/// Every `$ref` in a document leads somewhere.
+fn check_references(document: &Value, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get("$ref") {
+                let pointer = reference.strip_prefix('#').expect("within the document");
+                assert!(
+                    document.pointer(pointer).is_some(),
+                    "{reference} leads nowhere"
+                );
+            }
+            members
+                .values()
+                .for_each(|value| check_references(document, value));
+        }
+        Value::Array(values) => values
+            .iter()
+            .for_each(|value| check_references(document, value)),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_openapi_documents_describe_every_route() {
+    let app = Setup::shop().start().await;
+    let service = app.anonymous().get("/openapi.json").await;
+    let admin = app.stranger().get("/openapi.json").await;
+    for (reply, expected) in [
+        (
+            &service,
+            &[
+                ("/api/ingest", "post"),
+                ("/api/requests/{request_id}", "get"),
+                ("/api/webhook/{stream}", "post"),
+                ("/healthz", "get"),
+                ("/readyz", "get"),
+            ][..],
+        ),
+        (
+            &admin,
+            &[
+                ("/api/admin/connectors", "get"),
+                ("/api/admin/connectors/{id}/requests", "get"),
+                ("/api/admin/requests/{request_id}", "get"),
+                ("/api/admin/sinks", "get"),
+                ("/api/admin/sinks/{name}/dead-letters", "get"),
+                ("/api/admin/status", "get"),
+                ("/healthz", "get"),
+                ("/metrics", "get"),
+            ],
+        ),
+    ] {
+        assert_eq!(reply.status, 200);
+        let document = reply.json();
+        assert!(
+            document["openapi"]
+                .as_str()
+                .is_some_and(|version| version.starts_with("3."))
+        );
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+        check_references(&document, &document);
+        let mut found: Vec<(&str, &str)> = Vec::new();
+        for (path, method, operation) in operations(&document) {
+            found.push((path, method));
+            assert!(operation["summary"].is_string(), "{path} says what it does");
+            assert!(operation["operationId"].is_string(), "{path}");
+            assert!(operation["responses"].is_object(), "{path}");
+            assert_eq!(
+                operation["security"].is_array(),
+                true,
+                "{path} says who may"
+            );
+            let parameters = operation["parameters"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let in_path = parameters.iter().filter(|one| one["in"] == "path");
+            assert_eq!(in_path.count(), path.matches('{').count(), "{path}");
+        }
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+    let service = service.json();
+    for path in ["/api/ingest", "/api/webhook/{stream}"] {
+        let responses = service["paths"][path]["post"]["responses"]
+            .as_object()
+            .expect("responses");
+        for status in ["202", "400", "401", "404", "413", "429", "503"] {
+            assert!(responses.contains_key(status), "{path} may answer {status}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn metrics_are_openmetrics_text() {
+    let app = Setup::shop().start().await;
+    app.caller("shop").ingest("[{}, {}]").await.receipt();
+    app.caller("shop")
+        .ingest("oops")
+        .await
+        .refused(400, "INVALID_PAYLOAD");
+    app.drain().await;
+    let reply = app.admin().get("/metrics").await;
+    let kind = reply.header("content-type").expect("a type");
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    let text = reply.text();
+    assert!(text.ends_with("# EOF\n"));
+    let mut samples = 0;
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let word = comment.split(' ').next().unwrap_or_default();
+            assert!(["HELP", "TYPE", "UNIT", "EOF"].contains(&word), "{line}");
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').expect("a sample");
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        assert!(name.starts_with("headgate_"), "{line}");
+        assert!(
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+            "{line}"
+        );
+        assert!(labels.ends_with('}'), "{line}");
+        samples += 1;
+    }
+    assert!(samples > 20);
+    let admin = app.admin();
+    for (series, value) in [
+        ("headgate_requests_total{outcome=\"accepted\"}", 1.0),
+        ("headgate_requests_total{outcome=\"invalid_payload\"}", 1.0),
+        ("headgate_items_total", 2.0),
+        ("headgate_sink_items_total", 2.0),
+        ("headgate_panics_total", 0.0),
+    ] {
+        assert_eq!(admin.metric(series).await, value, "{series}");
+    }
+}
+
+fn with_sockets(folder: &std::path::Path) -> Setup {
+    Setup::shop()
+        .set(
+            "server.listen",
+            format!("unix:{}", folder.join("s.sock").display()),
+        )
+        .set(
+            "admin.listen",
+            format!("unix:{}", folder.join("a.sock").display()),
+        )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn both_listeners_can_be_unix_sockets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let app = with_sockets(folder.path()).start().await;
+    let sockets = [folder.path().join("s.sock"), folder.path().join("a.sock")];
+    assert_eq!(app.service, format!("unix:{}", sockets[0].display()));
+    app.caller("shop")
+        .ingest(r#"{"by": "socket"}"#)
+        .await
+        .receipt();
+    app.anonymous()
+        .ingest("{}")
+        .await
+        .refused(401, "UNAUTHORIZED");
+    assert_eq!(app.fields("orders").await.len(), 1);
+    let log = app.admin().log("shop", "").await;
+    assert_eq!(log[0]["client"], "unix");
+    for socket in &sockets {
+        let metadata = std::fs::metadata(socket).expect("a socket");
+        assert_eq!(
+            metadata.permissions().mode() & 0o007,
+            0,
+            "not for everybody"
+        );
+    }
+    drop(app);
+    assert!(
+        sockets.iter().all(|socket| !socket.exists()),
+        "removed at the end"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_socket_that_a_killed_daemon_left_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["s.sock", "a.sock"] {
+        let path = folder.path().join(name);
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+        assert!(path.exists(), "closing does not remove it");
+    }
+    let app = with_sockets(folder.path()).start().await;
+    app.caller("shop").ingest("{}").await.receipt();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_socket_that_is_in_use_and_a_file_that_is_none_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s.sock");
+    let other = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let refused = with_sockets(folder.path())
+        .try_start()
+        .await
+        .err()
+        .expect("no start");
+    let told = refused.to_string();
+    assert!(told.contains("s.sock") && told.contains("in use"), "{told}");
+    assert_eq!(refused.exit_code(), 1);
+    std::os::unix::net::UnixStream::connect(&path).expect("the other one still listens");
+    drop(other);
+
+    std::fs::remove_file(&path).expect("a socket");
+    std::fs::write(&path, "precious").expect("a file");
+    let refused = with_sockets(folder.path())
+        .try_start()
+        .await
+        .err()
+        .expect("no start");
+    let told = refused.to_string();
+    assert!(told.contains("not a socket"), "{told}");
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), "precious");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_tcp_address_in_use_is_refused_with_its_name() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for listener in ["server.listen", "admin.listen"] {
+        let refused = Setup::shop().set(listener, &address).try_start().await;
+        let told = refused.err().expect("no start").to_string();
+        assert!(told.contains(&address) && told.contains("in use"), "{told}");
+    }
+}
+
+/// The daemon's end of a connection, as an open file of this process.
+#[cfg(target_os = "linux")]
+fn daemons_end(of: std::net::SocketAddr) -> Option<socket2::Socket> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+    let fds = std::fs::read_dir("/proc/self/fd").ok()?;
+    fds.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|fd: i32| pidfd_getfd(&this, fd, PidfdGetfdFlags::empty()).ok())
+        .map(socket2::Socket::from)
+        .find(|socket| {
+            socket
+                .peer_addr()
+                .is_ok_and(|peer| peer.as_socket() == Some(of))
+        })
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn answers_on_tcp_are_not_held_back() {
+    let app = Setup::shop().start().await;
+    for url in [&app.service, &app.admin_url] {
+        let mut raw = Raw::connect(url).await;
+        raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert_eq!(raw.reply().await.status, 200);
+        let socket = daemons_end(raw.local_address()).expect("the connection's other end");
+        assert_eq!(socket.tcp_nodelay().ok(), Some(true));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_second_daemon_on_the_same_data_is_refused() {
+    let app = Setup::shop().start().await;
+    let twin = Setup::shop().data_dir(app.data_dir());
+    let refused = twin.clone().try_start().await.err().expect("no start");
+    let told = refused.to_string();
+    assert!(told.contains("another headgate"), "{told}");
+    assert!(told.contains(&std::process::id().to_string()), "{told}");
+    assert!(told.contains(&*app.data_dir().to_string_lossy()), "{told}");
+    assert!(told.contains("storage.data_dir"), "says what to do: {told}");
+    // The first one is not disturbed, and its end frees the folder.
+    app.caller("shop").ingest("{}").await.receipt();
+    assert_eq!(app.fields("orders").await.len(), 1);
+    let _data = app.stop().await;
+    let app = twin.start().await;
+    assert_eq!(app.fields("orders").await.len(), 1);
+}
+
+/// A connection whose request was found good and whose body is on its way.
+async fn begun(app: &TestApp, length: usize) -> Raw {
+    let mut raw = Raw::connect(&app.service).await;
+    let lines = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n");
+    raw.post_head(app.secret("shop"), &lines).await;
+    assert_eq!(raw.reply().await.status, 100);
+    raw
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn stopping_finishes_what_was_begun_and_takes_nothing_new() {
+    let app = Setup::shop().start().await;
+    let mut raw = begun(&app, 15).await;
+    raw.send("{\"begun\"").await;
+    app.begin_to_stop();
+    let address = app.service.strip_prefix("http://").expect("TCP").to_owned();
+    eventually("nobody listens any more", async || {
+        tokio::net::TcpStream::connect(&address)
+            .await
+            .is_err()
+            .then_some(())
+    })
+    .await;
+    raw.send(": true}").await;
+    raw.reply().await.receipt();
+    let app = app.restart().await;
+    let fields = app.fields("orders").await;
+    assert_eq!(fields, [("0".to_owned(), r#"{"begun":true}"#.to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_request_that_never_ends_does_not_keep_the_daemon_from_stopping() {
+    let app = Setup::shop()
+        .set("server.shutdown_seconds", 1)
+        .start()
+        .await;
+    let mut raw = begun(&app, 100).await;
+    raw.send("{").await;
+    let started = std::time::Instant::now();
+    let stopped = app.stop().await;
+    assert!(started.elapsed().as_secs() < 10);
+    drop(raw);
+    let app = stopped.start().await;
+    assert_eq!(app.fields("orders").await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
+    let app = Setup::shop().start().await;
+    // The daemon looks at the disk every second and finds that there is room; so this is said again.
+    let (submitted, ready) = eventually("it is 503", async || {
+        app.parts.gate.set_disk_low(true);
+        let submitted = app.caller("shop").ingest("{}").await;
+        let ready = app.anonymous().get("/readyz").await;
+        (submitted.status == 503 && ready.status == 503).then_some((submitted, ready))
+    })
+    .await;
+    for reply in [submitted, ready] {
+        let told = reply.refused(503, "UNAVAILABLE");
+        let seconds = reply
+            .header("retry-after")
+            .and_then(|text| text.parse::<u32>().ok());
+        assert!(seconds.is_some_and(|seconds| seconds >= 1), "{told:?}");
+    }
+    assert_eq!(app.anonymous().get("/healthz").await.status, 200);
+    // The disk has room, so the daemon's own look at it opens the gate again.
+    eventually("requests are taken again", async || {
+        (app.caller("shop").ingest("{}").await.status == 202).then_some(())
+    })
+    .await;
+    assert_eq!(app.anonymous().get("/readyz").await.status, 200);
+}

@@ -1,0 +1,5 @@
+//! The request log and the admin API around it.
+
+mod admin; // the token, bad queries, what does not exist
+mod entries; // what stands in an entry, and which requests have one
+mod paging; // pages, filters by status and by time

@@ -1,0 +1,188 @@
+//! The admin API: its token, bad queries, what does not exist, what it lists.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{Admin, Setup};
+
+/// The paths of the admin listener that need the token, with something in the place of parameters.
+const GUARDED: [&str; 7] = [
+    "/metrics",
+    "/api/admin/status",
+    "/api/admin/connectors",
+    "/api/admin/connectors/shop/requests",
+    "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+    "/api/admin/sinks",
+    "/api/admin/sinks/pool/dead-letters",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn every_admin_route_needs_the_token() {
+    let app = Setup::shop().start().await;
+    let document = app.admin().get("/openapi.json").await.json();
+    let paths = document["paths"].as_object().expect("paths");
+    let guarded = paths
+        .keys()
+        .filter(|path| *path != "/healthz" && *path != "/readyz");
+    assert_eq!(
+        guarded.count(),
+        GUARDED.len(),
+        "this list is complete: {paths:?}"
+    );
+    let token = app.admin_token();
+    let wrong = [
+        None,
+        Some(String::new()),
+        Some(token[..token.len() - 1].to_owned()),
+        Some(format!("{token}x")),
+        Some(app.secret("shop").to_owned()),
+    ];
+    for path in GUARDED {
+        for wrong in &wrong {
+            let stranger = Admin::new(&app.admin_url, wrong.as_deref());
+            let reply = stranger.get(path).await;
+            reply.refused(401, "UNAUTHORIZED");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+        }
+        let known = app.admin().get(path).await;
+        assert_ne!(known.status, 401, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_admin_token_can_be_given_and_is_made_otherwise() {
+    let app = Setup::shop()
+        .set("admin.token", "a-token-of-my-own-0123456789")
+        .start()
+        .await;
+    let operator = Admin::new(&app.admin_url, Some("a-token-of-my-own-0123456789"));
+    operator.get("/api/admin/status").await.data();
+    assert!(!app.data_dir().join("admin.token").exists());
+
+    let app = Setup::shop().start().await;
+    let token = app.admin_token();
+    assert!(token.len() >= 32);
+    let metadata = std::fs::metadata(app.data_dir().join("admin.token")).expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let app = app.restart().await;
+    assert_eq!(app.admin_token(), token);
+    app.admin().get("/api/admin/status").await.data();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn bad_queries_are_400_and_say_what_is_wanted() {
+    let app = Setup::shop().start().await;
+    let requests = "/api/admin/connectors/shop/requests";
+    let letters = "/api/admin/sinks/pool/dead-letters";
+    for (path, query, says) in [
+        (requests, "limit=0", "500"),
+        (requests, "limit=501", "500"),
+        (requests, "limit=-1", "500"),
+        (requests, "limit=many", "500"),
+        (requests, "limit=", "500"),
+        (requests, "cursor=x", "next"),
+        (requests, "cursor=-1", "next"),
+        (requests, "status=done", "processed"),
+        (requests, "status=test,nope", "processed"),
+        (requests, "since=yesterday", "2026-01-31T12:00:00Z"),
+        (
+            requests,
+            "until=2026-13-01T00:00:00Z",
+            "2026-01-31T12:00:00Z",
+        ),
+        (requests, "since=1", "2026-01-31T12:00:00Z"),
+        (letters, "limit=0", "500"),
+        (letters, "cursor=x", "next"),
+    ] {
+        let reply = app.admin().get(&format!("{path}?{query}")).await;
+        let told = reply.refused(400, "INVALID_REQUEST").message;
+        assert!(told.contains(says), "{query}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_does_not_exist_is_404() {
+    let app = Setup::shop().start().await;
+    for (path, code) in [
+        (
+            "/api/admin/connectors/nobody/requests",
+            "CONNECTOR_NOT_FOUND",
+        ),
+        ("/api/admin/connectors/%20/requests", "CONNECTOR_NOT_FOUND"),
+        (
+            "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+            "REQUEST_NOT_FOUND",
+        ),
+        ("/api/admin/requests/no-uuid", "REQUEST_NOT_FOUND"),
+        ("/api/admin/sinks/nothing/dead-letters", "SINK_NOT_FOUND"),
+        ("/api/admin/connectors/shop", "NOT_FOUND"),
+        ("/api/ingest", "NOT_FOUND"),
+    ] {
+        app.admin().get(path).await.refused(404, code);
+    }
+    let reply = app.admin().call(Method::POST, "/api/admin/sinks").await;
+    reply.refused(405, "METHOD_NOT_ALLOWED");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn connectors_sinks_and_status_are_listed_without_secrets() {
+    let app = Setup::shop()
+        .connector("shop", "kind = \"webhook\"\nitem_key = \"order.id\"")
+        .given_key(
+            "shop",
+            "orders",
+            "ik_my_own_old_key_0123456789",
+            "expires_at = 2999-01-31T00:00:00Z",
+        )
+        .start()
+        .await;
+    let connectors = app.admin().get("/api/admin/connectors").await;
+    assert_eq!(connectors.json()["next"], Value::Null);
+    let connectors = connectors.list();
+    assert_eq!(connectors.len(), 1);
+    let shop = &connectors[0];
+    assert_eq!(
+        (&shop["name"], &shop["kind"]),
+        (&json!("shop"), &json!("webhook"))
+    );
+    assert_eq!(
+        (&shop["item_key"], &shop["declared"]),
+        (&json!("order.id"), &json!(true))
+    );
+    let keys = shop["keys"].as_array().expect("a list");
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[0]["prefix"], app.secret("shop")[..16]);
+    assert_eq!(keys[0]["expires_at"], Value::Null);
+    assert_eq!(keys[1]["expires_at"], "2999-01-31T00:00:00.000Z");
+
+    let sinks = app.admin().get("/api/admin/sinks").await.list();
+    assert_eq!(sinks.len(), 1);
+    assert_eq!(
+        (&sinks[0]["name"], &sinks[0]["plugin"]),
+        (&json!("pool"), &json!("pool"))
+    );
+
+    app.caller("shop")
+        .ingest(r#"{"order": {"id": 1}}"#)
+        .await
+        .receipt();
+    app.drain().await;
+    let status = app.admin().get("/api/admin/status").await.data();
+    assert_eq!(status["problems"], json!([]));
+    assert_eq!(status["durability"], "os");
+    assert_eq!(status["profile"], "test");
+    assert_eq!(status["requests"]["accepted"], 1);
+    assert_eq!(status["sinks"][0]["lag"], 0);
+    assert!(
+        status["disk_free_bytes"]
+            .as_i64()
+            .is_some_and(|bytes| bytes > 0)
+    );
+    for reply in [json!(connectors), json!(sinks), status] {
+        let text = reply.to_string();
+        assert!(!text.contains(&app.secret("shop")[17..]));
+        assert!(!text.contains("old_key_0123456789"));
+        assert!(!text.contains(&app.admin_token()));
+    }
+}
