@@ -279,6 +279,14 @@ impl Journal {
             .collect())
     }
 
+    /// Whether accepted entries after `seq` have been deleted already.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn has_released_after(&self, seq: u64) -> Result<bool, StorageError> {
+        reader::has_released_after(&self.lane_reads, seq).await
+    }
+
     /// Every lane has entries up to and including `seq` behind it: they leave the memory.
     pub fn passed(&self, seq: u64) {
         self.shared

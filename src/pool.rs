@@ -145,7 +145,7 @@ impl Pool {
     pub fn cursor(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
         let writer = self.lock();
         writer.connection.execute(
-            "INSERT OR IGNORE INTO cursors (sink, seq) VALUES (?1, ?2)",
+            "INSERT OR IGNORE INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
             rusqlite::params![sink, start.cast_signed()],
         )?;
         let seq: i64 = writer.connection.query_row(
@@ -250,7 +250,7 @@ impl Writer {
         let now_ms = clock::unix_ms();
         if let Some(cursor) = settlement.cursor {
             self.connection
-                .prepare_cached("INSERT INTO cursors (sink, seq) VALUES (?1, ?2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq")?
+                .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
             letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }

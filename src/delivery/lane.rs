@@ -156,6 +156,13 @@ impl Lane {
                 self.status.set_state(LaneState::Running);
             }
             let cursor = self.status.cursor();
+            if self.delivery.journal.has_released_after(cursor).await? {
+                tracing::warn!(
+                    sink = &*self.name,
+                    cursor,
+                    "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
+                );
+            }
             tracing::info!(sink = &*self.name, cursor, "the sink is loaded");
         }
         // A paused lane looks for anything that the sink takes; it need not be due.

@@ -77,7 +77,7 @@ pub struct Report {
     pub status: Status,
     /// When the last sink had it: Unix time in milliseconds.
     pub processed_ms: Option<u64>,
-    /// The sinks that want its stream, by name.
+    /// The sinks that want its stream, by name; not those that were added later.
     pub sinks: Vec<(String, SinkState)>,
 }
 
@@ -195,10 +195,10 @@ impl Delivery {
             if !lane.sink.matches(&report.row.entry.stream) {
                 continue;
             }
-            let state = self
-                .pool
-                .sink_state(&lane.sink.name, report.row.seq)
-                .await?;
+            let state = self.pool.sink_state(&lane.sink.name, report.row.seq);
+            let Some(state) = state.await? else {
+                continue;
+            };
             match state {
                 SinkState::Done(at_ms) => report.processed_ms = report.processed_ms.max(at_ms),
                 SinkState::Failed => report.status = Status::Failed,

@@ -22,7 +22,7 @@ use crate::catalog::QuotaState;
 use crate::clock;
 use crate::delivery::report::Report;
 use crate::error::AcceptError;
-use crate::ingest::{Accepted, Head};
+use crate::ingest::{Accepted, BodyError, Head};
 use crate::journal::log::Endpoint;
 use crate::pool::SinkState;
 
@@ -123,6 +123,7 @@ async fn submit(
     let client = client(req);
     let mut body = req.take_body();
     let mut read = false;
+    let mut late = false;
     let headers = req.headers();
     let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let head = Head {
@@ -143,7 +144,12 @@ async fn submit(
         .ingest
         .accept(head, |budget| {
             read = true;
-            body::read(&mut body, budget, parts.body_timeout_seconds)
+            let (body, late) = (&mut body, &mut late);
+            async move {
+                let done = body::read(body, budget, parts.body_timeout_seconds).await;
+                *late = matches!(done, Err(BodyError::TooSlow(_)));
+                done
+            }
         })
         .await;
     if let Some(quota) = answer.quota {
@@ -154,7 +160,7 @@ async fn submit(
         Err(error) => {
             // Who asked first and was not told to go on does not send: reading would tell it to.
             let silent = !read && req.headers().contains_key(EXPECT);
-            if silent || !body::drain(&mut body).await {
+            if silent || late || !body::drain(&mut body).await {
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -4,7 +4,7 @@
 //! connections inherit), and a Unix socket is replaced only if nobody listens on it.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use salvo_core::server::ServerHandle;
 use salvo_core::{Listener, Server, Service};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
 
@@ -33,6 +34,8 @@ pub struct Bound {
     pub address: String,
     /// The socket file, to be removed at the end.
     socket_file: Option<PathBuf>,
+    /// The listening TCP socket once more.
+    socket: Option<Socket>,
 }
 
 impl std::fmt::Debug for Bound {
@@ -57,13 +60,30 @@ impl Bound {
         let server = Server::new(self.acceptor)
             .fuse_config(fuse)
             .max_connections(connections_max);
+        let stopping = CancellationToken::new();
         let stopper = Stopper {
             handle: server.handle(),
+            stopping: stopping.clone(),
             socket_file: self.socket_file,
         };
+        let socket = self.socket;
+        // While open requests finish, nobody accepts any more: the system must not go on queueing
+        // connections that will never be answered.
+        let refusing = async move {
+            stopping.cancelled().await;
+            if let Some(socket) = socket {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+            std::future::pending::<()>().await;
+        };
         let serving = async move {
-            if let Err(error) = server.try_serve(service).await {
-                tracing::error!(%error, "a listener ended");
+            tokio::select! {
+                biased;
+                // First: the server must see that it is to stop before its socket fails.
+                done = server.try_serve(service) => if let Err(error) = done {
+                    tracing::error!(%error, "a listener ended");
+                },
+                () = refusing => {}
             }
         };
         (stopper, serving)
@@ -74,6 +94,7 @@ impl Bound {
 #[derive(Debug)]
 pub struct Stopper {
     handle: ServerHandle,
+    stopping: CancellationToken,
     socket_file: Option<PathBuf>,
 }
 
@@ -81,6 +102,7 @@ impl Stopper {
     /// No new connections; open requests may finish within `grace`.
     pub fn stop(&self, grace: Duration) {
         self.handle.stop_graceful(grace);
+        self.stopping.cancel();
         if let Some(path) = &self.socket_file {
             let _ = std::fs::remove_file(path);
         }
@@ -106,7 +128,8 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
     };
     match listen {
         Listen::Tcp(address) => {
-            let listener = bind_tcp(address).map_err(|error| failed(error.to_string()))?;
+            let (listener, socket) =
+                bind_tcp(address).map_err(|error| failed(error.to_string()))?;
             let acceptor =
                 TcpAcceptor::try_from(listener).map_err(|error| failed(error.to_string()))?;
             let address = acceptor
@@ -116,6 +139,7 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
                 acceptor: one(acceptor.into_boxed()),
                 address: format!("http://{address}"),
                 socket_file: None,
+                socket: Some(socket),
             })
         }
         Listen::Unix(path) => {
@@ -129,6 +153,7 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
                 acceptor: one(acceptor.into_boxed()),
                 address: format!("unix:{}", path.display()),
                 socket_file: Some(path.clone()),
+                socket: None,
             })
         }
     }
@@ -138,7 +163,7 @@ fn one(acceptor: Box<dyn DynTcpAcceptor>) -> DynTcpAcceptors {
     DynTcpAcceptors::new(vec![acceptor])
 }
 
-fn bind_tcp(address: &str) -> io::Result<tokio::net::TcpListener> {
+fn bind_tcp(address: &str) -> io::Result<(tokio::net::TcpListener, Socket)> {
     let mut last_error = io::Error::other("the name has no address");
     for address in address.to_socket_addrs()? {
         match bind_address(address) {
@@ -149,7 +174,7 @@ fn bind_tcp(address: &str) -> io::Result<tokio::net::TcpListener> {
     Err(last_error)
 }
 
-fn bind_address(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+fn bind_address(address: SocketAddr) -> io::Result<(tokio::net::TcpListener, Socket)> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -160,7 +185,9 @@ fn bind_address(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    tokio::net::TcpListener::from_std(socket.into())
+    let again = socket.try_clone()?;
+    let listener = tokio::net::TcpListener::from_std(socket.into())?;
+    Ok((listener, again))
 }
 
 /// A socket file that a killed daemon left behind would be in the way.

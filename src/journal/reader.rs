@@ -225,6 +225,21 @@ async fn fetch(
         .collect()
 }
 
+/// The oldest accepted entry after the position has no payload, neither in place nor put aside.
+pub(super) async fn has_released_after(
+    reads: &sqlx::SqlitePool,
+    seq: u64,
+) -> Result<bool, StorageError> {
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
+            AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
+         FROM requests r WHERE r.seq > ? AND r.outcome = 0 ORDER BY r.seq LIMIT 1";
+    let released: Option<bool> = sqlx::query_scalar(sql)
+        .bind(seq.cast_signed())
+        .fetch_optional(reads)
+        .await?;
+    Ok(released.unwrap_or(false))
+}
+
 /// Checks a payload and makes an entry of it.
 fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
     let parts = || -> Result<_, sqlx::Error> {

@@ -217,11 +217,18 @@ impl Writer {
                 }
             }
         }
+        // Whoever has a receipt finds the entry counted; the lanes are woken when the answers are out.
+        if let Some(newest) = newest {
+            self.shared.newest.send_if_modified(|shown| {
+                *shown = newest;
+                false
+            });
+        }
         for answer in answers.receipts {
             let _ = answer.to.send(Ok(answer.receipt));
         }
-        if let Some(newest) = newest {
-            self.shared.newest.send_replace(newest);
+        if newest.is_some() {
+            self.shared.newest.send_modify(|_| ());
         }
         for answer in answers.flushes {
             let _ = answer.send(());

@@ -279,17 +279,18 @@ impl Pool {
         Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
     }
 
-    /// How a sink stands to one request.
+    /// How a sink stands to one request; `None` if the sink was added after it.
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn sink_state(&self, sink: &str, seq: u64) -> Result<SinkState, PoolError> {
+    pub async fn sink_state(&self, sink: &str, seq: u64) -> Result<Option<SinkState>, PoolError> {
         let row = sqlx::query(
             "SELECT
                 EXISTS (SELECT 1 FROM dead_letters WHERE seq = ?2 AND sink = ?1) AS failed,
                 EXISTS (SELECT 1 FROM retries, json_each(retries.parts) AS part
                         WHERE sink = ?1 AND first_seq <= ?2 AND last_seq >= ?2 AND part.value ->> 0 = ?2) AS retrying,
                 coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= ?2 AS passed,
+                coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= ?2 AS before_start,
                 (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = ?2) AS late_ms,
                 (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1) AS at_ms",
         )
@@ -300,15 +301,18 @@ impl Pool {
         let at = |name: &str| -> Result<Option<u64>, PoolError> {
             Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
         };
-        Ok(if row.try_get::<bool, _>("failed")? {
+        if row.try_get("before_start")? {
+            return Ok(None);
+        }
+        Ok(Some(if row.try_get("failed")? {
             SinkState::Failed
-        } else if row.try_get::<bool, _>("retrying")? {
+        } else if row.try_get("retrying")? {
             SinkState::Retrying
-        } else if row.try_get::<bool, _>("passed")? {
+        } else if row.try_get("passed")? {
             SinkState::Done(at("late_ms")?.or(at("at_ms")?))
         } else {
             SinkState::Waiting
-        })
+        }))
     }
 
     /// The current items of a stream, by key: key, fields as JSON text, sequence number.

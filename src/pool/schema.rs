@@ -36,7 +36,8 @@ CREATE TABLE view_fields (
 ) WITHOUT ROWID;
 CREATE TABLE cursors (
     sink TEXT PRIMARY KEY,
-    seq INTEGER NOT NULL
+    seq INTEGER NOT NULL,
+    start INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE progress (
     sink TEXT NOT NULL,

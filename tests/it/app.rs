@@ -131,20 +131,15 @@ impl TestApp {
 
     /// Waits until every lane has everything behind it and the journal has written everything.
     pub(crate) async fn drain(&self) {
+        let journal = &self.parts.journal;
+        // First: only then is the newest entry known to be the last one that was acknowledged.
+        journal.flush().await.expect("the journal is open");
         eventually("every lane has everything behind it", async || {
-            let newest = *self.parts.journal.newest().borrow();
-            let lanes = self.parts.delivery.lanes();
-            lanes
-                .iter()
-                .all(|lane| lane.cursor() >= newest)
-                .then_some(())
+            let newest = *journal.newest().borrow();
+            let mut lanes = self.parts.delivery.lanes().iter();
+            lanes.all(|lane| lane.cursor() >= newest).then_some(())
         })
         .await;
-        self.parts
-            .journal
-            .flush()
-            .await
-            .expect("the journal is open");
     }
 
     /// The items of a stream in the pool, by key, after [`drain`](Self::drain).

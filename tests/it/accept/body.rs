@@ -96,7 +96,8 @@ async fn a_body_that_does_not_come_in_time_is_refused() {
         raw.post_head(app.secret("shop"), lines).await;
         let told = raw.reply().await.refused(400, "INVALID_PAYLOAD").message;
         assert!(told.contains("within 1 s"), "{told}");
-        assert!(started.elapsed().as_millis() >= 1_000);
+        let millis = started.elapsed().as_millis();
+        assert!((1_000..2_500).contains(&millis), "after {millis} ms");
         assert_eq!(
             raw.rest().await,
             b"",

@@ -19,8 +19,10 @@ impl Raw {
     /// Connects to `http://host:port`.
     pub(crate) async fn connect(url: &str) -> Self {
         let address = url.strip_prefix("http://").expect("a TCP listener");
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        stream.set_nodelay(true).expect("it is connected");
         Self {
-            stream: TcpStream::connect(address).await.expect("it listens"),
+            stream,
             buffer: Vec::new(),
         }
     }

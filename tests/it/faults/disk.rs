@@ -84,8 +84,8 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     let retry_after = refusal.header("retry-after").expect("Retry-After");
     assert!(retry_after.parse::<u64>().expect("seconds") >= 1);
     assert_eq!(ready(&process), 503);
-    // Nothing was written to the limit, and reading goes on.
-    assert!(disk.free() > 5 * MIB);
+    // The disk is not full, and reading goes on.
+    assert!(disk.free() > MIB);
     let status = process.admin("/api/admin/status");
     assert!(status["problems"].to_string().contains("nearly full"));
     process.drained();
