@@ -6,6 +6,7 @@
 //! Threads: a lane each, spawned here; the journal's writer and the plugins' clock, by their modules.
 
 mod files;
+mod memory;
 mod watch;
 
 use std::collections::HashMap;

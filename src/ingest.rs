@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::catalog::{Caller, Catalog, QuotaState};
 use crate::error::AcceptError;
-use crate::journal::log::Endpoint;
+use crate::journal::log::{Client, Endpoint};
 use crate::journal::{Claim, Journal, JournalError, LogEntry, Outcome, Receipt, Submission};
 use crate::metrics::Metrics;
 
@@ -64,8 +64,8 @@ pub struct Head<'a> {
     pub item_key: Option<&'a [u8]>,
     /// `Idempotency-Key`
     pub idempotency_key: Option<&'a [u8]>,
-    /// Address of the caller, for the log.
-    pub client: &'a str,
+    /// The caller, for the log.
+    pub client: Client,
 }
 
 /// Why a body could not be read.
@@ -340,7 +340,7 @@ impl Ingest {
                 items: 0,
                 bytes: 0,
                 key: key.prefix(),
-                client: "".into(),
+                client: Client::Many,
                 item_key: None,
                 idempotency_key: None,
                 error: Some(
@@ -386,7 +386,7 @@ fn log_entry(head: &Head<'_>, caller: &Caller, outcome: Outcome, http_status: u1
         items: 0,
         bytes: 0,
         key: caller.key.prefix(),
-        client: head.client.into(),
+        client: head.client,
         item_key: None,
         idempotency_key: None,
         error: None,

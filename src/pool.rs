@@ -219,6 +219,13 @@ impl Pool {
         Ok(())
     }
 
+    /// Gives back the writing connection's cached pages, unless a lane uses it just now.
+    pub fn shrink(&self) {
+        if let Ok(writer) = self.writer.try_lock() {
+            let _ = writer.connection.execute_batch("PRAGMA shrink_memory");
+        }
+    }
+
     /// What every sink did with entries up to here is on disk.
     pub fn durable_through(&self) -> u64 {
         self.durable_through.load(Ordering::Relaxed)

@@ -1,4 +1,5 @@
-//! What is looked after while the daemon runs: room on the disk, checkpoints, floods, old progress.
+//! What is looked after while the daemon runs: room on the disk, checkpoints, floods, old progress,
+//! memory after a burst.
 //!
 //! **Invariant**: the gate closes before the disk is full, and opens again when there is room.
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::memory;
 use crate::clock;
 use crate::http::Parts;
 use crate::pool::Pool;
@@ -28,6 +30,8 @@ impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut trimmed_at_seq = 0;
+        let mut seq = 0;
         for second in 0_u64.. {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -39,6 +43,14 @@ impl Watch {
                 self.on_pool("checkpoint", |pool| pool.checkpoint()).await;
                 self.parts.delivery.release();
             }
+            // A second without a request after some with: the burst is over.
+            let newest = *self.parts.journal.newest().borrow();
+            if newest == seq && newest != trimmed_at_seq {
+                trimmed_at_seq = newest;
+                self.parts.pool.shrink();
+                memory::trim();
+            }
+            seq = newest;
             if second % EXPIRE_SECONDS == 0 {
                 let before_ms = clock::unix_ms().saturating_sub(self.retention_ms);
                 self.on_pool("expire", move |pool| pool.expire_progress(before_ms))

@@ -23,7 +23,7 @@ use crate::pool::{Part, PoolError, Retry, Settlement};
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
 /// A lane that was busy within this time waits for more before it takes the next batch.
-const LINGER: Duration = Duration::from_millis(4);
+const LINGER: Duration = Duration::from_millis(8);
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 /// Pauses of a lane as a whole.

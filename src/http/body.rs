@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use salvo_core::http::ReqBody;
+use salvo_core::http::{Body, ReqBody};
 
 use crate::ingest::{BodyBudget, BodyError};
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
 /// gets to see the answer.
 const DRAIN_BYTES_MAX: u64 = 4 << 20;
+/// What is reserved for a body at once, on its sender's word.
+const RESERVED_BYTES_MAX: u64 = 2 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The whole body, in one buffer, and the budget that it took.
@@ -42,7 +44,11 @@ async fn collect(
             first = data;
             continue;
         }
-        whole.extend_from_slice(&std::mem::take(&mut first));
+        if whole.is_empty() {
+            let rest = body.size_hint().lower().min(RESERVED_BYTES_MAX);
+            whole.reserve(first.len() + data.len() + usize::try_from(rest).unwrap_or(0));
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
         whole.extend_from_slice(&data);
     }
     let bytes = if whole.is_empty() {

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use salvo_core::conn::SocketAddr;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
@@ -23,7 +24,7 @@ use crate::clock;
 use crate::delivery::report::Report;
 use crate::error::AcceptError;
 use crate::ingest::{Accepted, BodyError, Head};
-use crate::journal::log::Endpoint;
+use crate::journal::log::{Client, Endpoint};
 use crate::pool::SinkState;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -138,7 +139,7 @@ async fn submit(
             .and_then(|length| length.to_str().ok()?.parse().ok()),
         item_key: bytes(&X_ITEM_KEY),
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
-        client: &client,
+        client,
     };
     let answer = parts
         .ingest
@@ -203,11 +204,11 @@ fn tell_quota(res: &mut Response, quota: QuotaState) {
     }
 }
 
-fn client(req: &Request) -> String {
+fn client(req: &Request) -> Client {
     match req.remote_addr() {
-        salvo_core::conn::SocketAddr::IPv4(address) => address.ip().to_string(),
-        salvo_core::conn::SocketAddr::IPv6(address) => address.ip().to_string(),
-        _ => "unix".to_owned(),
+        SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
+        SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
+        _ => Client::Unix,
     }
 }
 

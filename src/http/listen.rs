@@ -24,6 +24,8 @@ const BACKLOG: i32 = 4_096;
 /// How long the head of a request may take. Also how long an idle connection is kept: longer than the
 /// pools of most clients (90 s), so that the daemon does not close what a client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
+/// Of one connection, for what was received and not yet handled. Also bounds the head of a request.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// How long a client may refuse to read its answer.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -57,9 +59,10 @@ impl Bound {
         let fuse = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(WRITE_STALL_MAX);
-        let server = Server::new(self.acceptor)
+        let mut server = Server::new(self.acceptor)
             .fuse_config(fuse)
             .max_connections(connections_max);
+        server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();
         let stopper = Stopper {
             handle: server.handle(),

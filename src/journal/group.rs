@@ -176,7 +176,7 @@ impl<'a> Group<'a> {
             log.items,
             log.bytes.cast_signed(),
             &*log.key,
-            &*log.client,
+            log.client.to_string(),
             log.item_key.as_deref(),
             log.idempotency_key.as_deref(),
             duplicate_of.as_ref().map(|id| &id.as_bytes()[..]),

@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use sqlx::sqlite::SqliteRow;
@@ -80,6 +82,36 @@ impl Endpoint {
     }
 }
 
+/// Who called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// Over TCP, from this address.
+    Address(IpAddr),
+    /// Over a Unix socket.
+    Unix,
+    /// Nobody in particular: the entry stands for many requests.
+    Many,
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(formatter),
+            Self::Unix => formatter.write_str("unix"),
+            Self::Many => Ok(()),
+        }
+    }
+}
+
+impl Client {
+    fn from_text(text: &str) -> Self {
+        match text {
+            "" => Self::Many,
+            text => text.parse().map_or(Self::Unix, Self::Address),
+        }
+    }
+}
+
 /// One request, as it is written.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
@@ -104,7 +136,7 @@ pub struct LogEntry {
     /// The part of the key that may be shown.
     pub key: Arc<str>,
     /// Address of the caller.
-    pub client: Box<str>,
+    pub client: Client,
     /// The field that identified the items.
     pub item_key: Option<Box<str>>,
     /// The caller's idempotency key.
@@ -117,7 +149,7 @@ impl LogEntry {
     /// About what it takes in memory.
     pub(super) fn byte_len(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
-        self.client.len() + text(&self.item_key) + text(&self.idempotency_key) + text(&self.error)
+        text(&self.item_key) + text(&self.idempotency_key) + text(&self.error)
     }
 }
 
@@ -262,7 +294,7 @@ fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
             items: u32::try_from(number("items")?).unwrap_or(u32::MAX),
             bytes: number("bytes")?,
             key: row.try_get::<String, _>("key")?.into(),
-            client: text("client")?.unwrap_or_default(),
+            client: Client::from_text(row.try_get("client")?),
             item_key: text("item_key")?,
             idempotency_key: text("idempotency_key")?,
             error: text("errors")?,

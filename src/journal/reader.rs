@@ -95,9 +95,12 @@ fn cost(entry: &Entry) -> usize {
     entry.items.byte_len() + ENTRY_OVERHEAD_BYTES
 }
 
-/// What waits, without the payloads themselves: their size says how many fit.
-const SELECT_WAITING: &str = "SELECT p.seq, length(p.items) AS bytes, r.stream \
-     FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT 4096";
+/// What waits, without the payloads themselves: their size says how many fit. What was put aside has
+/// none.
+const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream FROM (
+         SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1
+         UNION ALL SELECT seq, NULL FROM quarantine WHERE seq > ?1 ORDER BY seq LIMIT 4096
+     ) w JOIN requests r ON r.seq = w.seq ORDER BY w.seq";
 const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream FROM quarantine q \
      JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
 const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms \
@@ -123,8 +126,11 @@ pub(super) async fn read_after(
         let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
         // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
         let stream: Option<&str> = row.try_get("stream").ok();
-        if stream.is_none_or(|stream| (request.wanted)(stream)) {
-            bytes += usize::try_from(row.try_get::<i64, _>("bytes")?).unwrap_or(usize::MAX / 2);
+        let size: Option<i64> = row.try_get("bytes")?;
+        if let Some(size) = size
+            && stream.is_none_or(|stream| (request.wanted)(stream))
+        {
+            bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
             let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
             if full && !wanted.is_empty() {
                 break;
@@ -132,20 +138,6 @@ pub(super) async fn read_after(
             wanted.push(seq);
         }
         taken.through = seq;
-    }
-    let quarantined = sqlx::query(SELECT_QUARANTINED)
-        .bind(request.after.cast_signed())
-        .bind(taken.through.cast_signed())
-        .fetch_all(reads)
-        .await?;
-    for row in quarantined {
-        if row
-            .try_get::<&str, _>("stream")
-            .is_ok_and(|stream| (request.wanted)(stream))
-        {
-            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
-            taken.quarantined.push((seq, row.try_get("reason")?));
-        }
     }
     let found = read_many(reads, &wanted).await?;
     let mut items = 0;
@@ -159,14 +151,28 @@ pub(super) async fn read_after(
                     taken
                         .corrupt
                         .retain(|(corrupt, _)| *corrupt <= taken.through);
-                    taken
-                        .quarantined
-                        .retain(|(quarantined, _)| *quarantined <= taken.through);
                     break;
                 }
                 taken.entries.push(entry);
             }
             Err(reason) => taken.corrupt.push((seq, reason)),
+        }
+    }
+    // After the payloads: another lane may have put one aside in between.
+    let quarantined = sqlx::query(SELECT_QUARANTINED)
+        .bind(request.after.cast_signed())
+        .bind(taken.through.cast_signed())
+        .fetch_all(reads)
+        .await?;
+    for row in quarantined {
+        if row
+            .try_get::<&str, _>("stream")
+            .is_ok_and(|stream| (request.wanted)(stream))
+        {
+            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            if !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
+                taken.quarantined.push((seq, row.try_get("reason")?));
+            }
         }
     }
     Ok(taken)

@@ -20,7 +20,7 @@ use crate::process::{Folder, Process, items};
 
 /// Small, so that a test which waits for them is quick.
 const LIMITS: &str =
-    "[plugins]\nmemory_max_bytes = 8388608\ncpu_timeout_ms = 250\nwrite_timeout_ms = 700\n";
+    "[plugins]\nmemory_max_bytes = 8388608\ncpu_timeout_ms = 500\nwrite_timeout_ms = 1200\n";
 const QUICK_RETRIES: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 3 }\n";
 
 /// The component of a guest; compiles all of them the first time.
@@ -59,8 +59,13 @@ fn build() -> PathBuf {
 
 /// A daemon with this guest as the sink of the stream `hostile`.
 fn beside_a_good_sink(name: &str, more: &str) -> Folder {
+    beside_a_good_sink_within(LIMITS, name, more)
+}
+
+/// The same with other limits.
+fn beside_a_good_sink_within(limits: &str, name: &str, more: &str) -> Folder {
     Folder::new(&["hostile", "innocent"])
-        .with(LIMITS)
+        .with(limits)
         .with_sink("hostile", &guest(name), "hostile", more)
         .with_sink("pool", "pool", "innocent", "")
 }

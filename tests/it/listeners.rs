@@ -96,11 +96,7 @@ async fn the_openapi_documents_describe_every_route() {
             assert!(operation["summary"].is_string(), "{path} says what it does");
             assert!(operation["operationId"].is_string(), "{path}");
             assert!(operation["responses"].is_object(), "{path}");
-            assert_eq!(
-                operation["security"].is_array(),
-                true,
-                "{path} says who may"
-            );
+            assert!(operation["security"].is_array(), "{path} says who may");
             let parameters = operation["parameters"]
                 .as_array()
                 .cloned()

@@ -5,7 +5,7 @@
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod app; // the daemon in a temporary folder, and those who talk to it
-mod command_line;
+mod command_line; // the binary's verbs, against a running daemon
 mod faults; // full disks, damaged files, signals
 mod guests; // sinks that misbehave, and what they cost the others
 mod idempotency; // repeats: answered like the first, processed by nobody
@@ -14,4 +14,4 @@ mod kill; // kill -9 under load
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod log; // the request log and the admin API around it
 mod pool; // the pool as people query it
-mod process; // the real program in a process of its own // the binary's verbs, against a running daemon
+mod process; // the real program in a process of its own

@@ -9,16 +9,21 @@
     reason = "blocking helpers around a child process: they poll"
 )]
 
-use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+mod client;
+mod folder;
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+pub(crate) use client::{Answer, Client};
+pub(crate) use folder::Folder;
 
 /// The admin token of every [`Folder`].
 pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
@@ -41,126 +46,6 @@ pub(crate) fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) ->
         }
         assert!(started.elapsed() < DEADLINE, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Configuration and data of one daemon.
-#[derive(Debug)]
-pub(crate) struct Folder {
-    root: tempfile::TempDir,
-    data_dir: PathBuf,
-    settings: String,
-    /// Settings of `[storage]`.
-    storage: String,
-    /// Settings of `[server]`.
-    server: String,
-}
-
-impl Folder {
-    /// A new folder with these streams, each with a key of its own under the one connector `tests`, and without sinks.
-    pub(crate) fn new(streams: &[&str]) -> Self {
-        let root = tempfile::tempdir().expect("a temporary folder");
-        let data_dir = root.path().join("data");
-        let mut settings = String::from("[[connectors]]\nname = \"tests\"\nkind = \"ingest\"\n");
-        settings.push_str("requests_per_second = 1000000\nburst = 1000000\n");
-        for stream in streams {
-            let secret = key_of(stream);
-            writeln!(
-                settings,
-                "[[connectors.keys]]\nname = \"{stream}\"\nstream = \"{stream}\"\nsecret = \"{secret}\""
-            )
-            .expect("text grows");
-        }
-        for stream in streams {
-            writeln!(settings, "[[streams]]\nname = \"{stream}\"").expect("text grows");
-        }
-        Self {
-            root,
-            data_dir,
-            settings,
-            storage: "min_free_bytes = 0".to_owned(),
-            server: String::new(),
-        }
-    }
-
-    /// Adds settings: whole sections.
-    pub(crate) fn with(mut self, section: &str) -> Self {
-        self.settings.push_str(section);
-        self.settings.push('\n');
-        self
-    }
-
-    /// Adds a sink; `more` is further settings of it.
-    pub(crate) fn with_sink(self, name: &str, plugin: &str, stream: &str, more: &str) -> Self {
-        self.with(&format!(
-            "[[sinks]]\nname = \"{name}\"\nplugin = \"{plugin}\"\nstreams = [\"{stream}\"]\n{more}"
-        ))
-    }
-
-    /// Puts the data somewhere else.
-    pub(crate) fn with_data_dir(mut self, data_dir: &Path) -> Self {
-        self.data_dir = data_dir.to_owned();
-        self
-    }
-
-    /// Settings of `[storage]`, in place of the one that lets a daemon run on a full disk.
-    pub(crate) fn with_storage(mut self, settings: &str) -> Self {
-        settings.clone_into(&mut self.storage);
-        self
-    }
-
-    /// Settings of `[server]`.
-    pub(crate) fn with_server(mut self, settings: &str) -> Self {
-        settings.clone_into(&mut self.server);
-        self
-    }
-
-    /// The data folder.
-    pub(crate) fn data_dir(&self) -> &Path {
-        &self.data_dir
-    }
-
-    /// A file beside the data folder.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
-    }
-
-    /// Starts the daemon and waits until it listens.
-    pub(crate) fn start(&self) -> Process {
-        match self.try_start() {
-            Ok(process) => process,
-            Err(ended) => panic!("the daemon did not start: {ended:?}"),
-        }
-    }
-
-    /// Starts the daemon; [`Ended`] if it ends instead of listening.
-    pub(crate) fn try_start(&self) -> Result<Process, Ended> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
-        command.args(["serve", "--config", "headgate.toml"]);
-        self.spawn(command)
-    }
-
-    /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
-    pub(crate) fn spawn(&self, mut command: Command) -> Result<Process, Ended> {
-        let settings = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
-             [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{}\n{}",
-            self.server, self.data_dir, self.storage, self.settings
-        );
-        std::fs::write(self.path("headgate.toml"), settings).expect("a configuration file");
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("HEADGATE_") {
-                command.env_remove(name);
-            }
-        }
-        let child = command
-            .current_dir(self.root.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        Process::watch(child)
     }
 }
 
@@ -420,136 +305,6 @@ pub(crate) fn read_only(path: &Path) -> rusqlite::Connection {
         .busy_timeout(DEADLINE)
         .expect("a setting of SQLite");
     connection
-}
-
-/// An answer over HTTP.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// Its status code.
-    pub(crate) status: u16,
-    /// Its head, in lower case.
-    pub(crate) head: String,
-    /// Its body.
-    pub(crate) body: String,
-}
-
-impl Answer {
-    /// The value of a header, whose name is given in lower case.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .map(str::trim)
-    }
-
-    /// The body as JSON.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).expect("a JSON body")
-    }
-
-    /// The request id that a 202 tells.
-    pub(crate) fn request_id(&self) -> String {
-        let body = self.json();
-        let id = body["data"]["request_id"].as_str();
-        id.expect("a request id").to_owned()
-    }
-}
-
-/// A keep-alive connection that waits for each answer.
-#[derive(Debug)]
-pub(crate) struct Client {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Client {
-    /// Connects.
-    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        Ok(Self {
-            stream,
-            buffer: Vec::new(),
-        })
-    }
-
-    /// Submits a body; `headers` are whole lines that end in CRLF.
-    pub(crate) fn post(&mut self, stream: &str, headers: &str, body: &str) -> io::Result<Answer> {
-        self.begin_post(stream, headers, body.len())?;
-        self.send(body)?;
-        self.answer()
-    }
-
-    /// The head of a submission, without its body.
-    pub(crate) fn begin_post(
-        &mut self,
-        stream: &str,
-        headers: &str,
-        length: usize,
-    ) -> io::Result<()> {
-        let key = key_of(stream);
-        self.send(&format!(
-            "POST /api/ingest HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {key}\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n"
-        ))
-    }
-
-    /// Gets something.
-    pub(crate) fn get(&mut self, path: &str, secret: &str) -> io::Result<Answer> {
-        self.send(&format!(
-            "GET {path} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\r\n"
-        ))?;
-        self.answer()
-    }
-
-    /// Sends bytes as they are.
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
-        self.stream.write_all(text.as_bytes())
-    }
-
-    /// Reads the head of an answer that comes before the real one.
-    pub(crate) fn interim(&mut self) -> io::Result<String> {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            self.stream.read_exact(&mut byte)?;
-            head.push(byte[0]);
-        }
-        Ok(String::from_utf8_lossy(&head).into_owned())
-    }
-
-    /// Reads one answer, which must have a length.
-    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
-        self.buffer.clear();
-        let mut chunk = [0; 16 << 10];
-        loop {
-            let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
-            if let Some(end) = end {
-                let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
-                let mut answer = Answer {
-                    status: head
-                        .get(9..12)
-                        .and_then(|code| code.parse().ok())
-                        .unwrap_or(0),
-                    head,
-                    body: String::new(),
-                };
-                let length: usize = answer
-                    .header("content-length")
-                    .and_then(|length| length.parse().ok())
-                    .ok_or_else(|| io::Error::other("an answer without a length"))?;
-                if let Some(body) = self.buffer[end + 4..].get(..length) {
-                    answer.body = String::from_utf8_lossy(body).into_owned();
-                    return Ok(answer);
-                }
-            }
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => self.buffer.extend_from_slice(&chunk[..count]),
-            }
-        }
-    }
 }
 
 /// Says loudly that a test did not run; on machines that set `CI` a test may only be skipped for a reason that lies
