@@ -15,6 +15,7 @@ use super::{Delivery, LaneState, LaneStatus, pace, verdict};
 use crate::batch::{Batch, Slice};
 use crate::clock;
 use crate::config::Retry as RetrySettings;
+use crate::journal::log::Filter;
 use crate::journal::{JournalError, ReadRequest, StorageError, Taken};
 use crate::metrics::Metrics;
 use crate::plugin::{Failure, Instance, Plugin, PluginError, Plugins, Staged};
@@ -205,7 +206,7 @@ impl Lane {
         let mut taken = self.delivery.journal.read_after(request).await?;
         let mut settlement = self.settlement();
         settlement.cursor = Some(taken.through);
-        self.give_up_unreadable(&taken, &mut settlement)?;
+        self.give_up_unreadable(&mut taken, &mut settlement).await?;
         let entries = std::mem::take(&mut taken.entries);
         let Some(oldest_ms) = entries.first().map(|entry| entry.received_ms) else {
             if settlement.dead_letters.is_empty() {
@@ -244,23 +245,22 @@ impl Lane {
     }
 
     /// Another attempt at a batch that failed before. While the lane is paused this is how it finds
-    /// out whether the sink works again: then a sink that asks for a retry does not use up the
-    /// batch's attempts.
+    /// out whether the sink works again: nothing tells then that the batch is to blame, so the attempt
+    /// does not count.
     async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
         let mut settlement = self.settlement();
         let seqs: Vec<u64> = retry.parts.iter().map(|Part(seq, ..)| *seq).collect();
         let entries = self.delivery.journal.read_many(&seqs).await?;
         let mut entries = entries.into_iter().peekable();
         let mut slices = Vec::with_capacity(retry.parts.len());
+        let mut gone = Vec::new();
         for Part(seq, start, end) in retry.parts.iter().copied() {
             match entries.next_if(|entry| entry.seq == seq) {
                 Some(entry) => slices.push(Slice { entry, start, end }),
-                None => settlement.dead_letters.push(verdict::unreadable(
-                    seq,
-                    "the payload cannot be read any more",
-                )),
+                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
             }
         }
+        self.bury(gone, &mut settlement).await?;
         let batch = Batch::new(slices, retry.attempts + 1);
         let attempts = retry.attempts;
         settlement.retry_done = Some(retry);
@@ -280,22 +280,11 @@ impl Lane {
         let reason = failure.to_string();
         let probing = self.pauses > 0;
         let works = matches!(failure, Failure::Reject { .. });
-        if probing && matches!(failure, Failure::Retry { .. }) {
-            verdict::postpone(
-                &self.status.sink,
-                &batch,
-                attempts,
-                &reason,
-                &mut settlement,
-            );
+        let sink = &self.status.sink;
+        if probing && !works {
+            verdict::postpone(sink, &batch, attempts, &reason, &mut settlement);
         } else {
-            verdict::put_aside(
-                &self.status.sink,
-                &batch,
-                attempts + 1,
-                failure,
-                &mut settlement,
-            );
+            verdict::put_aside(sink, &batch, attempts + 1, failure, &mut settlement);
         }
         self.settle(settlement)?;
         if probing && works {
@@ -335,19 +324,36 @@ impl Lane {
     }
 
     /// Entries that nobody can read are put aside once, and are dead letters of every sink.
-    fn give_up_unreadable(
+    async fn give_up_unreadable(
         &self,
-        taken: &Taken,
+        taken: &mut Taken,
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         for (seq, reason) in &taken.corrupt {
             tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
             self.delivery.journal.quarantine(*seq, reason.clone())?;
         }
-        let unreadable = taken.corrupt.iter().chain(&taken.quarantined);
-        settlement
-            .dead_letters
-            .extend(unreadable.map(|(seq, reason)| verdict::unreadable(*seq, reason)));
+        let mut unreadable = std::mem::take(&mut taken.corrupt);
+        unreadable.append(&mut taken.quarantined);
+        self.bury(unreadable, settlement).await
+    }
+
+    /// Makes dead letters of entries that only the log still knows.
+    async fn bury(
+        &self,
+        unreadable: Vec<(u64, String)>,
+        settlement: &mut Settlement,
+    ) -> Result<(), StepError> {
+        for (seq, reason) in unreadable {
+            let filter = Filter {
+                seqs: Some(vec![seq]),
+                ..Filter::default()
+            };
+            let rows = self.delivery.journal.log_page(&filter, 1).await?;
+            settlement
+                .dead_letters
+                .push(verdict::unreadable(seq, rows.first(), reason));
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::pace;
 use crate::batch::Batch;
 use crate::clock;
 use crate::config::Sink;
+use crate::journal::log::LogRow;
 use crate::plugin::Failure;
 use crate::pool::{DeadLetter, Part, Retry, Settlement};
 
@@ -118,17 +119,19 @@ fn letters<'a>(
     })
 }
 
-/// A dead letter for a payload that nobody can read: the journal's table `quarantine` has its bytes.
-pub(super) fn unreadable(seq: u64, reason: &str) -> DeadLetter {
+/// A dead letter for a payload that nobody can read: the log knows where it came from, the journal's
+/// table `quarantine` has its bytes.
+pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> DeadLetter {
+    let entry = row.map(|row| &row.entry);
     DeadLetter {
         id: 0,
         seq,
-        request_id: String::new(),
-        stream: "".into(),
+        request_id: entry.map_or_else(String::new, |entry| entry.request_id.to_string()),
+        stream: entry.map_or_else(|| "".into(), |entry| Arc::clone(&entry.stream)),
         position: 0,
         key: String::new(),
         fields: String::new(),
-        reason: reason.to_owned(),
+        reason,
         attempts: 0,
         at_ms: clock::unix_ms(),
     }

@@ -21,7 +21,7 @@ use super::outer::{request_id, set_request_id};
 use super::{Parts, body};
 use crate::catalog::QuotaState;
 use crate::clock;
-use crate::delivery::report::Report;
+use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
 use crate::ingest::{Accepted, BodyError, Head};
 use crate::journal::log::{Client, Endpoint};
@@ -276,6 +276,18 @@ impl From<&Report> for RequestState {
     }
 }
 
+/// The request that the path names; an id that is none names nothing.
+pub(super) async fn find_report(
+    parts: &Parts,
+    req: &Request,
+) -> Result<Option<Report>, ReportError> {
+    let id = req.param::<String>("request_id");
+    match id.and_then(|id| Uuid::try_parse(&id).ok()) {
+        Some(id) => parts.delivery.report(id).await,
+        None => Ok(None),
+    }
+}
+
 /// `GET /api/requests/{request_id}`
 pub(super) struct GetRequest(pub(super) Parts);
 
@@ -309,13 +321,9 @@ impl GetRequest {
             };
             return envelope::refuse(req, res, &error);
         }
-        let id = req.param::<String>("request_id").unwrap_or_default();
-        let report = match Uuid::try_parse(&id) {
-            Ok(id) => match self.0.delivery.report(id).await {
-                Ok(report) => report,
-                Err(error) => return envelope::internal(req, res, &error),
-            },
-            Err(_) => None,
+        let report = match find_report(&self.0, req).await {
+            Ok(report) => report,
+            Err(error) => return envelope::internal(req, res, &error),
         };
         match report {
             Some(report) if report.row.entry.connector == caller.key.connector => {

@@ -6,11 +6,10 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing, Success};
-use super::super::ingest::SinkStateData;
+use super::super::ingest::{SinkStateData, find_report};
 use super::{bad_query, cursor, limit};
 use crate::clock;
 use crate::delivery::report::{Report, Status};
@@ -187,13 +186,9 @@ pub(in crate::http) struct GetRequest(pub(in crate::http) Parts);
 )]
 impl GetRequest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let id = req.param::<String>("request_id").unwrap_or_default();
-        let report = match Uuid::try_parse(&id) {
-            Ok(id) => match self.0.delivery.report(id).await {
-                Ok(report) => report,
-                Err(error) => return envelope::internal(req, res, &error),
-            },
-            Err(_) => None,
+        let report = match find_report(&self.0, req).await {
+            Ok(report) => report,
+            Err(error) => return envelope::internal(req, res, &error),
         };
         match report {
             Some(report) => envelope::ok(res, LoggedRequest::from(&report)),
