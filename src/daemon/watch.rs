@@ -30,8 +30,9 @@ impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut trimmed_at_seq = 0;
-        let mut seq = 0;
+        // How far requests and sinks had come when memory was given back, and a second ago.
+        let mut trimmed_at = (0, 0);
+        let mut before = trimmed_at;
         for second in 0_u64.. {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -43,14 +44,15 @@ impl Watch {
                 self.on_pool("checkpoint", |pool| pool.checkpoint()).await;
                 self.parts.delivery.release();
             }
-            // A second without a request after some with: the burst is over.
+            // A second in which nothing moved, after some in which it did: the burst is over.
             let newest = *self.parts.journal.newest().borrow();
-            if newest == seq && newest != trimmed_at_seq {
-                trimmed_at_seq = newest;
+            let now = (newest, self.parts.delivery.passed());
+            if now == before && now != trimmed_at {
+                trimmed_at = now;
                 self.parts.pool.shrink();
                 memory::trim();
             }
-            seq = newest;
+            before = now;
             if second % EXPIRE_SECONDS == 0 {
                 let before_ms = clock::unix_ms().saturating_sub(self.retention_ms);
                 self.on_pool("expire", move |pool| pool.expire_progress(before_ms))

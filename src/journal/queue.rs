@@ -100,6 +100,11 @@ impl Queue {
         Some(!state.jobs.is_empty())
     }
 
+    /// Number of jobs that wait.
+    pub(super) fn len(&self) -> usize {
+        self.lock().jobs.len()
+    }
+
     /// Takes everything that waits, exchanging buffers.
     pub(super) fn take(&self, into: &mut Vec<Job>) {
         let mut state = self.lock();

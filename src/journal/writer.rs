@@ -22,8 +22,13 @@ use crate::batch::Entry;
 use crate::sqlite;
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
-/// group. Longer windows lose throughput, a timer of the runtime is twenty times as coarse.
+/// group. A timer of the runtime is twenty times as coarse.
 const WINDOW: Duration = Duration::from_micros(50);
+/// While more keep coming the writer waits again, at most so often: a commit costs as much as a few
+/// windows, whatever is in it.
+const WINDOWS_MAX: u32 = 4;
+/// Fewer jobs than these are committed after one window.
+const GROWING_JOBS_MIN: usize = 4;
 /// How often an idle writer looks whether there is something to tidy.
 const IDLE: Duration = Duration::from_secs(1);
 /// Frames in the write-ahead log before it is copied back (16 MiB).
@@ -98,7 +103,7 @@ impl Writer {
         while let Some(work) = queue.wait(IDLE) {
             if work {
                 if self.options.durability == Durability::Fsync {
-                    pause(WINDOW);
+                    gather(queue);
                 }
                 queue.take(&mut jobs);
                 self.group(&mut jobs);
@@ -232,6 +237,18 @@ impl Writer {
         }
         for answer in answers.flushes {
             let _ = answer.send(());
+        }
+    }
+}
+
+/// Waits for what arrives together with the first job.
+fn gather(queue: &Queue) {
+    let mut waiting = 0;
+    for _ in 0..WINDOWS_MAX {
+        pause(WINDOW);
+        let before = std::mem::replace(&mut waiting, queue.len());
+        if waiting < GROWING_JOBS_MIN || waiting == before {
+            return;
         }
     }
 }

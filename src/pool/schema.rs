@@ -12,6 +12,8 @@ use crate::sqlite;
 /// Stands in `PRAGMA user_version`.
 const FORMAT: i64 = 1;
 
+/// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
+/// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
 const TABLES: &str = "
 CREATE TABLE items (
     stream TEXT NOT NULL,
@@ -23,7 +25,7 @@ CREATE TABLE items (
     request_id TEXT NOT NULL,
     position INTEGER NOT NULL,
     PRIMARY KEY (stream, key)
-) WITHOUT ROWID;
+);
 CREATE TABLE views (
     stream TEXT PRIMARY KEY,
     view TEXT NOT NULL COLLATE NOCASE UNIQUE
