@@ -3,8 +3,8 @@
 //! `apply` notes every item; an unknown set of field names (an item's `shape`) is looked at once.
 //! Views change inside the transaction that brings the first item with the new field.
 //!
-//! SQLite reads JSON to a depth of 1,000. An item that holds deeper arrays has only NULL in its
-//! columns, so that it does not make the whole view unreadable; `items.fields` has it in full.
+//! SQLite reads JSON to a depth of 1,000, and one item beyond that would make its whole view
+//! unreadable: `ingest::flatten` refuses it.
 //!
 //! **Invariant**: no text from outside enters SQL unquoted.
 
@@ -160,7 +160,7 @@ impl StreamView {
             let column = free(&mut taken, &column_name(field));
             let path = literal(&format!("$.{field}"));
             columns.push(format!(
-                "CASE WHEN json_valid(fields) THEN json_extract(fields, {path}) END AS {}",
+                "json_extract(fields, {path}) AS {}",
                 identifier(&column)
             ));
         }

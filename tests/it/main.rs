@@ -15,3 +15,4 @@ mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod log; // the request log and the admin API around it
 mod pool; // the pool as people query it
 mod process; // the real program in a process of its own
+mod structure; // the house rules that a text search can hold
