@@ -2,8 +2,8 @@
 //!
 //! `daemon` binds and serves what this module builds. The handlers are in `http/`, one file an area.
 //!
-//! **Invariant**: every answer, also one that the framework or a panic causes, carries
-//! `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
+//! **Invariant**: every answer to a request that is HTTP, also one that the framework or a panic causes,
+//! carries `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
 
 mod admin;
 mod body;

@@ -35,8 +35,6 @@ const BUILT_IN: [(&str, &[u8]); 1] = [(
 const TICK: Duration = Duration::from_millis(10);
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
-/// The longest pause that a guest may ask for.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
 const REASON_BYTES_MAX: usize = 4_096;
 
@@ -310,8 +308,7 @@ impl Instance {
         match result {
             Ok(Ok(Ok(()))) => Ok(staged),
             Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
-                after: (retry.after_ms.map(Duration::from_millis))
-                    .map(|after| after.min(RETRY_AFTER_MAX)),
+                after: retry.after_ms.map(Duration::from_millis),
                 reason: shortened(retry.reason),
             }),
             Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject {

@@ -250,7 +250,7 @@ impl Pool {
 
 impl Writer {
     fn transaction(&mut self, settlement: &Settlement) -> Result<(), rusqlite::Error> {
-        execute(&self.connection, "BEGIN IMMEDIATE")?;
+        sqlite::execute(&self.connection, "BEGIN IMMEDIATE")?;
         for batch in &settlement.upserts {
             apply::upsert(&self.connection, &mut self.views, &self.on_update, batch)?;
         }
@@ -262,7 +262,7 @@ impl Writer {
             letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
         letters::store(&self.connection, settlement, now_ms)?;
-        execute(&self.connection, "COMMIT")
+        sqlite::execute(&self.connection, "COMMIT")
     }
 
     /// The lowest sequence number that every configured sink has completely behind it.
@@ -280,9 +280,4 @@ impl Writer {
         }
         Ok(lowest.unsigned_abs())
     }
-}
-
-fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }

@@ -80,6 +80,15 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
     Ok(connection)
 }
 
+/// Runs a statement without parameters, prepared once for each connection.
+///
+/// # Errors
+/// SQLite's.
+pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
 thread_local! {
     /// Frames in the write-ahead log after the last commit on this thread.
     static FRAMES: Cell<u32> = const { Cell::new(0) };

@@ -173,9 +173,8 @@ impl Lane {
             clock::unix_ms()
         };
         let due = |lane: &Self| {
-            lane.next_retry
-                .clone()
-                .filter(|retry| retry.due_ms <= due_ms)
+            let next = lane.next_retry.as_ref();
+            next.filter(|retry| retry.due_ms <= due_ms).cloned()
         };
         if !self.retried
             && let Some(retry) = due(self)

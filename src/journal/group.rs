@@ -14,7 +14,7 @@ use super::queue::Job;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};
 use crate::batch::Entry;
-use crate::clock;
+use crate::{clock, sqlite};
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors) \
@@ -53,9 +53,7 @@ impl<'a> Group<'a> {
         jobs: &mut Vec<Job>,
         answers: &mut Answers,
     ) -> Result<(), rusqlite::Error> {
-        self.connection
-            .prepare_cached("BEGIN IMMEDIATE")?
-            .execute([])?;
+        sqlite::execute(self.connection, "BEGIN IMMEDIATE")?;
         let mut statements = Statements {
             request: self.connection.prepare_cached(INSERT_REQUEST)?,
             payload: self.connection.prepare_cached(INSERT_PAYLOAD)?,
@@ -72,8 +70,7 @@ impl<'a> Group<'a> {
         let rest: Vec<Job> = waiting.collect();
         jobs.extend(rest);
         written?;
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        sqlite::execute(self.connection, "COMMIT")
     }
 
     fn job(

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::Shared;
 use super::claims::Claims;
-use crate::clock;
+use crate::{clock, sqlite};
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);
@@ -63,7 +63,7 @@ impl Tidy {
             return Ok(());
         }
         let started = Instant::now();
-        execute(connection, "BEGIN IMMEDIATE")?;
+        sqlite::execute(connection, "BEGIN IMMEDIATE")?;
         let mut pruned_to = pruned_to;
         while pruned_to < target && started.elapsed() < SLICE {
             let next = next_payloads(connection, pruned_to, target)?;
@@ -72,19 +72,18 @@ impl Tidy {
                 .execute([pruned_to.cast_signed(), next.cast_signed()])?;
             pruned_to = next;
         }
-        let mut more = pruned_to < target;
+        // Whether expiry has more to do; payloads have their own measure.
+        let mut more = false;
         if expire {
             let now_ms = clock::unix_ms();
             claims.expire(connection, now_ms)?;
             let before_ms = now_ms.saturating_sub(self.log_retention_ms);
-            while started.elapsed() < SLICE {
+            more = expire_log(connection, before_ms)?;
+            while more && started.elapsed() < SLICE {
                 more = expire_log(connection, before_ms)?;
-                if !more {
-                    break;
-                }
             }
         }
-        execute(connection, "COMMIT")?;
+        sqlite::execute(connection, "COMMIT")?;
         if expire {
             more |= give_space_back(connection)?;
         }
@@ -152,9 +151,4 @@ fn give_space_back(connection: &Connection) -> Result<bool, rusqlite::Error> {
     // One row for each page that is moved.
     while rows.next()?.is_some() {}
     Ok(free - pages > FREE_PAGES_KEPT)
-}
-
-fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 15] = [
+const FLOORS: [(&str, u8); 16] = [
     ("cli", 6),
     ("daemon", 5),
     ("http", 4),
@@ -19,6 +19,7 @@ const FLOORS: [(&str, u8); 15] = [
     ("config", 0),
     ("metrics", 0),
     ("clock", 0),
+    ("sqlite", 0),
 ];
 
 /// Dependencies and the modules that may name them.
