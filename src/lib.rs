@@ -73,7 +73,7 @@
 //!   does not have.)
 //! - Memory is bounded: waiting requests by bytes, recent entries by bytes, plugins by their limits.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only.
-//! - Secrets are held as digests, and stand in no log, metric or error.
+//! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor), no
