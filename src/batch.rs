@@ -103,6 +103,11 @@ impl Batch {
         self.items == 0
     }
 
+    /// Whether both are the same batch, not only equal ones.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.slices, &other.slices)
+    }
+
     /// 1 on the first delivery.
     pub fn attempt(&self) -> u32 {
         self.attempt

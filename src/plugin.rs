@@ -129,6 +129,8 @@ pub enum Failure {
 pub struct Staged {
     /// Batches to upsert into the pool, in order.
     pub upserts: Vec<Batch>,
+    /// Batches of whose items renderers are told.
+    pub publishes: Vec<Batch>,
 }
 
 /// The engine that all plugins share.

@@ -9,7 +9,11 @@
 //! [`Pool::durable_through`] rises only after a checkpoint.
 
 mod apply;
+pub mod changes;
+mod history;
+mod items;
 pub mod letters;
+mod removal;
 mod schema;
 mod views;
 
@@ -24,7 +28,11 @@ use thiserror::Error;
 use crate::batch::Batch;
 use crate::{clock, sqlite};
 
+use apply::{Pass, Target};
+use changes::Changes;
+pub use items::{Item, Page, PageLimit, Position};
 pub use letters::{DeadLetter, Part, Retry, SinkState, Undelivered};
+use removal::Removals;
 use views::Views;
 
 /// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
@@ -70,6 +78,8 @@ pub struct Settlement {
     pub sink: Arc<str>,
     /// Batches whose items are upserted, in order.
     pub upserts: Vec<Batch>,
+    /// Batches of whose items renderers are told, once they are committed.
+    pub publishes: Vec<Batch>,
     /// The lane's new cursor, if it moves.
     pub cursor: Option<u64>,
     /// A retry that is over: delivered, given up or replaced.
@@ -86,6 +96,11 @@ pub struct Pool {
     writer: Mutex<Writer>,
     reads: sqlx::SqlitePool,
     durable_through: AtomicU64,
+    /// The latest changes, for who listens.
+    changes: Arc<Changes>,
+    epoch: u64,
+    /// Nobody can resume from before it.
+    floor: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -97,6 +112,9 @@ struct Writer {
     sinks: Vec<Arc<str>>,
     /// Something was committed since the last checkpoint.
     dirty: bool,
+    /// Number of the last change.
+    seq: u64,
+    removals: Removals,
 }
 
 impl Pool {
@@ -110,7 +128,9 @@ impl Pool {
         sinks: Vec<Arc<str>>,
     ) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
+        let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
+        let removals = Removals::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         Ok(Arc::new(Self {
             writer: Mutex::new(Writer {
@@ -119,13 +139,18 @@ impl Pool {
                 on_update,
                 sinks,
                 dirty: false,
+                seq: history.seq,
+                removals,
             }),
             reads,
             durable_through: AtomicU64::new(0),
+            changes: Arc::new(Changes::starting_at(history.seq)),
+            epoch: history.epoch,
+            floor: AtomicU64::new(history.floor),
         }))
     }
 
-    /// The highest sequence number that the file knows of: no item is above every cursor.
+    /// The highest accepted request that the file knows of: no item is above every cursor.
     ///
     /// # Errors
     /// SQLite's.
@@ -168,33 +193,39 @@ impl Pool {
         Ok(cursors == 0)
     }
 
-    /// Commits a step of a lane. Blocks: call it from the lane's own thread.
+    /// The latest changes, to listen to.
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
+    }
+
+    /// Commits a step of a lane, then wakes who listens. Blocks: call it from the lane's own thread.
     ///
     /// # Errors
     /// SQLite's; nothing of the step happened.
     pub fn settle(&self, settlement: &Settlement) -> Result<(), PoolError> {
         let mut writer = self.lock();
-        let result = writer.transaction(settlement);
-        match result {
-            Ok(()) => {
-                writer.dirty = true;
-                if sqlite::frames() >= CHECKPOINT_FRAMES
-                    && let Err(error) = self.checkpoint_with(&mut writer)
-                {
-                    // What was settled is settled; the next checkpoint comes.
-                    tracing::error!(%error, "the pool's write-ahead log cannot be copied back");
-                }
-                Ok(())
-            }
-            Err(error) => {
-                if !writer.connection.is_autocommit() {
-                    writer.connection.execute_batch("ROLLBACK")?;
-                }
-                // Columns that the transaction added are gone again.
-                writer.views = Views::load(&writer.connection)?;
-                Err(error.into())
-            }
+        let mut pass = Pass::new(writer.seq, &self.changes);
+        writer.in_transaction(|writer| writer.apply(settlement, &mut pass))?;
+        writer.dirty = true;
+        if sqlite::frames() >= CHECKPOINT_FRAMES
+            && let Err(error) = self.checkpoint_with(&mut writer)
+        {
+            // What was settled is settled; the next checkpoint comes.
+            tracing::error!(%error, "the pool's write-ahead log cannot be copied back");
         }
+        self.committed(writer, pass);
+        Ok(())
+    }
+
+    /// After a commit: keeps what it changed for who listens, lets go of the lock, and wakes them.
+    fn committed(&self, mut writer: MutexGuard<'_, Writer>, pass: Pass<'_>) {
+        if pass.seq() == writer.seq {
+            return;
+        }
+        writer.seq = pass.seq();
+        let changed = self.changes.record(pass.finish(), writer.seq);
+        drop(writer);
+        self.changes.ring(&changed);
     }
 
     /// Copies the write-ahead log back and flushes, if anything was committed since the last time.
@@ -237,7 +268,9 @@ impl Pool {
     /// SQLite's.
     pub async fn close(&self) -> Result<(), PoolError> {
         self.reads.close().await;
-        self.lock()
+        let writer = self.lock();
+        history::close(&writer.connection)?;
+        writer
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
@@ -249,10 +282,48 @@ impl Pool {
 }
 
 impl Writer {
-    fn transaction(&mut self, settlement: &Settlement) -> Result<(), rusqlite::Error> {
+    /// Runs `changes` in a transaction of its own: all of them happen, or none.
+    fn in_transaction<T>(
+        &mut self,
+        changes: impl FnOnce(&mut Self) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, rusqlite::Error> {
         sqlite::execute(&self.connection, "BEGIN IMMEDIATE")?;
+        let done = changes(self).and_then(|value| {
+            sqlite::execute(&self.connection, "COMMIT")?;
+            Ok(value)
+        });
+        if done.is_err() {
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            // Columns that the transaction added are gone again.
+            self.views = Views::load(&self.connection)?;
+        }
+        done
+    }
+
+    fn apply(
+        &mut self,
+        settlement: &Settlement,
+        pass: &mut Pass<'_>,
+    ) -> Result<(), rusqlite::Error> {
+        let mut target = Target {
+            connection: &self.connection,
+            views: &mut self.views,
+            on_update: &self.on_update,
+            removals: &self.removals,
+        };
         for batch in &settlement.upserts {
-            apply::upsert(&self.connection, &mut self.views, &self.on_update, batch)?;
+            let published = settlement.publishes.iter().any(|other| other.is(batch));
+            apply::upsert(&mut target, batch, published, pass)?;
+        }
+        for batch in &settlement.publishes {
+            if !settlement.upserts.iter().any(|other| other.is(batch)) {
+                apply::publish(&self.connection, batch, pass)?;
+            }
+        }
+        if pass.seq() > self.seq {
+            history::store(&self.connection, pass.seq())?;
         }
         let now_ms = clock::unix_ms();
         if let Some(cursor) = settlement.cursor {
@@ -261,8 +332,7 @@ impl Writer {
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
             letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
-        letters::store(&self.connection, settlement, now_ms)?;
-        sqlite::execute(&self.connection, "COMMIT")
+        letters::store(&self.connection, settlement, now_ms)
     }
 
     /// The lowest sequence number that every configured sink has completely behind it.

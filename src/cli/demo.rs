@@ -18,10 +18,16 @@ use crate::catalog::key::{KeyKind, generate};
 use crate::config::{Loaded, Sources};
 use crate::daemon::Daemon;
 use crate::item::{field_name, members};
+use crate::pool::{Item, PageLimit};
 
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
 const ITEM_KEY: &str = "match_id";
+/// How much of the pool is shown.
+const SHOWN: PageLimit = PageLimit {
+    rows: 20,
+    bytes: 64 << 10,
+};
 
 /// What `headgate demo` is told.
 #[derive(Debug, clap::Args)]
@@ -214,11 +220,11 @@ async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
     let items = daemon
         .parts
         .pool
-        .items(STREAM, 20)
+        .items(STREAM, None, SHOWN)
         .await
         .map_err(|error| CliError::failed(error.to_string()))?;
     let mut table = Table::new(&["key", "fields"]);
-    for (key, fields, _) in &items {
+    for Item { key, fields, .. } in &items {
         let fields: Vec<String> = members(fields)
             .take(6)
             .map(|(name, value)| format!("{}={value}", field_name(name)))

@@ -218,6 +218,7 @@ impl Lane {
         match self.write(batch.clone()).await? {
             Ok(staged) => {
                 settlement.upserts = staged.upserts;
+                settlement.publishes = staged.publishes;
                 self.settle(settlement)?;
                 self.succeeded(&batch);
                 let waited_ms = clock::unix_ms().saturating_sub(oldest_ms);
@@ -270,6 +271,7 @@ impl Lane {
         let failure = match self.write(batch.clone()).await? {
             Ok(staged) => {
                 settlement.upserts = staged.upserts;
+                settlement.publishes = staged.publishes;
                 self.settle(settlement)?;
                 self.succeeded(&batch);
                 return Ok(Step::Worked);

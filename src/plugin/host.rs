@@ -1,4 +1,4 @@
-//! What a guest may ask of the host: its batch, the pool, and a minimal WASI (clocks, random
+//! What a guest may ask of the host: its batch, the pool, renderers, and a minimal WASI (clocks, random
 //! numbers, output into the log).
 //!
 //! **Invariant**: a host function works on the batch that the guest was lent and on the staged
@@ -28,12 +28,12 @@ pub(super) mod bindings {
     });
 }
 
-use bindings::headgate::sink::{batches, pool};
+use bindings::headgate::sink::{batches, pool, renderers};
 
 /// Handles that a guest may hold at once.
 const HANDLES_MAX: usize = 1_000;
 
-/// Effects that a guest may stage in one call.
+/// Effects of one kind that a guest may stage in one call.
 const EFFECTS_MAX: usize = 1_000;
 
 /// The state of one instance.
@@ -155,6 +155,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
     batches::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     pool::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    renderers::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
@@ -214,10 +215,21 @@ impl batches::HostBatch for Host {
 impl pool::Host for Host {
     fn upsert(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
         let batch = self.table.get(&batch)?.clone();
-        if self.staged.upserts.len() >= EFFECTS_MAX {
-            wasmtime::bail!("more than {EFFECTS_MAX} effects in one call");
-        }
-        self.staged.upserts.push(batch);
-        Ok(())
+        stage(&mut self.staged.upserts, batch)
     }
+}
+
+impl renderers::Host for Host {
+    fn publish(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        stage(&mut self.staged.publishes, batch)
+    }
+}
+
+fn stage(effects: &mut Vec<Batch>, batch: Batch) -> wasmtime::Result<()> {
+    if effects.len() >= EFFECTS_MAX {
+        wasmtime::bail!("more than {EFFECTS_MAX} effects of one kind in one call");
+    }
+    effects.push(batch);
+    Ok(())
 }

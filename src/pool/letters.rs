@@ -314,33 +314,6 @@ impl Pool {
             SinkState::Waiting
         }))
     }
-
-    /// The current items of a stream, by key: key, fields as JSON text, sequence number.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn items(
-        &self,
-        stream: &str,
-        limit: u32,
-    ) -> Result<Vec<(String, String, u64)>, PoolError> {
-        let rows = sqlx::query(
-            "SELECT key, fields, seq FROM items WHERE stream = ?1 ORDER BY key LIMIT ?2",
-        )
-        .bind(stream.to_owned())
-        .bind(limit)
-        .fetch_all(&self.reads)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok((
-                    row.try_get("key")?,
-                    row.try_get("fields")?,
-                    row.try_get::<i64, _>("seq")?.unsigned_abs(),
-                ))
-            })
-            .collect()
-    }
 }
 
 fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {

@@ -1,6 +1,7 @@
 //! The tables of `pool.db`.
 //!
 //! **Invariant**: `items` is a public interface: people query it. Its columns are only ever added to.
+//! A file of an older format is brought to this one in a transaction of its own.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use super::PoolError;
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -23,6 +24,7 @@ CREATE TABLE items (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     request_id TEXT NOT NULL,
+    accepted_seq INTEGER NOT NULL,
     position INTEGER NOT NULL,
     PRIMARY KEY (stream, key)
 );
@@ -81,13 +83,47 @@ CREATE INDEX dead_letters_by_sink ON dead_letters (sink);
 CREATE INDEX dead_letters_by_seq ON dead_letters (seq);
 ";
 
+/// What renderers need beside the items: the order of changes, what was removed, and the number of the
+/// last change. A position in the sequence is `epoch:seq`.
+const HISTORY: &str = "
+CREATE INDEX items_by_seq ON items (stream, seq);
+CREATE TABLE removed (
+    stream TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    accepted_seq INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (stream, key)
+) WITHOUT ROWID;
+CREATE INDEX removed_by_seq ON removed (stream, seq);
+CREATE TABLE history (
+    epoch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    floor INTEGER NOT NULL,
+    boot TEXT NOT NULL
+);
+INSERT INTO history (epoch, seq, floor, boot) VALUES (0, 0, 0, '');
+";
+
+/// Format 1 had one number for the order of acceptance and none for the order of changes.
+const FROM_1: &str = "
+ALTER TABLE items RENAME COLUMN seq TO accepted_seq;
+ALTER TABLE items ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+UPDATE items SET seq = rowid;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Normal)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {
         0 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {TABLES} {HISTORY} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        1 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {FROM_1} {HISTORY}
+             UPDATE history SET seq = (SELECT coalesce(max(seq), 0) FROM items);
+             PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {

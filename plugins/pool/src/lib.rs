@@ -1,14 +1,15 @@
-//! The default sink: every item is upserted into the data pool.
+//! The default sink: every item is upserted into the data pool, and renderers are told.
 //!
 //! **Invariant**: no item byte enters this component; it passes the batch's handle on.
 
-use headgate_sdk::{Batch, Sink, WriteError, pool};
+use headgate_sdk::{Batch, Sink, WriteError, pool, renderers};
 
 struct Pool;
 
 impl Sink for Pool {
     fn write(batch: Batch) -> Result<(), WriteError> {
         pool::upsert(&batch);
+        renderers::publish(&batch);
         Ok(())
     }
 }

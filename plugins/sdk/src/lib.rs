@@ -3,13 +3,14 @@
 //! A sink is a type with one function. Compile the crate as a `cdylib` for `wasm32-wasip2`:
 //!
 //! ```ignore
-//! use headgate_sdk::{Batch, Sink, WriteError, pool};
+//! use headgate_sdk::{Batch, Sink, WriteError, pool, renderers};
 //!
 //! struct Everything;
 //!
 //! impl Sink for Everything {
 //!     fn write(batch: Batch) -> Result<(), WriteError> {
 //!         pool::upsert(&batch);
+//!         renderers::publish(&batch);
 //!         Ok(())
 //!     }
 //! }
@@ -27,4 +28,4 @@ wit_bindgen::generate!({
 
 pub use exports::headgate::sink::sink::{Guest as Sink, Retry, WriteError};
 pub use headgate::sink::batches::Batch;
-pub use headgate::sink::pool;
+pub use headgate::sink::{pool, renderers};

@@ -1,0 +1,353 @@
+//! The latest changes in memory, for whoever follows a stream.
+//!
+//! The pool records what each settlement changed, under the lock of its writer, so changes arrive in
+//! the order of their numbers. `live` listens and reads. A change of an item takes the place of an
+//! earlier change of the same item: a reader that comes late finds the newest value of each item and
+//! no queue, however long it was away.
+//!
+//! **Invariant**: for every stream that has a log, each change above the log's floor is in it, or a
+//! newer one of the same item is. What lies below the floor is read from the file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use crate::item;
+
+/// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
+const LOG_BYTES_MAX: usize = 16 << 20;
+/// What a change takes beside its texts.
+const CHANGE_BYTES: usize = 200;
+/// A log that nobody listens to is kept this long: a renderer that was away for a moment resumes from
+/// memory.
+const LOG_KEPT: Duration = Duration::from_secs(60);
+
+/// One change of one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its number in the one sequence over all streams.
+    pub seq: u64,
+    /// The item's key.
+    pub key: Box<str>,
+    /// Whether the item is gone.
+    pub removed: bool,
+    /// The item as renderers see it, `{"key":…,"fields":…,"updated_at":…,"seq":…}`; of a removed item
+    /// the key as a JSON string.
+    pub json: Bytes,
+}
+
+impl Change {
+    /// An item's new value. `fields` is the JSON text of the flat object, `updated_at` RFC 3339.
+    pub fn updated(seq: u64, key: &str, fields: &str, updated_at: &str) -> Self {
+        let mut json = String::with_capacity(fields.len() + key.len() + 80);
+        json.push_str(r#"{"key":"#);
+        item::quote_into(key, &mut json);
+        json.push_str(r#","fields":"#);
+        json.push_str(fields);
+        json.push_str(r#","updated_at":""#);
+        json.push_str(updated_at);
+        json.push_str(r#"","seq":"#);
+        json.push_str(&seq.to_string());
+        json.push('}');
+        Self {
+            seq,
+            key: key.into(),
+            removed: false,
+            json: json.into(),
+        }
+    }
+
+    /// An item is gone.
+    pub fn removed(seq: u64, key: &str) -> Self {
+        let mut json = String::with_capacity(key.len() + 2);
+        item::quote_into(key, &mut json);
+        Self {
+            seq,
+            key: key.into(),
+            removed: true,
+            json: json.into(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        CHANGE_BYTES + 2 * self.key.len() + self.json.len()
+    }
+}
+
+/// What a settlement changed in one stream.
+#[derive(Debug)]
+pub(super) struct StreamChanges {
+    pub(super) stream: Arc<str>,
+    /// In the order of their numbers. `None`: they were not collected, because nobody listened.
+    pub(super) changes: Option<Vec<Change>>,
+    /// Newest time of data, Unix time in milliseconds; 0 if nothing arrived.
+    pub(super) updated_ms: u64,
+}
+
+/// What the memory has for a reader.
+#[derive(Debug)]
+pub enum Recent {
+    /// These, oldest first; there may be more.
+    Changes(Vec<Arc<Change>>),
+    /// The reader is at the newest change of the stream.
+    Nothing,
+    /// The memory does not reach back to the reader's position: read the file.
+    Behind,
+}
+
+/// Wakes one listener.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rung: AtomicBool,
+    notify: Notify,
+}
+
+impl Bell {
+    /// Wakes the listener, now or when it next waits.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            self.notify.notify_one();
+        }
+    }
+
+    /// Ends when the bell was rung since the last time.
+    pub async fn rung(&self) {
+        while !self.rung.swap(false, Ordering::AcqRel) {
+            self.notify.notified().await;
+        }
+    }
+}
+
+/// The latest changes of every stream that somebody listens to.
+#[derive(Debug, Default)]
+pub struct Changes {
+    head: AtomicU64,
+    logs: Mutex<Logs>,
+}
+
+#[derive(Debug, Default)]
+struct Logs {
+    streams: HashMap<Arc<str>, Log>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Log {
+    changes: BTreeMap<u64, Arc<Change>>,
+    newest: HashMap<Box<str>, u64>,
+    /// Everything above is here.
+    floor: u64,
+    bytes: usize,
+    bells: Vec<Arc<Bell>>,
+    /// When the last listener went.
+    left_at: Instant,
+    /// Newest time of data that was recorded: Unix time in milliseconds.
+    updated_ms: u64,
+}
+
+impl Changes {
+    pub(super) fn starting_at(head: u64) -> Self {
+        Self {
+            head: AtomicU64::new(head),
+            logs: Mutex::default(),
+        }
+    }
+
+    /// Number of the last change. Every change up to here can be read, from memory or from the file.
+    pub fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// Listens to streams: the bell rings after each of their changes.
+    pub fn listen(self: &Arc<Self>, streams: &[Arc<str>]) -> Listener {
+        let bell = Arc::new(Bell::default());
+        let mut logs = self.lock();
+        let head = self.head();
+        for stream in streams {
+            let log = logs
+                .streams
+                .entry(Arc::clone(stream))
+                .or_insert_with(|| Log::new(head));
+            log.bells.push(Arc::clone(&bell));
+        }
+        drop(logs);
+        Listener {
+            changes: Arc::clone(self),
+            streams: streams.into(),
+            bell,
+        }
+    }
+
+    /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
+    pub fn after(&self, stream: &str, position: u64, bytes_max: usize) -> Recent {
+        let logs = self.lock();
+        let Some(log) = logs.streams.get(stream) else {
+            return Recent::Behind;
+        };
+        if position < log.floor {
+            return Recent::Behind;
+        }
+        let mut bytes = 0;
+        let mut found = Vec::new();
+        for change in log.changes.range(position + 1..).map(|(_, change)| change) {
+            if !found.is_empty() && bytes + change.json.len() > bytes_max {
+                break;
+            }
+            bytes += change.json.len();
+            found.push(Arc::clone(change));
+        }
+        if found.is_empty() {
+            Recent::Nothing
+        } else {
+            Recent::Changes(found)
+        }
+    }
+
+    /// Newest time of data of a stream that was recorded while somebody listened: Unix time in
+    /// milliseconds.
+    pub fn updated_ms(&self, stream: &str) -> Option<u64> {
+        let logs = self.lock();
+        let log = logs.streams.get(stream)?;
+        Some(log.updated_ms).filter(|at| *at > 0)
+    }
+
+    /// Whether the changes of a stream are to be collected.
+    pub(super) fn wants(&self, stream: &str) -> bool {
+        let mut logs = self.lock();
+        let Some(log) = logs.streams.get(stream) else {
+            return false;
+        };
+        if !log.bells.is_empty() || log.left_at.elapsed() < LOG_KEPT {
+            return true;
+        }
+        let bytes = log.bytes;
+        logs.bytes -= bytes;
+        logs.streams.remove(stream);
+        false
+    }
+
+    /// Takes what a settlement changed. Called under the lock of the pool's writer, with rising
+    /// numbers; the listeners are woken by [`ring`](Self::ring) once that lock is free.
+    pub(super) fn record(&self, changed: Vec<StreamChanges>, head: u64) -> Vec<Arc<str>> {
+        let mut streams = Vec::with_capacity(changed.len());
+        let mut guard = self.lock();
+        let logs = &mut *guard;
+        for of_stream in changed {
+            let Some(log) = logs.streams.get_mut(&of_stream.stream) else {
+                continue;
+            };
+            let before = log.bytes;
+            log.updated_ms = log.updated_ms.max(of_stream.updated_ms);
+            match of_stream.changes {
+                Some(changes) => changes.into_iter().for_each(|change| log.add(change)),
+                // Somebody came in between: these are read from the file.
+                None => log.forget_through(head),
+            }
+            let after = log.bytes;
+            logs.bytes = logs.bytes + after - before;
+            streams.push(of_stream.stream);
+        }
+        logs.shrink();
+        self.head.store(head, Ordering::Release);
+        streams
+    }
+
+    /// Wakes everybody who listens to one of the streams.
+    pub(super) fn ring(&self, streams: &[Arc<str>]) {
+        for stream in streams {
+            let bells = match self.lock().streams.get(stream) {
+                Some(log) => log.bells.clone(),
+                None => continue,
+            };
+            bells.iter().for_each(|bell| bell.ring());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Logs> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Logs {
+    /// The largest log gives way.
+    fn shrink(&mut self) {
+        while self.bytes > LOG_BYTES_MAX {
+            let Some(largest) = self.streams.values_mut().max_by_key(|log| log.bytes) else {
+                return;
+            };
+            let before = largest.bytes;
+            let Some(oldest) = largest.changes.first_key_value().map(|(seq, _)| *seq) else {
+                return;
+            };
+            largest.forget_through(oldest);
+            let after = largest.bytes;
+            self.bytes -= before - after;
+        }
+    }
+}
+
+impl Log {
+    fn new(floor: u64) -> Self {
+        Self {
+            changes: BTreeMap::new(),
+            newest: HashMap::new(),
+            floor,
+            bytes: 0,
+            bells: Vec::new(),
+            left_at: Instant::now(),
+            updated_ms: 0,
+        }
+    }
+
+    fn add(&mut self, change: Change) {
+        let earlier = match self.newest.get_mut(&change.key) {
+            Some(seq) => Some(std::mem::replace(seq, change.seq)),
+            None => {
+                self.newest.insert(change.key.clone(), change.seq);
+                None
+            }
+        };
+        if let Some(earlier) = earlier.and_then(|seq| self.changes.remove(&seq)) {
+            self.bytes -= earlier.bytes();
+        }
+        self.bytes += change.bytes();
+        self.changes.insert(change.seq, Arc::new(change));
+    }
+
+    fn forget_through(&mut self, seq: u64) {
+        self.floor = self.floor.max(seq);
+        while let Some(oldest) = self.changes.first_entry() {
+            if *oldest.key() > seq {
+                return;
+            }
+            let change = oldest.remove();
+            self.newest.remove(&change.key);
+            self.bytes -= change.bytes();
+        }
+    }
+}
+
+/// Listens until it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    changes: Arc<Changes>,
+    streams: Box<[Arc<str>]>,
+    /// Rings after each change of one of the streams.
+    pub bell: Arc<Bell>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut logs = self.changes.lock();
+        for stream in &self.streams {
+            if let Some(log) = logs.streams.get_mut(stream) {
+                log.bells.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
+                log.left_at = Instant::now();
+            }
+        }
+    }
+}

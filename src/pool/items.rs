@@ -1,0 +1,238 @@
+//! Reading items: a page by key, one, or what changed since.
+//!
+//! `http` and `live` call it. Each call is one read transaction.
+//!
+//! **Invariant**: what is returned was true at one moment, and no change up to
+//! [`Page::through`] is missing from it.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::TryStreamExt;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::changes::Change;
+use super::{Pool, PoolError};
+
+/// A place in the sequence of changes: `epoch:seq`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Another epoch's numbers mean nothing in this one.
+    pub epoch: u64,
+    /// Number of a change.
+    pub seq: u64,
+}
+
+impl Position {
+    /// Reads `epoch:seq`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (epoch, seq) = text.split_once(':')?;
+        let number = |text: &str| {
+            let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            plain.then(|| text.parse().ok()).flatten()
+        };
+        Some(Self {
+            epoch: number(epoch)?,
+            seq: number(seq)?,
+        })
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.epoch, self.seq)
+    }
+}
+
+/// Some changes of a stream.
+#[derive(Debug)]
+pub struct Page {
+    /// Oldest first.
+    pub changes: Vec<Change>,
+    /// Every change of the stream up to here has been read.
+    pub through: u64,
+    /// There are changes after `through`.
+    pub more: bool,
+}
+
+/// How much a page holds.
+#[derive(Debug, Clone, Copy)]
+pub struct PageLimit {
+    /// Rows.
+    pub rows: u32,
+    /// About so many bytes of JSON.
+    pub bytes: usize,
+}
+
+impl Pool {
+    /// The position of the last change.
+    pub fn position(&self) -> Position {
+        Position {
+            epoch: self.epoch,
+            seq: self.changes.head(),
+        }
+    }
+
+    /// Whether everything that changed after the position can still be told.
+    pub fn reaches_back_to(&self, position: Position) -> bool {
+        position.epoch == self.epoch
+            && position.seq >= self.floor.load(Ordering::Acquire)
+            && position.seq <= self.changes.head()
+    }
+
+    /// What changed in a stream after a position: the newest value of each item. Removals up to
+    /// `removed_after` are left out.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn changed_after(
+        &self,
+        stream: &str,
+        position: u64,
+        removed_after: u64,
+        limit: PageLimit,
+    ) -> Result<Page, PoolError> {
+        // Before the statement begins: it sees everything up to here.
+        let head = self.changes.head();
+        // SQLite merges the two halves, each in the order of its index.
+        let mut rows = sqlx::query(
+            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND seq > ?2
+             UNION ALL SELECT key, NULL, NULL, seq FROM removed WHERE stream = ?1 AND seq > ?3
+             ORDER BY seq LIMIT ?4",
+        )
+        .bind(stream.to_owned())
+        .bind(position.cast_signed())
+        .bind(position.max(removed_after).cast_signed())
+        .bind(limit.rows)
+        .fetch(&self.reads);
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut more = false;
+        while let Some(row) = rows.try_next().await? {
+            let change = read_change(&row)?;
+            bytes += change.json.len();
+            changes.push(change);
+            if bytes >= limit.bytes || changes.len() >= limit.rows as usize {
+                more = true;
+                break;
+            }
+        }
+        let last = changes.last().map_or(position, |change| change.seq);
+        Ok(Page {
+            through: if more { last } else { last.max(head) },
+            changes,
+            more,
+        })
+    }
+
+    /// The items of a stream after a key, in the order of their keys.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn items(
+        &self,
+        stream: &str,
+        after: Option<&str>,
+        limit: PageLimit,
+    ) -> Result<Vec<Item>, PoolError> {
+        // No key is empty.
+        let mut rows = sqlx::query(
+            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+        )
+        .bind(stream.to_owned())
+        .bind(after.unwrap_or_default().to_owned())
+        .bind(limit.rows)
+        .fetch(&self.reads);
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        while let Some(row) = rows.try_next().await? {
+            let item = Item::read(&row)?;
+            bytes += item.fields.len();
+            items.push(item);
+            if bytes >= limit.bytes {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    /// One item.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
+        let row = sqlx::query(
+            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND key = ?2",
+        )
+        .bind(stream.to_owned())
+        .bind(key.to_owned())
+        .fetch_optional(&self.reads)
+        .await?;
+        row.as_ref().map(Item::read).transpose()
+    }
+
+    /// Number of the last change of a stream.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn last_change(&self, stream: &str) -> Result<u64, PoolError> {
+        let last: i64 = sqlx::query_scalar(
+            "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
+                        coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0))",
+        )
+        .bind(stream.to_owned())
+        .fetch_one(&self.reads)
+        .await?;
+        Ok(last.unsigned_abs())
+    }
+
+    /// When the newest data of a stream arrived, RFC 3339; `None` for an empty stream.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn newest_data(&self, stream: &str) -> Result<Option<String>, PoolError> {
+        Ok(sqlx::query_scalar(
+            "SELECT updated_at FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
+        )
+        .bind(stream.to_owned())
+        .fetch_optional(&self.reads)
+        .await?)
+    }
+}
+
+/// An item as the pool holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Identifies it in its stream.
+    pub key: String,
+    /// JSON text of the flat object.
+    pub fields: String,
+    /// When the request that wrote it arrived, RFC 3339.
+    pub updated_at: String,
+    /// Number of its last change.
+    pub seq: u64,
+}
+
+impl Item {
+    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
+        Ok(Self {
+            key: row.try_get("key")?,
+            fields: row.try_get("fields")?,
+            updated_at: row.try_get("updated_at")?,
+            seq: seq_of(row)?,
+        })
+    }
+}
+
+fn read_change(row: &SqliteRow) -> Result<Change, PoolError> {
+    let seq = seq_of(row)?;
+    let key = row.try_get("key")?;
+    Ok(match row.try_get::<Option<&str>, _>("fields")? {
+        Some(fields) => Change::updated(seq, key, fields, row.try_get("updated_at")?),
+        None => Change::removed(seq, key),
+    })
+}
+
+fn seq_of(row: &SqliteRow) -> Result<u64, PoolError> {
+    Ok(row.try_get::<i64, _>("seq")?.unsigned_abs())
+}

@@ -1,0 +1,148 @@
+//! Removing items, and remembering for a while that they were removed.
+//!
+//! `http` removes for callers. A removal leaves a row in `removed`: renderers that come back learn of
+//! it, and requests that were accepted before it and are delivered after it do not bring the item back.
+//!
+//! **Invariant**: when a removal is forgotten, the history's floor has risen to it: nobody resumes from
+//! before it and misses it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::apply::Pass;
+use super::changes::Change;
+use super::{Pool, PoolError, history};
+use crate::clock;
+
+/// How long removals are remembered: longer than a renderer is away and a retry takes.
+const REMOVED_KEPT_MS: u64 = 7 * 86_400_000;
+/// Removals that are forgotten in one transaction.
+const FORGET_CHUNK: u32 = 1_000;
+
+/// For each stream, up to which accepted request something was removed: later requests need not look.
+#[derive(Debug, Default)]
+pub(super) struct Removals(HashMap<Arc<str>, i64>);
+
+impl Removals {
+    pub(super) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        let mut statement =
+            connection.prepare("SELECT stream, max(accepted_seq) FROM removed GROUP BY stream")?;
+        let rows =
+            statement.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
+        rows.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the item was removed after the request was accepted.
+    pub(super) fn covers(
+        &self,
+        connection: &Connection,
+        stream: &str,
+        key: &str,
+        accepted_seq: i64,
+    ) -> Result<bool, rusqlite::Error> {
+        if self.0.get(stream).is_none_or(|last| *last < accepted_seq) {
+            return Ok(false);
+        }
+        let removed: Option<i64> = connection
+            .prepare_cached("SELECT accepted_seq FROM removed WHERE stream = ?1 AND key = ?2")?
+            .query_row([stream, key], |row| row.get(0))
+            .optional()?;
+        Ok(removed.is_some_and(|at| at >= accepted_seq))
+    }
+}
+
+impl Pool {
+    /// Removes an item, for everything that was accepted up to the request `accepted_seq`. Returns the
+    /// number of the change, or `None` if there is no such item. With `expected` it may still be on its
+    /// way here, and is removed in advance. On disk when it returns. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; nothing was removed then.
+    pub fn remove(
+        &self,
+        stream: &Arc<str>,
+        key: &str,
+        accepted_seq: u64,
+        expected: bool,
+    ) -> Result<Option<u64>, PoolError> {
+        let mut writer = self.lock();
+        let mut pass = Pass::new(writer.seq, &self.changes);
+        let accepted_seq = accepted_seq.cast_signed();
+        // This one commit is flushed: no entry of the journal can bring it back.
+        writer
+            .connection
+            .execute_batch("PRAGMA synchronous = FULL")?;
+        let removed = writer.in_transaction(|writer| {
+            let connection = &writer.connection;
+            let gone = connection
+                .prepare_cached("DELETE FROM items WHERE stream = ?1 AND key = ?2")?
+                .execute([&**stream, key])?;
+            if gone == 0 && !expected {
+                return Ok(false);
+            }
+            pass.tell(stream, 0, |seq| Change::removed(seq, key));
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO removed (stream, key, seq, accepted_seq, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![
+                    &**stream,
+                    key,
+                    pass.seq().cast_signed(),
+                    accepted_seq,
+                    clock::unix_ms().cast_signed(),
+                ])?;
+            history::store(connection, pass.seq())?;
+            Ok(true)
+        });
+        writer
+            .connection
+            .execute_batch("PRAGMA synchronous = NORMAL")?;
+        if !removed? {
+            return Ok(None);
+        }
+        let last = writer.removals.0.entry(Arc::clone(stream)).or_insert(0);
+        *last = accepted_seq.max(*last);
+        let seq = pass.seq();
+        self.committed(writer, pass);
+        Ok(Some(seq))
+    }
+
+    /// Forgets removals of more than a week ago. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn forget_removed(&self) -> Result<(), PoolError> {
+        let before_ms = clock::unix_ms().saturating_sub(REMOVED_KEPT_MS);
+        // The lock is given back between chunks: lanes go on meanwhile.
+        while self.forget_chunk(before_ms)? {}
+        Ok(())
+    }
+
+    fn forget_chunk(&self, before_ms: u64) -> Result<bool, PoolError> {
+        let mut writer = self.lock();
+        let floor = writer.in_transaction(|writer| {
+            let connection = &writer.connection;
+            let floor: Option<i64> = connection.query_row(
+                "SELECT max(seq) FROM (SELECT seq FROM removed WHERE at_ms < ?1 ORDER BY seq LIMIT ?2)",
+                params![before_ms.cast_signed(), FORGET_CHUNK],
+                |row| row.get(0),
+            )?;
+            let Some(floor) = floor else { return Ok(None) };
+            connection.execute(
+                "DELETE FROM removed WHERE seq <= ?1 AND at_ms < ?2",
+                params![floor, before_ms.cast_signed()],
+            )?;
+            connection.execute("UPDATE history SET floor = max(floor, ?1)", [floor])?;
+            Ok(Some(floor.unsigned_abs()))
+        })?;
+        if let Some(floor) = floor {
+            writer.dirty = true;
+            self.floor
+                .fetch_max(floor, std::sync::atomic::Ordering::AcqRel);
+        }
+        Ok(floor.is_some())
+    }
+}
