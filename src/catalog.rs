@@ -1,12 +1,14 @@
 //! What exists: streams, connectors, keys. The map that every request looks its key up in.
 //!
-//! `daemon` builds it from the configuration; `ingest` asks it who calls; the admin API lists it.
+//! `daemon` builds it from the configuration; `ingest` asks it who calls, `http` who reads; the admin API
+//! lists it.
 //!
 //! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
 //! comparing secrets.
 
 pub mod key;
 mod quota;
+mod reader;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,7 @@ use crate::clock;
 use crate::config::{self, ConnectorKind, Settings};
 pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
+pub use reader::Reader;
 
 /// A configured source of data.
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl IngestKey {
 #[derive(Debug)]
 pub struct Catalog {
     keys: HashMap<KeyHash, Arc<IngestKey>>,
+    readers: HashMap<KeyHash, Arc<Reader>>,
     streams: HashSet<Arc<str>>,
     connectors: Vec<Connector>,
 }
@@ -102,7 +106,13 @@ impl Catalog {
                 keys: own,
             });
         }
+        let readers = settings.read_keys.iter().map(|declared| {
+            // Always there once the configuration was checked.
+            let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
+            (hash, Arc::new(Reader::declared(declared)))
+        });
         Self {
+            readers: readers.collect(),
             keys,
             streams,
             connectors,
@@ -120,6 +130,31 @@ impl Catalog {
             key: Arc::clone(key),
             test: key::is_test(secret),
         })
+    }
+
+    /// The reader with this secret, if it is known and valid now.
+    pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
+        let reader = self.readers.get(&KeyHash::of(secret))?;
+        reader
+            .is_valid_at(clock::unix_ms())
+            .then(|| Arc::clone(reader))
+    }
+
+    /// The read key of this name is refused from now on. False if there is none.
+    pub fn revoke_reader(&self, name: &str) -> bool {
+        let mut named = self.readers.values().filter(|reader| &*reader.name == name);
+        match named.next() {
+            Some(reader) => {
+                reader.revoke();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The streams, in no order.
+    pub fn streams(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.streams.iter()
     }
 
     /// Whether the stream exists.

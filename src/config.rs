@@ -41,8 +41,8 @@ pub use listen::Listen;
 pub use problem::{Origin, Problem, Problems};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, Connector, ConnectorKind, Durability, Key, Limits, Log, LogFormat, OnUpdate,
-    Plugins, ReadKey, Retry, Runtime, Server, Settings, Sink, Storage, Stream,
+    Admin, Batch, Connector, ConnectorKind, Durability, Key, Limits, Live, Log, LogFormat,
+    OnUpdate, Plugins, ReadKey, Retry, Runtime, Server, Settings, Sink, Storage, Stream,
 };
 
 use checker::Checker;

@@ -27,6 +27,7 @@ use crate::delivery::{Delivery, Lane};
 use crate::http::{self, About, Bound, ListenError, Parts, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins};
 use crate::pool::{OnUpdate, Pool, PoolError};
@@ -69,6 +70,9 @@ impl DaemonError {
 
 /// How long answers may take to leave after the journal failed.
 const FAILED_GRACE: Duration = Duration::from_secs(1);
+
+/// How long renderers may take to hear that the daemon stops.
+const RENDERERS_GRACE: Duration = Duration::from_secs(1);
 
 /// A running daemon.
 #[derive(Debug)]
@@ -127,6 +131,7 @@ impl Daemon {
         let (delivery, lanes) =
             Delivery::new(&settings.sinks, &journal, &pool, &plugins, &metrics)?;
         let catalog = Arc::new(Catalog::from_settings(settings));
+        let live = Arc::new(Live::new(settings, &pool, &metrics));
         let gate = Arc::new(Gate::new(settings.limits.max_pending_bytes as u64));
         let ingest = Arc::new(Ingest::new(
             Arc::clone(&catalog),
@@ -144,6 +149,8 @@ impl Daemon {
             journal,
             delivery,
             pool,
+            live,
+            origins: settings.live.origins.as_slice().into(),
             gate,
             metrics,
             admin_token: KeyHash::of(&admin_token),
@@ -197,12 +204,15 @@ impl Daemon {
         };
         tracing::info!(failed, "stopping");
         self.parts.gate.drain();
+        self.parts.live.stop();
         for server in &self.servers {
             server.stop(grace);
         }
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        // Those that do not read are left behind.
+        let _ = tokio::time::timeout(RENDERERS_GRACE, self.parts.live.emptied()).await;
         if failed {
             // The files are left as they are: the next start reads what is really there.
             return Err(DaemonError::JournalFailed);

@@ -10,9 +10,13 @@ mod body;
 mod envelope;
 mod health;
 mod ingest;
+mod items;
 mod listen;
+mod live;
 mod openapi;
 mod outer;
+mod pages;
+mod reader;
 
 use std::sync::Arc;
 
@@ -23,6 +27,7 @@ use crate::catalog::{Catalog, KeyHash};
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
 use crate::journal::Journal;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
 
@@ -41,6 +46,10 @@ pub struct Parts {
     pub delivery: Arc<Delivery>,
     /// The data pool.
     pub pool: Arc<Pool>,
+    /// The renderers.
+    pub live: Arc<Live>,
+    /// Where pages that may read come from, beside the daemon's own.
+    pub origins: Arc<[String]>,
     /// Whether requests are taken at the moment.
     pub gate: Arc<Gate>,
     /// What is counted.
@@ -74,11 +83,32 @@ pub fn service(parts: &Parts) -> Service {
         .push(Router::with_path("api/ingest").post(ingest::PostIngest(parts.clone())))
         .push(Router::with_path("api/webhook/{stream}").post(ingest::PostWebhook(parts.clone())))
         .push(Router::with_path("api/requests/{request_id}").get(ingest::GetRequest(parts.clone())))
+        .push(
+            Router::new()
+                .hoop(reader::CheckOrigin(Arc::clone(&parts.origins)))
+                .push(read_route("api/live").get(live::GetLive(parts.clone())))
+                .push(read_route("api/tickets").post(live::PostTicket(parts.clone())))
+                .push(read_route("api/streams/{stream}/items").get(items::ListItems(parts.clone())))
+                .push(
+                    read_route("api/streams/{stream}/items/{key}")
+                        .get(items::GetItem(parts.clone()))
+                        .delete(items::DeleteItem(parts.clone())),
+                ),
+        )
+        .push(Router::with_path("headgate.js").get(pages::Page::client()))
+        .push(Router::with_path("render/{stream}").get(pages::Page::render()))
+        .push(Router::with_path("render.js").get(pages::Page::render_script()))
+        .push(Router::with_path("render.css").get(pages::Page::render_style()))
         .push(Router::with_path("healthz").get(health::GetHealth))
         .push(Router::with_path("readyz").get(health::GetReady(parts.clone())));
     let document = openapi::service(&api);
     let router = api.push(Router::with_path("openapi.json").get(document));
     finish(router, parts)
+}
+
+/// A path that pages of other origins may read from.
+fn read_route(path: &str) -> Router {
+    Router::with_path(path).options(reader::Preflight)
 }
 
 /// The admin listener: what operators use. Everything but `/healthz` and its document needs the
@@ -100,6 +130,8 @@ pub fn admin(parts: &Parts) -> Service {
                         .get(admin::GetRequest(parts.clone())),
                 )
                 .push(Router::with_path("sinks").get(admin::ListSinks(parts.clone())))
+                .push(Router::with_path("renderers").get(admin::ListRenderers(parts.clone())))
+                .push(Router::with_path("tickets").post(admin::PostAdminTicket(parts.clone())))
                 .push(
                     Router::with_path("sinks/{name}/dead-letters")
                         .get(admin::ListDeadLetters(parts.clone())),

@@ -323,6 +323,27 @@ impl Ingest {
         self.journal.record(log);
     }
 
+    /// Writes the log entry of a request that removed an item.
+    pub fn log_removal(&self, request_id: Uuid, caller: &Caller, client: Client) {
+        let head = Head {
+            request_id,
+            received_ms: crate::clock::unix_ms(),
+            endpoint: Endpoint::Items,
+            stream: None,
+            authorization: None,
+            content_type: None,
+            content_length: None,
+            item_key: None,
+            idempotency_key: None,
+            client,
+        };
+        let outcome = match caller.test {
+            true => Outcome::Test,
+            false => Outcome::Removed,
+        };
+        self.journal.record(log_entry(&head, caller, outcome, 200));
+    }
+
     /// Writes the log entries of floods that have ended. Called once a second.
     pub fn log_floods(&self, unix_ms: u64) {
         for key in self.catalog.connectors().iter().flat_map(|one| &one.keys) {

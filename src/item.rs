@@ -16,14 +16,17 @@
 //! [`Items::from_bytes`], which checks. That the fields are JSON is the promise of whoever wrote them.
 
 mod fields;
+mod nest;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
 
 pub use fields::{
-    Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, unescape,
+    Members, ShapeHash, field_name, members, merge, name_hash, quote_into, shape, string_into,
+    unescape,
 };
+pub use nest::nest;
 
 /// Version of the encoding, the first byte of every buffer.
 const VERSION: u8 = 1;

@@ -92,6 +92,7 @@ pub mod http;
 pub mod ingest;
 pub mod item;
 pub mod journal;
+pub mod live;
 pub mod metrics;
 pub mod plugin;
 pub mod pool;

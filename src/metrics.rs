@@ -57,6 +57,12 @@ pub struct Metrics {
     pub dead_letters: Counter,
     /// Seconds from the arrival of a request to its delivery, for the oldest of each batch.
     pub delivery_seconds: Histogram,
+    /// Renderers connected.
+    pub renderers: Gauge,
+    /// Messages sent to renderers.
+    pub live_messages: Counter,
+    /// Renderers whose position could not be resumed from.
+    pub live_resets: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
 }
@@ -93,6 +99,11 @@ impl Metrics {
             "Plugin calls that trapped or ran out of time or memory",
         );
         let dead_letters = counter("dead_letters", "Items given up by sinks");
+        let live_messages = counter("live_messages", "Messages sent to renderers");
+        let live_resets = counter(
+            "live_resets",
+            "Renderers that could not resume and began afresh",
+        );
         let mut histogram = |name: &str, help: &str, start: f64, length: u16| {
             let histogram = Histogram::new(exponential_buckets(start, 4.0, length));
             registry.register(name, help, histogram.clone());
@@ -116,6 +127,8 @@ impl Metrics {
             0.001,
             10,
         );
+        let renderers = Gauge::default();
+        registry.register("renderers", "Renderers connected", renderers.clone());
         let disk_free_bytes = Gauge::default();
         registry.register(
             "disk_free_bytes",
@@ -145,6 +158,9 @@ impl Metrics {
             sink_traps,
             dead_letters,
             delivery_seconds,
+            renderers,
+            live_messages,
+            live_resets,
             disk_free_bytes,
             registry,
         }

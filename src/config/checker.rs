@@ -73,9 +73,9 @@ impl Checker<'_> {
         match (shape, &mut node.data) {
             (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
             (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
-            (Shape::List(check), Data::List(elements)) => {
+            (Shape::List(check, least), Data::List(elements)) => {
                 let elements = std::mem::take(elements);
-                self.list(path, elements, *check, node.line)
+                self.list(path, elements, *check, *least, node.line)
             }
             (Shape::Integer(min, max), Data::Integer(number)) => {
                 let number = *number;
@@ -186,9 +186,10 @@ impl Checker<'_> {
         path: &str,
         mut elements: Vec<Node>,
         check: super::checks::Check,
+        least: usize,
         line: Option<usize>,
     ) -> Option<Node> {
-        if elements.is_empty() {
+        if elements.len() < least {
             self.report(path, line, "wants at least one entry".to_owned());
             return None;
         }

@@ -75,6 +75,30 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
     stream_name(literal).map_err(|message| format!("bad pattern {}: {message}", quoted(text)))
 }
 
+/// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
+pub(super) fn origin(text: &str) -> Result<(), String> {
+    let plain = matches!(text, "*" | "null")
+        || text.split_once("://").is_some_and(|(scheme, host)| {
+            let scheme_fits = !scheme.is_empty()
+                && scheme
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            scheme_fits
+                && !host.is_empty()
+                && !host.bytes().any(|byte| {
+                    byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || b"/?#@".contains(&byte)
+                })
+        });
+    if plain {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
+            quoted(text)
+        ))
+    }
+}
+
 /// Where to listen.
 pub(super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<super::Listen>().map(|_| ())

@@ -8,8 +8,8 @@
 use std::path::PathBuf;
 
 use super::{
-    Admin, Batch, Durability, Limits, Listen, Log, LogFormat, Plugins, Retry, Runtime, Server,
-    Settings, Sink, Storage,
+    Admin, Batch, Durability, Limits, Listen, Live, Log, LogFormat, Plugins, Retry, Runtime,
+    Server, Settings, Sink, Storage,
 };
 
 impl Default for Settings {
@@ -19,6 +19,7 @@ impl Default for Settings {
             admin: Admin::default(),
             storage: Storage::default(),
             limits: Limits::default(),
+            live: Live::default(),
             runtime: Runtime::default(),
             log: Log::default(),
             plugins: Plugins::default(),
@@ -74,6 +75,16 @@ impl Default for Limits {
             requests_per_second: 1000,
             burst: 2000,
             max_pending_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Live {
+            origins: Vec::new(),
+            max_rate: 60,
+            heartbeat_seconds: 15,
         }
     }
 }

@@ -76,7 +76,7 @@ impl Origins {
                         self.record(layer, path, node.line);
                     }
                 }
-                (Some(Shape::List(_)), Data::List(nodes)) => {
+                (Some(Shape::List(..)), Data::List(nodes)) => {
                     for (index, node) in nodes.iter().enumerate() {
                         self.record(layer, format!("{path}[{index}]"), node.line);
                     }

@@ -21,8 +21,8 @@ pub(super) enum Shape {
     Table(&'static [Field]),
     /// A list of tables, replaced as a whole.
     Tables(&'static Element),
-    /// A non-empty list of strings, replaced as a whole.
-    List(Check),
+    /// A list of strings with at least so many entries, replaced as a whole.
+    List(Check, usize),
     /// An integer from the first to the second, both included.
     Integer(u64, u64),
     Boolean,
@@ -51,7 +51,7 @@ impl Shape {
         match self {
             Shape::Table(_) => "a table".to_owned(),
             Shape::Tables(_) => "a list of tables".to_owned(),
-            Shape::List(_) => "a list of strings".to_owned(),
+            Shape::List(..) => "a list of strings".to_owned(),
             Shape::Integer(..) => "an integer".to_owned(),
             Shape::Boolean => "true or false".to_owned(),
             Shape::Text(_) | Shape::Plugin | Shape::Digest => "a string".to_owned(),
@@ -85,6 +85,7 @@ const fn required(name: &'static str, shape: Shape) -> Field {
 const MIB: u64 = 1024 * 1024;
 const GIB: u64 = 1024 * MIB;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const YEAR_SECONDS: u64 = 365 * 24 * 60 * 60;
 const RATE_MAX: u64 = 1_000_000_000;
 
 /// The whole configuration.
@@ -93,6 +94,7 @@ pub(super) const ROOT: &[Field] = &[
     field("admin", Shape::Table(ADMIN)),
     field("storage", Shape::Table(STORAGE)),
     field("limits", Shape::Table(LIMITS)),
+    field("live", Shape::Table(LIVE)),
     field("runtime", Shape::Table(RUNTIME)),
     field("log", Shape::Table(LOG)),
     field("plugins", Shape::Table(PLUGINS)),
@@ -129,6 +131,12 @@ const LIMITS: &[Field] = &[
     field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),
 ];
 
+const LIVE: &[Field] = &[
+    field("origins", Shape::List(checks::origin, 0)),
+    field("max_rate", Shape::Integer(1, 1000)),
+    field("heartbeat_seconds", Shape::Integer(1, 300)),
+];
+
 const RUNTIME: &[Field] = &[field("worker_threads", Shape::Integer(0, 256))];
 
 const LOG: &[Field] = &[
@@ -147,6 +155,7 @@ const STREAM: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::stream_name)),
         field("on_update", Shape::Choice(&["replace", "merge"])),
+        field("stale_after_seconds", Shape::Integer(1, YEAR_SECONDS)),
     ],
     one_of: &[],
 };
@@ -177,9 +186,11 @@ const KEY: Element = Element {
 const READ_KEY: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
-        required("streams", Shape::List(checks::stream_name)),
+        required("streams", Shape::List(checks::stream_name, 1)),
         field("secret", Shape::Secret),
         field("sha256", Shape::Digest),
+        field("expires_at", Shape::Time),
+        field("allow_in_url", Shape::Boolean),
     ],
     one_of: &["secret", "sha256"],
 };
@@ -188,7 +199,7 @@ const SINK: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
         required("plugin", Shape::Plugin),
-        required("streams", Shape::List(checks::pattern)),
+        required("streams", Shape::List(checks::pattern, 1)),
         field("retry", Shape::Table(RETRY)),
         field("batch", Shape::Table(BATCH)),
     ],

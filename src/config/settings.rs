@@ -23,6 +23,8 @@ pub struct Settings {
     pub storage: Storage,
     /// What one request and one key may ask for.
     pub limits: Limits,
+    /// Renderers.
+    pub live: Live,
     /// Threads.
     pub runtime: Runtime,
     /// Log output.
@@ -107,6 +109,18 @@ pub struct Limits {
     pub max_pending_bytes: usize,
 }
 
+/// `[live]`: renderers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Live {
+    /// Where pages that may read come from, beside the daemon's own: origins, `null`, or `*`.
+    pub origins: Vec<String>,
+    /// Flushes a second to a renderer that does not ask for another rate.
+    pub max_rate: u32,
+    /// How often a renderer hears that the connection lives.
+    pub heartbeat_seconds: u64,
+}
+
 /// `[runtime]`: threads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -157,6 +171,8 @@ pub struct Stream {
     pub name: String,
     /// What an update does to the fields that it does not name.
     pub on_update: OnUpdate,
+    /// After so long without data, renderers are told that the stream is stale.
+    pub stale_after_seconds: Option<u64>,
 }
 
 /// What an update does to the fields that it does not name.
@@ -227,6 +243,10 @@ pub struct ReadKey {
     pub secret: Option<Secret>,
     /// The SHA-256 of the key, 64 lowercase hex digits.
     pub sha256: Option<String>,
+    /// From when on it is refused, in RFC 3339.
+    pub expires_at: Option<String>,
+    /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
+    pub allow_in_url: bool,
 }
 
 /// `[[sinks]]`: a plugin and the streams it receives.

@@ -27,17 +27,20 @@ pub enum Status {
     Duplicate,
     /// Came with a test key.
     Test,
+    /// Removed an item.
+    Removed,
 }
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 6] = [
+    pub const ALL: [Status; 7] = [
         Status::Accepted,
         Status::Processed,
         Status::Failed,
         Status::Rejected,
         Status::Duplicate,
         Status::Test,
+        Status::Removed,
     ];
 
     /// Its name in the API.
@@ -49,6 +52,7 @@ impl Status {
             Self::Rejected => "rejected",
             Self::Duplicate => "duplicate",
             Self::Test => "test",
+            Self::Removed => "removed",
         }
     }
 
@@ -64,6 +68,7 @@ impl Status {
             Self::Rejected => Outcome::Rejected,
             Self::Duplicate => Outcome::Duplicate,
             Self::Test => Outcome::Test,
+            Self::Removed => Outcome::Removed,
         }
     }
 }
@@ -180,6 +185,7 @@ impl Delivery {
             Outcome::Rejected => Status::Rejected,
             Outcome::Duplicate => Status::Duplicate,
             Outcome::Test => Status::Test,
+            Outcome::Removed => Status::Removed,
         };
         let mut report = Report {
             row,

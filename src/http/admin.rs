@@ -2,17 +2,19 @@
 //!
 //! **Invariant**: every route here needs the admin token, and no answer holds a secret.
 
+mod renderers;
 mod requests;
 mod sinks;
 mod status;
 
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{AUTHORIZATION, HeaderValue};
+use salvo_core::http::header::HeaderValue;
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-use super::envelope;
+use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
+pub(super) use renderers::{ListRenderers, PostAdminTicket};
 pub(super) use requests::{GetRequest, ListRequests};
 pub(super) use sinks::{ListDeadLetters, ListSinks};
 pub(super) use status::{GetStatus, ListConnectors};
@@ -34,13 +36,7 @@ impl Handler for RequireToken {
         ctrl: &mut FlowCtrl,
     ) {
         // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let known = req
-            .headers()
-            .get(AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .is_some_and(|(_, token)| KeyHash::of(token.trim()) == self.0);
+        let known = reader::bearer(req.headers()).is_some_and(|token| KeyHash::of(token) == self.0);
         if known {
             ctrl.call_next(req, depot, res).await;
             return;
@@ -80,15 +76,4 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
             .map(Some)
             .map_err(|_| "cursor must be the value of `next` of the page before".to_owned()),
     }
-}
-
-/// Answers 400 for a query parameter.
-fn bad_query(req: &Request, res: &mut Response, message: String) {
-    envelope::fail(
-        req,
-        res,
-        StatusCode::BAD_REQUEST,
-        "INVALID_REQUEST",
-        message,
-    );
 }

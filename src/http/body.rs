@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use salvo_core::Request;
 use salvo_core::http::{Body, ReqBody};
+use serde::de::DeserializeOwned;
 
 use crate::ingest::{BodyBudget, BodyError};
 
@@ -16,6 +18,33 @@ const DRAIN_BYTES_MAX: u64 = 4 << 20;
 /// What is reserved for a body at once, on its sender's word.
 const RESERVED_BYTES_MAX: u64 = 2 << 20;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Longest body of a request that is no submission.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+/// How long it may take.
+const SMALL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The JSON of a small body, `None` if there is no body; or the sentence that says what is wrong.
+pub(super) async fn small_json<T: DeserializeOwned>(
+    req: &mut Request,
+) -> Result<Option<T>, String> {
+    let reading = req.payload_with_max_size(SMALL_BYTES_MAX);
+    let body = match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            return Err(format!(
+                "the body cannot be read; it must have at most {SMALL_BYTES_MAX} bytes"
+            ));
+        }
+        Err(_) => return Err("the body took too long".to_owned()),
+    };
+    if body.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(body)
+        .map(Some)
+        .map_err(|error| format!("the body is not the JSON that is wanted: {error}"))
+}
 
 /// The whole body, in one buffer, and the budget that it took.
 pub(super) async fn read(

@@ -102,6 +102,26 @@ pub(super) fn list<T: Serialize + ToSchema + 'static>(
     write(res, StatusCode::OK, &body);
 }
 
+/// Answers 201 with data.
+pub(super) fn created<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
+    let body = Success {
+        success: true,
+        data,
+    };
+    write(res, StatusCode::CREATED, &body);
+}
+
+/// Answers 400 for a parameter, a header or a small body.
+pub(super) fn invalid(req: &Request, res: &mut Response, message: impl Into<String>) {
+    fail(
+        req,
+        res,
+        StatusCode::BAD_REQUEST,
+        "INVALID_REQUEST",
+        message,
+    );
+}
+
 /// Answers with an error.
 pub(super) fn fail(
     req: &Request,

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::envelope::{self, ErrorBody, Success};
 use super::outer::{request_id, set_request_id};
 use super::{Parts, body};
-use crate::catalog::QuotaState;
+use crate::catalog::{Caller, QuotaState};
 use crate::clock;
 use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
@@ -204,7 +204,26 @@ fn tell_quota(res: &mut Response, quota: QuotaState) {
     }
 }
 
-fn client(req: &Request) -> Client {
+/// The caller of a request without items, once its rate allows it.
+pub(super) fn known_caller(
+    parts: &Parts,
+    req: &Request,
+    res: &mut Response,
+) -> Result<Caller, AcceptError> {
+    let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let caller = parts.ingest.caller(authorization)?;
+    let quota = caller.key.quota.take();
+    tell_quota(res, quota.unwrap_or_else(|refused| refused));
+    match quota {
+        Ok(_) => Ok(caller),
+        Err(refused) => Err(AcceptError::RateLimited {
+            retry_after_seconds: refused.reset_seconds,
+        }),
+    }
+}
+
+/// Who called, for the log.
+pub(super) fn client(req: &Request) -> Client {
     match req.remote_addr() {
         SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
         SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
@@ -221,7 +240,7 @@ pub(super) struct RequestState {
     timestamp: String,
     /// Its stream.
     stream: String,
-    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate` or `test`.
+    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate`, `test` or `removed`.
     status: &'static str,
     /// Number of items.
     items_received: u32,
@@ -308,19 +327,10 @@ pub(super) struct GetRequest(pub(super) Parts);
 )]
 impl GetRequest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let caller = match self.0.ingest.caller(authorization) {
+        let caller = match known_caller(&self.0, req, res) {
             Ok(caller) => caller,
             Err(error) => return envelope::refuse(req, res, &error),
         };
-        let quota = caller.key.quota.take();
-        tell_quota(res, quota.unwrap_or_else(|refused| refused));
-        if let Err(refused) = quota {
-            let error = AcceptError::RateLimited {
-                retry_after_seconds: refused.reset_seconds,
-            };
-            return envelope::refuse(req, res, &error);
-        }
         let report = match find_report(&self.0, req).await {
             Ok(report) => report,
             Err(error) => return envelope::internal(req, res, &error),

@@ -20,9 +20,11 @@ pub(super) fn service(router: &Router) -> Document {
     document(
         router,
         "Headgate",
-        "Submit items and ask what became of them.",
-        "ingest_key",
-        "An ingest key, `ik_live_…` or `ik_test_…`.",
+        "Submit items and ask what became of them; read them and follow their changes.",
+        &[
+            ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
+            ("read_key", "A read key, `rk_live_…`."),
+        ],
     )
 }
 
@@ -32,18 +34,14 @@ pub(super) fn admin(router: &Router) -> Document {
         router,
         "Headgate admin",
         "See what arrived, what became of it, and how the sinks are.",
-        "admin_token",
-        "The admin token; without a setting it is in the file `admin.token` of the data folder.",
+        &[(
+            "admin_token",
+            "The admin token; without a setting it is in the file `admin.token` of the data folder.",
+        )],
     )
 }
 
-fn document(
-    router: &Router,
-    title: &str,
-    description: &str,
-    scheme: &str,
-    about_scheme: &str,
-) -> Document {
+fn document(router: &Router, title: &str, description: &str, schemes: &[(&str, &str)]) -> Document {
     // OpenAPI allows letters, digits, `.`, `-` and `_` in the names of schemas.
     static NAMES: Once = Once::new();
     NAMES.call_once(|| {
@@ -53,11 +51,13 @@ fn document(
                 .generic_delimiter("_", "_"),
         );
     });
-    let bearer = Http::new(HttpAuthScheme::Bearer).description(about_scheme);
     let info = Info::new(title, env!("CARGO_PKG_VERSION")).description(description);
-    let document = OpenApi::with_info(info)
-        .add_security_scheme(scheme, SecurityScheme::Http(bearer))
-        .merge_router(router);
+    let mut document = OpenApi::with_info(info);
+    for (name, about) in schemes {
+        let bearer = Http::new(HttpAuthScheme::Bearer).description(*about);
+        document = document.add_security_scheme(*name, SecurityScheme::Http(bearer));
+    }
+    let document = document.merge_router(router);
     Document(serde_json::to_vec(&document).unwrap_or_default())
 }
 

@@ -205,6 +205,13 @@ fn unescape_unicode(digits: &str) -> (char, usize) {
     }
 }
 
+/// Appends `text` as a JSON string.
+pub fn string_into(text: &str, out: &mut String) {
+    out.push('"');
+    quote_into(text, out);
+    out.push('"');
+}
+
 /// Appends `text` as the inside of a JSON string in canonical form: only `"`, `\` and control characters
 /// are escaped, by their short form (`\n`) where there is one, else as `\u001f`. This is the form of all
 /// field names.

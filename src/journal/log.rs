@@ -25,6 +25,8 @@ pub enum Outcome {
     Duplicate,
     /// Came with a test key: checked, logged, not stored.
     Test,
+    /// Removed an item.
+    Removed,
 }
 
 impl Outcome {
@@ -35,6 +37,7 @@ impl Outcome {
             Self::Rejected => 1,
             Self::Duplicate => 2,
             Self::Test => 3,
+            Self::Removed => 4,
         }
     }
 
@@ -43,6 +46,7 @@ impl Outcome {
             1 => Self::Rejected,
             2 => Self::Duplicate,
             3 => Self::Test,
+            4 => Self::Removed,
             _ => Self::Accepted,
         }
     }
@@ -55,14 +59,17 @@ pub enum Endpoint {
     Ingest,
     /// `POST /api/webhook/{stream}`
     Webhook,
+    /// `DELETE /api/streams/{stream}/items/{key}`
+    Items,
 }
 
 impl Endpoint {
-    /// `ingest` or `webhook`.
+    /// `ingest`, `webhook` or `items`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
             Self::Webhook => "webhook",
+            Self::Items => "items",
         }
     }
 
@@ -70,14 +77,15 @@ impl Endpoint {
         match self {
             Self::Ingest => 0,
             Self::Webhook => 1,
+            Self::Items => 2,
         }
     }
 
     fn from_code(code: i64) -> Self {
-        if code == 1 {
-            Self::Webhook
-        } else {
-            Self::Ingest
+        match code {
+            1 => Self::Webhook,
+            2 => Self::Items,
+            _ => Self::Ingest,
         }
     }
 }

@@ -45,7 +45,7 @@ impl Change {
     pub fn updated(seq: u64, key: &str, fields: &str, updated_at: &str) -> Self {
         let mut json = String::with_capacity(fields.len() + key.len() + 80);
         json.push_str(r#"{"key":"#);
-        item::quote_into(key, &mut json);
+        item::string_into(key, &mut json);
         json.push_str(r#","fields":"#);
         json.push_str(fields);
         json.push_str(r#","updated_at":""#);
@@ -64,7 +64,7 @@ impl Change {
     /// An item is gone.
     pub fn removed(seq: u64, key: &str) -> Self {
         let mut json = String::with_capacity(key.len() + 2);
-        item::quote_into(key, &mut json);
+        item::string_into(key, &mut json);
         Self {
             seq,
             key: key.into(),
@@ -205,6 +205,15 @@ impl Changes {
         } else {
             Recent::Changes(found)
         }
+    }
+
+    /// Whether the memory knows that the stream did not change after a position.
+    pub fn has_nothing_after(&self, stream: &str, position: u64) -> bool {
+        let logs = self.lock();
+        let Some(log) = logs.streams.get(stream) else {
+            return false;
+        };
+        position >= log.floor && log.changes.range(position + 1..).next().is_none()
     }
 
     /// Newest time of data of a stream that was recorded while somebody listened: Unix time in

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 16] = [
+const FLOORS: [(&str, u8); 17] = [
     ("cli", 6),
     ("daemon", 5),
     ("http", 4),
     ("ingest", 3),
     ("delivery", 3),
     ("plugin", 2),
+    ("live", 2),
     ("catalog", 1),
     ("journal", 1),
     ("pool", 1),
@@ -23,9 +24,11 @@ const FLOORS: [(&str, u8); 16] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 11] = [
+const HOMES: [(&str, &[&str]); 13] = [
     ("salvo_core", &["http"]),
     ("salvo_oapi", &["http"]),
+    ("salvo_extra", &["http"]),
+    ("tungstenite", &["http"]),
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("sqlx", &["journal", "pool", "sqlite"]),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing, Success};
 use super::super::ingest::{SinkStateData, find_report};
-use super::{bad_query, cursor, limit};
+use super::{cursor, limit};
 use crate::clock;
 use crate::delivery::report::{Report, Status};
 use crate::journal::log::Filter;
@@ -24,7 +24,7 @@ pub(in crate::http) struct LoggedRequest {
     request_id: String,
     /// Number of items; 0 if it was refused.
     items_received: u32,
-    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate` or `test`.
+    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate`, `test` or `removed`.
     status: &'static str,
     /// Why it was refused, or what is odd about it.
     errors: Vec<String>,
@@ -90,7 +90,7 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
     tags("requests"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
-        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, rejected, duplicate, test."),
+        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, rejected, duplicate, test, removed."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
@@ -126,7 +126,7 @@ impl ListRequests {
                 statuses,
                 limit,
             ),
-            Err(message) => return bad_query(req, res, message),
+            Err(message) => return envelope::invalid(req, res, message),
         };
         match self.0.delivery.report_page(filter, &statuses, limit).await {
             Ok(page) => envelope::list(

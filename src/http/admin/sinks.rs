@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing};
-use super::{bad_query, cursor, limit};
+use super::{cursor, limit};
 use crate::clock;
 use crate::delivery::{LaneState, LaneStatus};
 use crate::pool::{DeadLetter, Undelivered};
@@ -192,7 +192,7 @@ impl ListDeadLetters {
         }
         let (limit, before) = match limit(req).and_then(|limit| Ok((limit, cursor(req)?))) {
             Ok(query) => query,
-            Err(message) => return bad_query(req, res, message),
+            Err(message) => return envelope::invalid(req, res, message),
         };
         match self.0.pool.dead_letters(&name, before, limit).await {
             Ok(letters) => {

@@ -186,9 +186,9 @@ class Live extends EventTarget {
       s.synced = false;
       this.#tell(s);
     }
-    if (mute && this.#watch && !/^(websocket|sse)$/.test(this.#options.transport)) {
-      this.#sse = !this.#sse;
-      if (this.#sse) return this.#dial();
+    if (!/^(websocket|sse)$/.test(this.#options.transport)) {
+      this.#sse = mute && !this.#sse; // a WebSocket that stayed mute: Server-Sent Events at once
+      if (this.#sse && this.#watch) return this.#dial();
     }
     this.#become(refused ? "refused" : "offline", reason);
     if (!this.#watch || turn !== this.#turn) return; // closed, or a listener did it
@@ -204,7 +204,8 @@ class Live extends EventTarget {
   // The network or the page is back: no pause any more, and no trust in a connection that may have slept.
   #wake = (event) => {
     if (event.type !== "online" && document.hidden) return;
-    if (!this.#connection || performance.now() - this.#heardAt > 20000) this.#dial();
+    if (this.#connection && performance.now() - this.#heardAt > 20000) this.#end("nothing heard");
+    if (!this.#connection) this.#dial();
   };
 
   // ---- Messages

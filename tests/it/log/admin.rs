@@ -6,14 +6,19 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [&str; 7] = [
-    "/metrics",
-    "/api/admin/status",
-    "/api/admin/connectors",
-    "/api/admin/connectors/shop/requests",
-    "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
-    "/api/admin/sinks",
-    "/api/admin/sinks/pool/dead-letters",
+const GUARDED: [(Method, &str); 9] = [
+    (Method::GET, "/metrics"),
+    (Method::GET, "/api/admin/status"),
+    (Method::GET, "/api/admin/connectors"),
+    (Method::GET, "/api/admin/connectors/shop/requests"),
+    (
+        Method::GET,
+        "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+    ),
+    (Method::GET, "/api/admin/sinks"),
+    (Method::GET, "/api/admin/sinks/pool/dead-letters"),
+    (Method::GET, "/api/admin/renderers"),
+    (Method::POST, "/api/admin/tickets"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -37,14 +42,14 @@ async fn every_admin_route_needs_the_token() {
         Some(format!("{token}x")),
         Some(app.secret("shop").to_owned()),
     ];
-    for path in GUARDED {
+    for (method, path) in GUARDED {
         for wrong in &wrong {
             let stranger = Admin::new(&app.admin_url, wrong.as_deref());
-            let reply = stranger.get(path).await;
+            let reply = stranger.call(method.clone(), path).await;
             reply.refused(401, "UNAUTHORIZED");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
         }
-        let known = app.admin().get(path).await;
+        let known = app.admin().call(method, path).await;
         assert_ne!(known.status, 401, "{path}");
     }
 }

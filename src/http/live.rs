@@ -1,0 +1,349 @@
+//! Pushing to renderers: `GET /api/live` as Server-Sent Events or WebSocket, and the tickets for it.
+//!
+//! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
+//! the connection has room for it: what a renderer does not take waits in no queue of its own.
+
+use std::sync::Arc;
+
+use futures_util::stream;
+use percent_encoding::percent_decode_str;
+use salvo_core::conn::ConnCtrl;
+use salvo_core::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use salvo_core::http::{Method, StatusCode};
+use salvo_core::{Request, Response};
+use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+use tungstenite::Utf8Bytes;
+use tungstenite::protocol::WebSocketConfig;
+
+use super::envelope::{self, ErrorBody, Success};
+use super::reader::{self, Refused, SUBPROTOCOL};
+use super::{Parts, body};
+use crate::catalog::Reader;
+use crate::clock;
+use crate::live::tickets::Grant;
+use crate::live::{RATE_MAX, Subscription, Transport, Wish};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// What a renderer may send over a WebSocket: nothing that is read.
+const INBOUND_BYTES_MAX: usize = 4 << 10;
+
+/// `GET /api/live`
+pub(super) struct GetLive(pub(super) Parts);
+
+/// Follow streams.
+///
+/// Server-Sent Events, or a WebSocket if the request asks to upgrade; the messages are the same JSON. First a
+/// `snapshot` of each stream, then `update` and `remove` as they happen; `heartbeat`, `stale`, `fresh`, `reset`
+/// and `bye`. The `id` of a message is what to resume from once it was applied.
+#[endpoint(
+    operation_id = "live",
+    tags("read"),
+    parameters(
+        ("streams" = Option<String>, Query, description = "Names separated by commas; all streams of the key if absent."),
+        ("since" = Option<String>, Query, description = "The id of the last message that was applied; what changed since follows."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers send it; goes before `since`."),
+        ("max_rate" = Option<u32>, Query, description = "Flushes a second, 1 to 1000."),
+        ("token" = Option<String>, Query, description = "A ticket, or a read key that is marked `allow_in_url`."),
+    ),
+    responses(
+        (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
+        (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
+        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid read key or ticket."),
+        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
+        (status_code = 404, body = ErrorBody, description = "The key does not read such a stream."),
+        (status_code = 503, body = ErrorBody, description = "Shutting down."),
+    ),
+    security(("read_key" = [])),
+)]
+impl GetLive {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let upgrade = req.headers().contains_key(UPGRADE);
+        let transport = if upgrade {
+            Transport::WebSocket
+        } else {
+            Transport::Sse
+        };
+        let wish = match self.wish(req, transport) {
+            Ok(wish) => wish,
+            Err(Mistake::Refused(refused)) => return refused.answer(req, res),
+            Err(Mistake::Invalid(message)) => return envelope::invalid(req, res, message),
+        };
+        match transport {
+            Transport::Sse => {
+                if let Some(connection) = req.extensions().get::<ConnCtrl>() {
+                    // Slow or silent renderers are not cut off.
+                    connection.relax_timeouts();
+                }
+                send_events(res, self.0.live.subscribe(wish));
+            }
+            Transport::WebSocket => {
+                let live = Arc::clone(&self.0.live);
+                let config = WebSocketConfig::default()
+                    .read_buffer_size(INBOUND_BYTES_MAX)
+                    .write_buffer_size(0)
+                    .max_message_size(Some(INBOUND_BYTES_MAX))
+                    .max_frame_size(Some(INBOUND_BYTES_MAX));
+                let upgraded = WebSocketUpgrade::with_config(config)
+                    .protocols(&[SUBPROTOCOL])
+                    .upgrade(req, res, async move |socket| {
+                        send_messages(socket, live.subscribe(wish)).await;
+                    })
+                    .await;
+                if let Err(error) = upgraded {
+                    res.headers_mut().remove(UPGRADE);
+                    res.headers_mut().remove(SEC_WEBSOCKET_PROTOCOL);
+                    envelope::invalid(req, res, error.brief);
+                }
+            }
+        }
+    }
+}
+
+/// Why a request to follow is not one.
+enum Mistake {
+    Refused(Refused),
+    Invalid(String),
+}
+
+impl From<Refused> for Mistake {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl GetLive {
+    fn wish(&self, req: &mut Request, transport: Transport) -> Result<Wish, Mistake> {
+        if req.method() != Method::GET {
+            return Err(Mistake::Invalid("this path takes GET only".to_owned()));
+        }
+        let (reader, allowed) = reader::follower(&self.0, req)?;
+        let streams = match wanted_streams(req.uri().query().unwrap_or_default()) {
+            None => allowed,
+            Some(names) => choose(&names, &allowed)?,
+        };
+        let max_rate = match req.query::<String>("max_rate") {
+            None => None,
+            Some(text) => match text.parse() {
+                Ok(rate @ 1..=RATE_MAX) => Some(rate),
+                _ => {
+                    return Err(Mistake::Invalid(format!(
+                        "max_rate must be a whole number from 1 to {RATE_MAX}, in flushes a second"
+                    )));
+                }
+            },
+        };
+        let last_event_id = req.headers().get(LAST_EVENT_ID);
+        let last_event_id = last_event_id.map(|id| id.to_str().unwrap_or_default().to_owned());
+        Ok(Wish {
+            reader,
+            streams,
+            since: last_event_id.or_else(|| req.query::<String>("since")),
+            max_rate,
+            transport,
+            client: super::ingest::client(req).to_string(),
+        })
+    }
+}
+
+/// The values of `streams`, as they stand in the query: separated by commas, then decoded. Some programs
+/// encode the separating commas too.
+fn wanted_streams(query: &str) -> Option<Vec<String>> {
+    let values = query
+        .split('&')
+        .filter_map(|pair| pair.strip_prefix("streams="));
+    let names: Vec<String> = values
+        .flat_map(|value| value.split(','))
+        .map(|name| {
+            let name = name.replace('+', " ");
+            percent_decode_str(&name).decode_utf8_lossy().into_owned()
+        })
+        .filter(|name| !name.is_empty())
+        .collect();
+    (!names.is_empty()).then_some(names)
+}
+
+fn choose(names: &[String], allowed: &[Arc<str>]) -> Result<Vec<Arc<str>>, Refused> {
+    let find = |name: &str| allowed.iter().find(|stream| &***stream == name).cloned();
+    let mut chosen: Vec<Arc<str>> = Vec::new();
+    for name in names {
+        let found = match find(name) {
+            Some(stream) => vec![stream],
+            None => {
+                let parts = name
+                    .split(',')
+                    .map(|part| find(part).ok_or(Refused::Stream));
+                parts.collect::<Result<_, _>>()?
+            }
+        };
+        for stream in found {
+            if !chosen.contains(&stream) {
+                chosen.push(stream);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn send_events(res: &mut Response, subscription: Subscription) {
+    let headers = res.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Proxies must pass on what comes.
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    res.status_code(StatusCode::OK);
+    let events = stream::unfold(subscription, async |mut subscription| {
+        let frame = subscription.next().await?;
+        Some((Ok::<_, std::io::Error>(frame.event()), subscription))
+    });
+    res.stream(events);
+}
+
+async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {
+    loop {
+        tokio::select! {
+            biased;
+            frame = subscription.next() => {
+                let Some(frame) = frame else { break };
+                let Ok(text) = Utf8Bytes::try_from(frame.json()) else { break };
+                if socket.send(Message::text(text)).await.is_err() {
+                    return;
+                }
+            }
+            // Pings are answered by the library; everything else is not read.
+            received = socket.recv() => match received {
+                Some(Ok(message)) if !message.is_close() => {}
+                _ => return,
+            },
+        }
+    }
+    let _ = socket.close().await;
+}
+
+/// What a ticket is asked for.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TicketRequest {
+    /// The streams that it is for; all that the key reads if absent.
+    streams: Option<Vec<String>>,
+    /// The origin that may use it; if absent, that of the page that asks.
+    origin: Option<String>,
+}
+
+/// A ticket.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TicketData {
+    /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
+    ticket: String,
+    /// Until when, RFC 3339.
+    expires_at: String,
+}
+
+/// `POST /api/tickets`
+pub(super) struct PostTicket(pub(super) Parts);
+
+/// Get a ticket.
+///
+/// It stands for the read key in a URL: once, for half a minute, for these streams, from this origin.
+#[endpoint(
+    operation_id = "create_ticket",
+    tags("read"),
+    request_body(content = TicketRequest, description = "May be absent."),
+    responses(
+        (status_code = 201, body = Success<TicketData>, description = "The ticket."),
+        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid read key."),
+        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
+        (status_code = 404, body = ErrorBody, description = "The key does not read such a stream."),
+    ),
+    security(("read_key" = [])),
+)]
+impl PostTicket {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let reader = match reader::with_key(&self.0, req) {
+            Ok(reader) => reader,
+            Err(refused) => return refused.answer(req, res),
+        };
+        let origin = req
+            .headers()
+            .contains_key("origin")
+            .then(|| reader::page_origin(req.headers()))
+            .flatten();
+        give_ticket(&self.0, reader, origin, req, res).await;
+    }
+}
+
+/// Reads what is asked for and answers with a ticket.
+pub(super) async fn give_ticket(
+    parts: &Parts,
+    reader: Arc<Reader>,
+    origin: Option<String>,
+    req: &mut Request,
+    res: &mut Response,
+) {
+    let wanted: TicketRequest = match body::small_json(req).await {
+        Ok(wanted) => wanted.unwrap_or_default(),
+        Err(message) => return envelope::invalid(req, res, message),
+    };
+    let streams = match &wanted.streams {
+        None => reader.streams.clone(),
+        Some(names) => match choose(names, &reader.streams) {
+            Ok(streams) if !streams.is_empty() => streams,
+            Ok(_) => {
+                let message = "`streams` must name a stream, or be left out for all of the key";
+                return envelope::invalid(req, res, message);
+            }
+            Err(refused) => return refused.answer(req, res),
+        },
+    };
+    let grant = Grant {
+        reader,
+        streams,
+        origin: wanted.origin.or(origin),
+    };
+    match parts.live.tickets.give(grant) {
+        Ok((ticket, ends_ms)) => {
+            let data = TicketData {
+                ticket,
+                expires_at: clock::rfc3339(ends_ms),
+            };
+            res.headers_mut()
+                .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            envelope::created(res, data);
+        }
+        Err(error) => envelope::internal(req, res, &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_names_are_found_however_their_commas_are_written() {
+        let allowed: Vec<Arc<str>> = ["a", "b", "c,d", "e f"].map(Into::into).into();
+        let check = |query: &str, expected: Option<&[&str]>| {
+            let names = wanted_streams(query).unwrap_or_default();
+            let chosen = choose(&names, &allowed).ok();
+            let chosen: Option<Vec<&str>> = chosen
+                .as_ref()
+                .map(|streams| streams.iter().map(|stream| &**stream).collect());
+            assert_eq!(chosen.as_deref(), expected, "{query}");
+        };
+        check("streams=a,b", Some(&["a", "b"]));
+        check("x=1&streams=a%2Cb", Some(&["a", "b"]));
+        check("streams=c%2Cd,a", Some(&["c,d", "a"]));
+        check("streams=a&streams=b&streams=a", Some(&["a", "b"]));
+        check("streams=e%20f", Some(&["e f"]));
+        check("streams=e+f", Some(&["e f"]));
+        check("streams=a,z", None);
+        check("streams=a%2Cz", None);
+        assert!(wanted_streams("since=1").is_none());
+        assert!(wanted_streams("streams=").is_none());
+    }
+}

@@ -1,0 +1,225 @@
+//! Who reads, and from which page: read keys, tickets, origins.
+//!
+//! **Invariant**: a page of an origin that is neither the daemon's own nor allowed is refused before its
+//! key is looked at, and an answer never repeats a secret.
+
+use std::sync::Arc;
+
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, HOST, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, VARY,
+};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+
+use super::{Parts, envelope};
+use crate::catalog::Reader;
+use crate::live::tickets;
+
+const ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+/// What pages may send to the reading endpoints.
+const HEADERS_ALLOWED: &str = "authorization, content-type, if-none-match, last-event-id";
+/// The WebSocket subprotocol. The secret is offered beside it and never chosen.
+pub(super) const SUBPROTOCOL: &str = "headgate";
+
+/// Why somebody may not read.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// No valid read key.
+    Unauthorized,
+    /// The key does not read the stream, or there is none of this name.
+    Stream,
+}
+
+impl Refused {
+    /// Answers with it.
+    pub(super) fn answer(&self, req: &Request, res: &mut Response) {
+        match self {
+            Self::Unauthorized => {
+                res.headers_mut()
+                    .insert("www-authenticate", HeaderValue::from_static("Bearer"));
+                envelope::fail(
+                    req,
+                    res,
+                    StatusCode::UNAUTHORIZED,
+                    "UNAUTHORIZED",
+                    "send a valid read key in the header `Authorization: Bearer rk_…`, or a fresh ticket of POST /api/tickets as `?token=`; this one is missing, unknown, used, expired or revoked",
+                );
+            }
+            Self::Stream => envelope::fail(
+                req,
+                res,
+                StatusCode::NOT_FOUND,
+                "STREAM_NOT_FOUND",
+                "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
+            ),
+        }
+    }
+}
+
+/// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
+pub(super) struct CheckOrigin(pub(super) Arc<[String]>);
+
+#[async_trait]
+impl Handler for CheckOrigin {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let headers = req.headers();
+        if let Some(origin) = headers.get(ORIGIN).cloned() {
+            if !self.allows(&origin, headers) {
+                ctrl.skip_rest();
+                return envelope::fail(
+                    req,
+                    res,
+                    StatusCode::FORBIDDEN,
+                    "ORIGIN_NOT_ALLOWED",
+                    format!(
+                        "pages from {} may not read here; add it to `origins` of [live] in the configuration",
+                        origin.to_str().unwrap_or("this origin").escape_debug()
+                    ),
+                );
+            }
+            let answer = res.headers_mut();
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            let exposed = HeaderValue::from_static("etag, x-request-id");
+            answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+        res.headers_mut()
+            .insert(VARY, HeaderValue::from_static("origin"));
+        ctrl.call_next(req, depot, res).await;
+    }
+}
+
+impl CheckOrigin {
+    fn allows(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        own_origin(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin)))
+            || self.0.iter().any(|one| one == "*" || one == origin)
+    }
+}
+
+fn authority(origin: &str) -> &str {
+    origin.split_once("://").map_or("", |(_, host)| host)
+}
+
+/// Host and port as the request names them.
+fn own_origin(headers: &HeaderMap) -> Option<&str> {
+    headers.get(HOST)?.to_str().ok()
+}
+
+/// `OPTIONS`: a browser asks before it sends.
+pub(super) struct Preflight;
+
+#[async_trait]
+impl Handler for Preflight {
+    async fn handle(&self, _: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
+        res.status_code(StatusCode::NO_CONTENT);
+        for (name, value) in [
+            (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+            (ACCESS_CONTROL_ALLOW_HEADERS, HEADERS_ALLOWED),
+            (ACCESS_CONTROL_MAX_AGE, "600"),
+            (ALLOW_PRIVATE_NETWORK, "true"),
+        ] {
+            res.headers_mut()
+                .insert(name, HeaderValue::from_static(value));
+        }
+    }
+}
+
+/// The secret of `Authorization: Bearer …`.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+/// The reader of a request that sends its read key in the header.
+pub(super) fn with_key(parts: &Parts, req: &Request) -> Result<Arc<Reader>, Refused> {
+    bearer(req.headers())
+        .and_then(|secret| parts.catalog.reader(secret))
+        .ok_or(Refused::Unauthorized)
+}
+
+/// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
+pub(super) fn follower(
+    parts: &Parts,
+    req: &mut Request,
+) -> Result<(Arc<Reader>, Vec<Arc<str>>), Refused> {
+    if req.headers().contains_key(AUTHORIZATION) {
+        let reader = with_key(parts, req)?;
+        let streams = reader.streams.clone();
+        return Ok((reader, streams));
+    }
+    let in_url = req.query::<String>("token");
+    let offered = offered_secret(req.headers());
+    let secret = in_url.as_deref().or(offered.as_deref());
+    let secret = secret.ok_or(Refused::Unauthorized)?;
+    if secret.starts_with(tickets::PREFIX) {
+        let origin = page_origin(req.headers());
+        let grant = parts.live.tickets.take(secret, origin.as_deref());
+        let grant = grant.ok_or(Refused::Unauthorized)?;
+        return Ok((grant.reader, grant.streams));
+    }
+    let reader = parts.catalog.reader(secret);
+    let reader = reader.ok_or(Refused::Unauthorized)?;
+    if in_url.is_some() && !reader.allow_in_url {
+        return Err(Refused::Unauthorized);
+    }
+    let streams = reader.streams.clone();
+    Ok((reader, streams))
+}
+
+/// What a WebSocket offers beside the subprotocol's name.
+fn offered_secret(headers: &HeaderMap) -> Option<String> {
+    headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .find(|offer| *offer != SUBPROTOCOL && !offer.is_empty())
+        .map(str::to_owned)
+}
+
+/// The origin of the page that asks. Browsers leave it out when a page asks where it came from.
+pub(super) fn page_origin(headers: &HeaderMap) -> Option<String> {
+    match headers.get(ORIGIN) {
+        Some(origin) => origin.to_str().ok().map(str::to_owned),
+        None => own_origin(headers).map(|host| format!("http://{host}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_may_read_from_its_own_host_or_when_it_is_listed() {
+        let check = |allowed: &[&str], host: &str, origin: &str| {
+            let allowed = allowed.iter().map(|one| (*one).to_owned()).collect();
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_str(host).expect("a host"));
+            let origin = HeaderValue::from_str(origin).expect("an origin");
+            CheckOrigin(allowed).allows(&origin, &headers)
+        };
+        assert!(check(&[], "10.0.0.5:8080", "http://10.0.0.5:8080"));
+        assert!(!check(&[], "10.0.0.5:8080", "http://10.0.0.5"));
+        assert!(!check(&[], "10.0.0.5:8080", "https://evil.example"));
+        assert!(!check(&[], "10.0.0.5:8080", "null"));
+        assert!(check(&["null"], "10.0.0.5:8080", "null"));
+        assert!(check(&["*"], "10.0.0.5:8080", "https://any.example"));
+        let listed = &["https://a.example"];
+        assert!(check(listed, "h", "https://a.example"));
+        assert!(!check(listed, "h", "http://a.example"));
+        assert!(!check(listed, "h", "https://a.example.evil"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Live: renderers follow streams.
+//!
+//! `http` subscribes for each connection and sends what [`Subscription::next`] brings, whatever the
+//! transport; the admin API lists who is connected. The changes themselves are kept once for all
+//! renderers, by the pool ([`crate::pool::changes`]); a subscription is a position in their sequence.
+//!
+//! **Invariant**: a renderer that has received the message with the id `epoch:seq` has seen every change
+//! of its streams up to there, and needs nothing but that id to go on. However slow it is, it holds up
+//! nobody, no queue grows for it, and it is not cut off for being slow.
+
+mod frame;
+mod subscription;
+pub mod tickets;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::catalog::Reader;
+use crate::clock;
+use crate::config::Settings;
+use crate::metrics::Metrics;
+use crate::pool::changes::Bell;
+use crate::pool::{Pool, Position};
+pub use frame::Frame;
+use frame::Recent;
+pub use subscription::Subscription;
+use tickets::Tickets;
+
+/// Readings of the pool at once, for all renderers: other readers go on meanwhile.
+const POOL_READS_MAX: usize = 2;
+
+/// Flushes a second that a renderer may ask for.
+pub const RATE_MAX: u32 = 1_000;
+
+/// How a renderer is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Server-Sent Events.
+    Sse,
+    /// WebSocket.
+    WebSocket,
+}
+
+impl Transport {
+    /// As shown to people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::WebSocket => "websocket",
+        }
+    }
+}
+
+/// What a renderer asks for.
+#[derive(Debug)]
+pub struct Wish {
+    /// The key that it came with.
+    pub reader: Arc<Reader>,
+    /// What it wants to follow, at least one.
+    pub streams: Vec<Arc<str>>,
+    /// Where it was before: a position as text.
+    pub since: Option<String>,
+    /// Flushes a second.
+    pub max_rate: Option<u32>,
+    /// How it is connected.
+    pub transport: Transport,
+    /// Where it is connected from.
+    pub client: String,
+}
+
+/// A renderer that is connected.
+#[derive(Debug)]
+pub struct Renderer {
+    /// Rises with each connection.
+    pub id: u64,
+    /// Name of its read key.
+    pub key: Box<str>,
+    /// What it follows.
+    pub streams: Vec<Arc<str>>,
+    /// How it is connected.
+    pub transport: Transport,
+    /// Where from.
+    pub client: String,
+    /// Since when: Unix time in milliseconds.
+    pub connected_ms: u64,
+    position: AtomicU64,
+    bell: Arc<Bell>,
+}
+
+impl Renderer {
+    /// Number of the last change that it was sent.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+}
+
+/// All renderers.
+#[derive(Debug)]
+pub struct Live {
+    pool: Arc<Pool>,
+    metrics: Arc<Metrics>,
+    /// Tickets that were given out.
+    pub tickets: Tickets,
+    max_rate: u32,
+    heartbeat: Duration,
+    stale_after_seconds: HashMap<Arc<str>, u64>,
+    pool_reads: Semaphore,
+    /// The last frame of each stream: most renderers are sent the same.
+    recent: Mutex<Recent>,
+    renderers: Mutex<BTreeMap<u64, Arc<Renderer>>>,
+    next_id: AtomicU64,
+    stopping: AtomicBool,
+    emptied: Notify,
+}
+
+impl Live {
+    /// Nobody is connected yet.
+    pub fn new(settings: &Settings, pool: &Arc<Pool>, metrics: &Arc<Metrics>) -> Self {
+        let stale_after_seconds = settings.streams.iter().filter_map(|stream| {
+            let seconds = stream.stale_after_seconds?;
+            Some((stream.name.as_str().into(), seconds))
+        });
+        Self {
+            pool: Arc::clone(pool),
+            metrics: Arc::clone(metrics),
+            tickets: Tickets::default(),
+            max_rate: settings.live.max_rate,
+            heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
+            stale_after_seconds: stale_after_seconds.collect(),
+            pool_reads: Semaphore::new(POOL_READS_MAX),
+            recent: Mutex::default(),
+            renderers: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            emptied: Notify::new(),
+        }
+    }
+
+    /// Subscribes a renderer; it is connected until the subscription is dropped.
+    pub fn subscribe(self: &Arc<Self>, wish: Wish) -> Subscription {
+        let listener = self.pool.changes().listen(&wish.streams);
+        let renderer = Arc::new(Renderer {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            key: wish.reader.name.clone(),
+            streams: wish.streams.clone(),
+            transport: wish.transport,
+            client: wish.client.clone(),
+            connected_ms: clock::unix_ms(),
+            position: AtomicU64::new(0),
+            bell: Arc::clone(&listener.bell),
+        });
+        self.registry().insert(renderer.id, Arc::clone(&renderer));
+        self.metrics.renderers.inc();
+        Subscription::new(Arc::clone(self), wish, listener, renderer)
+    }
+
+    /// Who is connected, in the order of their coming.
+    pub fn renderers(&self) -> Vec<Arc<Renderer>> {
+        self.registry().values().cloned().collect()
+    }
+
+    /// The position of the last change.
+    pub fn position(&self) -> Position {
+        self.pool.position()
+    }
+
+    /// Every renderer looks whether it may stay: call it after a key was revoked.
+    pub fn look_again(&self) {
+        for renderer in self.renderers() {
+            renderer.bell.ring();
+        }
+    }
+
+    /// Sends everybody away, with a hint when to come back.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.look_again();
+    }
+
+    /// Ends when nobody is connected.
+    pub async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.registry().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn leave(&self, renderer: &Renderer) {
+        let mut registry = self.registry();
+        registry.remove(&renderer.id);
+        if registry.is_empty() {
+            self.emptied.notify_waiters();
+        }
+        drop(registry);
+        self.metrics.renderers.dec();
+    }
+
+    fn registry(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Renderer>>> {
+        self.renderers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,257 @@
+//! The messages that renderers receive, the same JSON on both transports.
+//!
+//! **Invariant**: a frame is one event of Server-Sent Events whose one `data` line is the message: JSON
+//! has no line breaks.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::item;
+use crate::pool::Position;
+use crate::pool::changes::Change;
+
+/// One message, ready to be sent.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    event: Bytes,
+    json: Range<usize>,
+}
+
+/// What a message with items is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A part of the whole; the last one is marked.
+    Snapshot { complete: bool },
+    /// New values.
+    Update,
+}
+
+impl Frame {
+    /// As an event of Server-Sent Events.
+    pub fn event(&self) -> Bytes {
+        self.event.clone()
+    }
+
+    /// As a message.
+    pub fn json(&self) -> Bytes {
+        self.event.slice(self.json.clone())
+    }
+
+    fn new(kind: &str, id: Option<Position>, size: usize, rest: impl FnOnce(&mut String)) -> Self {
+        let mut event = String::with_capacity(size + 160);
+        let _ = writeln!(event, "event: {kind}");
+        if let Some(id) = id {
+            let _ = writeln!(event, "id: {id}");
+        }
+        event.push_str("data: ");
+        let start = event.len();
+        let _ = write!(event, r#"{{"type":"{kind}""#);
+        rest(&mut event);
+        event.push('}');
+        let end = event.len();
+        event.push_str("\n\n");
+        Self {
+            event: event.into(),
+            json: start..end,
+        }
+    }
+
+    /// New values of items, or a part of a snapshot.
+    pub(super) fn items<'a>(
+        kind: Kind,
+        stream: &str,
+        id: Position,
+        items: impl Iterator<Item = &'a Change> + Clone,
+    ) -> Self {
+        let name = match kind {
+            Kind::Snapshot { .. } => "snapshot",
+            Kind::Update => "update",
+        };
+        let size = items.clone().map(|change| change.json.len() + 1).sum();
+        Self::new(name, Some(id), size, |json| {
+            about(json, stream, id);
+            list(json, "items", items);
+            if kind == (Kind::Snapshot { complete: true }) {
+                json.push_str(r#","complete":true"#);
+            }
+        })
+    }
+
+    /// Items are gone.
+    pub(super) fn remove<'a>(
+        stream: &str,
+        id: Position,
+        items: impl Iterator<Item = &'a Change> + Clone,
+    ) -> Self {
+        Self::new("remove", Some(id), 0, |json| {
+            about(json, stream, id);
+            list(json, "keys", items);
+        })
+    }
+
+    /// The renderer's position means nothing here; snapshots follow.
+    pub(super) fn reset(id: Position, reason: &str) -> Self {
+        Self::new("reset", Some(id), 0, |json| {
+            let _ = write!(json, r#","id":"{id}","reason":"#);
+            item::string_into(reason, json);
+        })
+    }
+
+    /// The stream's newest data is older than the stream allows.
+    pub(super) fn stale(stream: &str, id: Position, updated_at: &str, after_seconds: u64) -> Self {
+        Self::new("stale", Some(id), 0, |json| {
+            about(json, stream, id);
+            let _ = write!(
+                json,
+                r#","updated_at":"{updated_at}","stale_after_seconds":{after_seconds}"#
+            );
+        })
+    }
+
+    /// Data of the stream is back.
+    pub(super) fn fresh(stream: &str, id: Position) -> Self {
+        Self::new("fresh", Some(id), 0, |json| about(json, stream, id))
+    }
+
+    /// The connection lives. `time` is RFC 3339.
+    pub(super) fn heartbeat(id: Position, time: &str) -> Self {
+        Self::new("heartbeat", Some(id), 0, |json| {
+            let _ = write!(json, r#","id":"{id}","time":"{time}""#);
+        })
+    }
+
+    /// The connection ends; come back after `retry_ms`.
+    pub(super) fn bye(retry_ms: u32) -> Self {
+        let mut frame = Self::new("bye", None, 0, |json| {
+            let _ = write!(json, r#","retry_ms":{retry_ms}"#);
+        });
+        let mut event = format!("retry: {retry_ms}\n").into_bytes();
+        frame.json = frame.json.start + event.len()..frame.json.end + event.len();
+        event.extend_from_slice(&frame.event);
+        frame.event = event.into();
+        frame
+    }
+}
+
+fn about(json: &mut String, stream: &str, id: Position) {
+    json.push_str(r#","stream":"#);
+    item::string_into(stream, json);
+    let _ = write!(json, r#","id":"{id}""#);
+}
+
+fn list<'a>(json: &mut String, name: &str, items: impl Iterator<Item = &'a Change>) {
+    let _ = write!(json, r#","{name}":["#);
+    for (index, change) in items.enumerate() {
+        if index > 0 {
+            json.push(',');
+        }
+        json.push_str(std::str::from_utf8(&change.json).unwrap_or_default());
+    }
+    json.push(']');
+}
+
+/// The last frame of each stream. Renderers that keep up are all sent the same frames.
+#[derive(Debug, Default)]
+pub(super) struct Recent(HashMap<Arc<str>, (Run, Frame)>);
+
+/// What a frame was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    last: u64,
+    count: usize,
+    id: Position,
+}
+
+impl Recent {
+    /// The frame of a run of changes of one kind, made if the last one was another.
+    pub(super) fn frame(
+        &mut self,
+        stream: &Arc<str>,
+        id: Position,
+        changes: &[Arc<Change>],
+    ) -> Option<Frame> {
+        let (first, last) = (changes.first()?, changes.last()?);
+        let run = Run {
+            first: first.seq,
+            last: last.seq,
+            count: changes.len(),
+            id,
+        };
+        if let Some((made_of, frame)) = self.0.get(stream)
+            && *made_of == run
+        {
+            return Some(frame.clone());
+        }
+        let items = changes.iter().map(|change| &**change);
+        let frame = if first.removed {
+            Frame::remove(stream, id, items)
+        } else {
+            Frame::items(Kind::Update, stream, id, items)
+        };
+        self.0.insert(Arc::clone(stream), (run, frame.clone()));
+        Some(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(frame: &Frame, event: &str) {
+        assert_eq!(String::from_utf8_lossy(&frame.event()), event);
+        let json = event
+            .lines()
+            .find_map(|line| line.strip_prefix("data: "))
+            .expect("a data line");
+        assert_eq!(frame.json(), json.as_bytes());
+        serde_json::from_str::<serde_json::Value>(json).expect("JSON");
+    }
+
+    #[test]
+    fn frames_are_events_with_the_message_in_one_line() {
+        let id = Position { epoch: 3, seq: 42 };
+        let changes = [
+            Change::updated(41, "a\n\"", r#"{"x.y":1.10}"#, "2026-01-31T12:00:00.000Z"),
+            Change::updated(42, "b", "{}", "2026-01-31T12:00:00.000Z"),
+        ];
+        check(
+            &Frame::items(Kind::Update, "or\"ders", id, changes.iter()),
+            concat!(
+                "event: update\nid: 3:42\ndata: ",
+                r#"{"type":"update","stream":"or\"ders","id":"3:42","items":["#,
+                r#"{"key":"a\n\"","fields":{"x.y":1.10},"updated_at":"2026-01-31T12:00:00.000Z","seq":41},"#,
+                r#"{"key":"b","fields":{},"updated_at":"2026-01-31T12:00:00.000Z","seq":42}]}"#,
+                "\n\n"
+            ),
+        );
+        check(
+            &Frame::items(Kind::Snapshot { complete: true }, "s", id, [].iter()),
+            concat!(
+                "event: snapshot\nid: 3:42\ndata: ",
+                r#"{"type":"snapshot","stream":"s","id":"3:42","items":[],"complete":true}"#,
+                "\n\n"
+            ),
+        );
+        check(
+            &Frame::remove("s", id, [Change::removed(42, "\u{7}")].iter()),
+            concat!(
+                "event: remove\nid: 3:42\ndata: ",
+                r#"{"type":"remove","stream":"s","id":"3:42","keys":["\u0007"]}"#,
+                "\n\n"
+            ),
+        );
+        check(
+            &Frame::bye(700),
+            concat!(
+                "retry: 700\nevent: bye\ndata: ",
+                r#"{"type":"bye","retry_ms":700}"#,
+                "\n\n"
+            ),
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! One renderer's way through the sequence of changes.
+//!
+//! A subscription holds a position for each of its streams and nothing else that grows: what it has not
+//! sent yet stays where it is, in the pool's memory or file, where newer values replace older ones.
+//! Without a usable position a stream begins with a snapshot: everything the pool holds, in the order of
+//! changes, a page at a time; what changes meanwhile comes behind, as in any other catching up.
+//!
+//! **Invariant**: [`Subscription::next`] may be dropped at any await and called again: nothing is lost,
+//! nothing is sent twice.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::frame::{Frame, Kind};
+use super::{Live, RATE_MAX, Renderer, Wish};
+use crate::catalog::Reader;
+use crate::clock;
+use crate::pool::changes::{Change, Listener, Recent};
+use crate::pool::{Page, PageLimit, PoolError, Position};
+
+/// About how many bytes of items a message holds.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// What is read from the pool at once.
+const PAGE: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: MESSAGE_BYTES_MAX,
+};
+/// How long to wait after the pool could not be read.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+/// Renderers come back after this and up to as much again: not all at once.
+const RETRY_MS: u32 = 500;
+
+/// Follows streams for one renderer, until it is dropped.
+#[derive(Debug)]
+pub struct Subscription {
+    live: Arc<Live>,
+    reader: Arc<Reader>,
+    renderer: Arc<Renderer>,
+    listener: Listener,
+    streams: Vec<Following>,
+    /// Made and not fetched yet.
+    outbox: VecDeque<Frame>,
+    /// The renderer resumed and was not told yet that it is up to date.
+    resumed: bool,
+    /// Something may have changed since the last flush.
+    pending: bool,
+    /// The flush that goes on takes everything up to here.
+    flushing: Option<u64>,
+    flush_pause: Duration,
+    next_flush: Instant,
+    next_heartbeat: Instant,
+    ended: bool,
+}
+
+/// How far one stream has been told.
+#[derive(Debug)]
+struct Following {
+    stream: Arc<str>,
+    /// Everything up to here was told.
+    position: u64,
+    /// While the snapshot is being told: the number of the last change when it began.
+    snapshot_from: Option<u64>,
+    /// Watches the age of the data, where the stream has a limit.
+    age: Option<Age>,
+}
+
+#[derive(Debug)]
+struct Age {
+    max_seconds: u64,
+    /// Newest data: Unix time in milliseconds. `None`: not looked up yet; 0: there is none.
+    newest_ms: Option<u64>,
+    told_stale: bool,
+}
+
+impl Age {
+    /// When the data is too old: Unix time in milliseconds.
+    fn stale_at(&self) -> Option<u64> {
+        let newest_ms = self.newest_ms.filter(|newest_ms| *newest_ms > 0)?;
+        Some(newest_ms + self.max_seconds * 1_000)
+    }
+}
+
+impl Subscription {
+    pub(super) fn new(
+        live: Arc<Live>,
+        wish: Wish,
+        listener: Listener,
+        renderer: Arc<Renderer>,
+    ) -> Self {
+        let head = live.position();
+        let since = wish.since.as_deref().map(Position::parse);
+        let resume = since
+            .flatten()
+            .filter(|since| live.pool.reaches_back_to(*since));
+        // Number 0 is where a renderer stands before its first snapshot is complete.
+        let afresh = resume.is_none_or(|since| since.seq == 0);
+        let mut outbox = VecDeque::new();
+        if since.is_some() && resume.is_none() {
+            let nowhere = Position { seq: 0, ..head };
+            let reason =
+                "the position that was asked for cannot be resumed from; everything follows";
+            outbox.push_back(Frame::reset(nowhere, reason));
+            live.metrics.live_resets.inc();
+        }
+        let streams = wish.streams.into_iter().map(|stream| Following {
+            position: resume.map_or(0, |since| since.seq),
+            snapshot_from: afresh.then_some(head.seq),
+            age: live.stale_after_seconds.get(&stream).map(|seconds| Age {
+                max_seconds: *seconds,
+                newest_ms: None,
+                told_stale: false,
+            }),
+            stream,
+        });
+        let rate = wish.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
+        let now = Instant::now();
+        Self {
+            streams: streams.collect(),
+            reader: wish.reader,
+            renderer,
+            listener,
+            outbox,
+            resumed: !afresh,
+            pending: true,
+            flushing: None,
+            flush_pause: Duration::from_secs(1) / rate,
+            next_flush: now,
+            next_heartbeat: now + live.heartbeat,
+            ended: false,
+            live,
+        }
+    }
+
+    /// The next message, as soon as there is one. `None` after the last.
+    pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if self.live.is_stopping() || !self.reader.is_valid_at(clock::unix_ms()) {
+                self.ended = true;
+                let jitter = getrandom::u32().unwrap_or(0) % RETRY_MS;
+                return Some(Frame::bye(RETRY_MS + jitter));
+            }
+            if let Some(frame) = self.outbox.pop_front() {
+                self.live.metrics.live_messages.inc();
+                return Some(frame);
+            }
+            match self.collect().await {
+                Ok(()) if self.outbox.is_empty() => self.wait().await,
+                Ok(()) => {}
+                Err(error) => {
+                    tracing::warn!(renderer = self.renderer.id, %error, "the pool cannot be read; trying again");
+                    tokio::time::sleep(READ_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Puts what is to be told next into the outbox, if there is anything.
+    async fn collect(&mut self) -> Result<(), PoolError> {
+        let snapshot = |following: &Following| following.snapshot_from.is_some();
+        if let Some(at) = self.streams.iter().position(snapshot) {
+            let page = self.read(at).await?;
+            self.tell_snapshot(at, page);
+            return Ok(());
+        }
+        if Instant::now() >= self.next_heartbeat {
+            self.tell_heartbeat();
+            return Ok(());
+        }
+        self.look_at_ages().await?;
+        if !self.outbox.is_empty() {
+            return Ok(());
+        }
+        if self.flushing.is_none() && self.pending && Instant::now() >= self.next_flush {
+            self.pending = false;
+            self.flushing = Some(self.live.pool.changes().head());
+        }
+        if let Some(through) = self.flushing {
+            self.flush(through).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the next changes of one stream, or ends the flush.
+    async fn flush(&mut self, through: u64) -> Result<(), PoolError> {
+        let changes = self.live.pool.changes();
+        let head = changes.head();
+        // First those without news, so that the ids of the messages say how far all of them are.
+        for following in &mut self.streams {
+            if changes.has_nothing_after(&following.stream, following.position) {
+                following.position = head;
+            }
+        }
+        for at in 0..self.streams.len() {
+            let following = &mut self.streams[at];
+            if following.position >= through {
+                continue;
+            }
+            let changes = self.live.pool.changes();
+            match changes.after(&following.stream, following.position, MESSAGE_BYTES_MAX) {
+                Recent::Nothing => following.position = head,
+                Recent::Changes(changes) => {
+                    self.tell_changes(at, &changes);
+                    return Ok(());
+                }
+                Recent::Behind => {
+                    let page = self.read(at).await?;
+                    let changes: Vec<Arc<Change>> =
+                        page.changes.into_iter().map(Arc::new).collect();
+                    self.tell_changes(at, &changes);
+                    self.streams[at].position = page.through;
+                    if !changes.is_empty() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        self.flushing = None;
+        self.next_flush = Instant::now() + self.flush_pause;
+        let position = self.position();
+        self.renderer
+            .position
+            .store(position.seq, Ordering::Relaxed);
+        if std::mem::take(&mut self.resumed) {
+            self.tell_heartbeat();
+        }
+        Ok(())
+    }
+
+    /// A page of what one stream has not been told, from the file.
+    async fn read(&self, at: usize) -> Result<Page, PoolError> {
+        let following = &self.streams[at];
+        let _turn = self.live.pool_reads.acquire().await;
+        let removed_after = following.snapshot_from.unwrap_or(0);
+        let pool = &self.live.pool;
+        pool.changed_after(&following.stream, following.position, removed_after, PAGE)
+            .await
+    }
+
+    fn tell_snapshot(&mut self, at: usize, page: Page) {
+        let Position { epoch, .. } = self.position();
+        let nowhere = Position { epoch, seq: 0 };
+        let stream = Arc::clone(&self.streams[at].stream);
+        let runs: Vec<&[Change]> = page
+            .changes
+            .chunk_by(|a, b| a.removed == b.removed)
+            .collect();
+        let (last, before) = match runs.split_last() {
+            Some((last, before)) if !page.more && !last[0].removed => (Some(*last), before),
+            _ => (None, &*runs),
+        };
+        for run in before {
+            let frame = if run[0].removed {
+                Frame::remove(&stream, nowhere, run.iter())
+            } else {
+                let kind = Kind::Snapshot { complete: false };
+                Frame::items(kind, &stream, nowhere, run.iter())
+            };
+            self.outbox.push_back(frame);
+        }
+        self.streams[at].position = page.through;
+        if !page.more {
+            self.streams[at].snapshot_from = None;
+            let kind = Kind::Snapshot { complete: true };
+            let items = last.unwrap_or_default().iter();
+            let frame = Frame::items(kind, &stream, self.position(), items);
+            self.outbox.push_back(frame);
+        }
+    }
+
+    fn tell_changes(&mut self, at: usize, changes: &[Arc<Change>]) {
+        let stream = Arc::clone(&self.streams[at].stream);
+        for run in changes.chunk_by(|a, b| a.removed == b.removed) {
+            let Some(last) = run.last() else { continue };
+            self.streams[at].position = last.seq;
+            let id = self.position();
+            let frame = self.live.recent().frame(&stream, id, run);
+            self.outbox.extend(frame);
+        }
+    }
+
+    fn tell_heartbeat(&mut self) {
+        let time = clock::rfc3339(clock::unix_ms());
+        let frame = Frame::heartbeat(self.position(), &time);
+        self.outbox.push_back(frame);
+        self.next_heartbeat = Instant::now() + self.live.heartbeat;
+    }
+
+    /// Tells which streams have become stale, and which are no longer.
+    async fn look_at_ages(&mut self) -> Result<(), PoolError> {
+        let now_ms = clock::unix_ms();
+        let id = self.position();
+        for following in &mut self.streams {
+            let Some(age) = &mut following.age else {
+                continue;
+            };
+            if age.newest_ms.is_none() {
+                let newest = self.live.pool.newest_data(&following.stream).await?;
+                let newest_ms = newest.as_deref().and_then(clock::parse_rfc3339);
+                age.newest_ms = Some(newest_ms.unwrap_or(0));
+            }
+            let recorded = self.live.pool.changes().updated_ms(&following.stream);
+            age.newest_ms = age.newest_ms.max(recorded);
+            let Some(stale_at) = age.stale_at() else {
+                continue;
+            };
+            let stale = now_ms >= stale_at;
+            if stale != age.told_stale {
+                age.told_stale = stale;
+                self.outbox.push_back(if stale {
+                    let updated_at = clock::rfc3339(age.newest_ms.unwrap_or(0));
+                    Frame::stale(&following.stream, id, &updated_at, age.max_seconds)
+                } else {
+                    Frame::fresh(&following.stream, id)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends when there may be something to tell.
+    async fn wait(&mut self) {
+        let now_ms = clock::unix_ms();
+        let stale_at = self.streams.iter().filter_map(|following| {
+            let age = following.age.as_ref().filter(|age| !age.told_stale)?;
+            age.stale_at()
+        });
+        let wake_ms = stale_at.chain(self.reader.expires_ms).min();
+        let mut wake = self.next_heartbeat;
+        if let Some(wake_ms) = wake_ms {
+            let left = Duration::from_millis(wake_ms.saturating_sub(now_ms));
+            wake = wake.min(Instant::now() + left);
+        }
+        if self.pending {
+            wake = wake.min(self.next_flush);
+        }
+        tokio::select! {
+            () = self.listener.bell.rung() => self.pending = true,
+            () = sleep_until(wake) => {}
+        }
+    }
+
+    /// What to resume from after everything that was told.
+    fn position(&self) -> Position {
+        let incomplete = |following: &Following| following.snapshot_from.is_some();
+        let lowest = self.streams.iter().map(|following| following.position);
+        let seq = match self.streams.iter().any(incomplete) {
+            true => 0,
+            false => lowest.min().unwrap_or(0),
+        };
+        Position {
+            seq,
+            ..self.live.position()
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.live.leave(&self.renderer);
+    }
+}
