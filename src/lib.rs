@@ -6,9 +6,9 @@
 //! # Bird's eye
 //!
 //! ```text
-//! HTTP ──> ingest ──> journal ══ 202 ══> delivery ──> sink (wasm) ──> pool ──> readers
-//!          key        one commit         a lane for   stages          exactly
-//!          rate       = log + queue      each sink    effects         once
+//! HTTP ──> ingest ──> journal ══ 202 ══> delivery ──> sink (wasm) ──> pool ──> live ──> renderers
+//!          key        one commit         a lane for   stages          exactly  a position
+//!          rate       = log + queue      each sink    effects         once     for each
 //!          flatten    + idempotency
 //! ```
 //!
@@ -23,8 +23,8 @@
 //! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
 //! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
-//! | 2 | [`plugin`] | components: load, instantiate, call; the only place that knows wasmtime |
-//! | 1 | [`catalog`], [`journal`], [`pool`] | who may call; `journal.db`; `pool.db` |
+//! | 2 | [`plugin`], [`live`] | components: load, instantiate, call; the only place that knows wasmtime. Renderers: subscriptions, tickets |
+//! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read; `journal.db`; `pool.db` and its latest changes |
 //! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
@@ -46,6 +46,22 @@
 //!
 //! A crash before 4 is done: as if it was never sent. After 4: stored, and delivered once; a repeat with
 //! the same idempotency key gets the same answer.
+//!
+//! # The way of a change
+//!
+//! 1. A sink stages upserts and which items renderers are told of. In the commit each item that is really
+//!    written takes the next number of one sequence over all streams. `epoch:number` is a position.
+//! 2. Under the writer's lock the changes go into [`pool::changes`]: for each stream that somebody follows,
+//!    the newest change of each item, in the order of numbers, rendered to JSON once. Then bells ring.
+//! 3. A [`live::Subscription`] is a position for each of its streams. When its bell rang, and no sooner than
+//!    its rate allows, it takes what lies after its position: from memory, or from the file if the memory
+//!    does not reach back, by an index on (stream, number). A snapshot is the same from number 0.
+//! 4. [`http`] sends a message when the connection has room for the next. A slow renderer's position stays
+//!    behind; what it has not taken is replaced by newer values where it lies, in no queue of its own.
+//!
+//! The id of a message is what to resume from after it. Positions end where removals have been forgotten
+//! (after a week) and where numbers may have been taken back: the pool is not flushed at each commit, so a
+//! crash of the machine raises the epoch. Whoever asks for such a position is told `reset` and everything.
 //!
 //! # Files
 //!
@@ -71,13 +87,15 @@
 //! - Sequence numbers, not clocks, order everything. An item is overwritten only by a later one. (In a
 //!   stream with `on_update = "merge"`, an older update that is retried only fills in fields that the item
 //!   does not have.)
-//! - Memory is bounded: waiting requests by bytes, recent entries by bytes, plugins by their limits.
+//! - Memory is bounded: waiting requests by bytes, recent entries and changes by bytes, plugins by their
+//!   limits, a renderer by the size of one message.
+//! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
-//! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor), no
-//! tree of JSON values on the way of a request.
+//! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor) or each
+//! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
 pub mod batch;

@@ -85,6 +85,7 @@ fn write_config(data_dir: &Path) -> Result<PathBuf, CliError> {
         return Ok(path);
     }
     let key = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
+    let read_key = generate(KeyKind::Read).map_err(|error| failed(&error))?;
     let text = format!(
         r#"# Written by `headgate demo`. A sidecar's configuration looks like this.
 
@@ -99,8 +100,14 @@ name = "demo"
 kind = "webhook"
 item_key = "{ITEM_KEY}"
 keys = [{{ name = "main", stream = "{STREAM}", secret = "{key}" }}]
+
+[[read_keys]]
+name = "page"
+streams = ["{STREAM}"]
+secret = "{read_key}"
 "#,
         key = key.expose(),
+        read_key = read_key.expose(),
     );
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -175,6 +182,13 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
     print_pool(daemon).await?;
     let data_dir = daemon.data_dir.display();
     let admin = &daemon.admin_address;
+    let read_key = loaded.settings.read_keys.first();
+    if let Some(read_key) = read_key.and_then(|key| key.secret.as_ref()) {
+        let read_key = read_key.reveal();
+        print(&format!(
+            "\nOpen this page, it follows every change:\n\n  {service}/render/{STREAM}#{read_key}\n"
+        ))?;
+    }
     print(&format!(
         r#"
 Send something yourself:
@@ -187,6 +201,10 @@ Send something yourself:
 See it in the pool:
 
   sqlite3 {data_dir}/pool.db 'SELECT * FROM stream_{STREAM}'
+
+Follow it in the terminal:
+
+  headgate tail {STREAM} --url {service} --admin-url {admin} --data-dir {data_dir}
 
 See the request log:
 

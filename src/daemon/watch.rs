@@ -30,8 +30,9 @@ impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // How far requests and sinks had come when memory was given back, and a second ago.
-        let mut trimmed_at = (0, 0);
+        // How far requests and sinks had come when memory was given back, and a second ago; how many
+        // renderers were connected.
+        let mut trimmed_at = (0, 0, 0);
         let mut before = trimmed_at;
         for second in 0_u64.. {
             tokio::select! {
@@ -46,7 +47,8 @@ impl Watch {
             }
             // A second in which nothing moved, after some in which it did: the burst is over.
             let newest = *self.parts.journal.newest().borrow();
-            let now = (newest, self.parts.delivery.passed());
+            let renderers = self.parts.metrics.renderers.get();
+            let now = (newest, self.parts.delivery.passed(), renderers);
             if now == before && now != trimmed_at {
                 trimmed_at = now;
                 self.parts.pool.shrink();
@@ -55,8 +57,11 @@ impl Watch {
             before = now;
             if second % EXPIRE_SECONDS == 0 {
                 let before_ms = clock::unix_ms().saturating_sub(self.retention_ms);
-                self.on_pool("expire", move |pool| pool.expire_progress(before_ms))
-                    .await;
+                self.on_pool("expire", move |pool| {
+                    pool.expire_progress(before_ms)?;
+                    pool.forget_removed()
+                })
+                .await;
             }
         }
     }

@@ -25,6 +25,10 @@ const body = document.querySelector("#table tbody");
 
 const columns = new Map(); // field name -> {place, heading}
 const rows = new Map(); // item key -> {element, cells, fields}
+const visible = new WeakSet(); // elements of the rows on screen; others need no flash
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) visible[isIntersecting ? "add" : "delete"](target);
+});
 const dirty = new Set(); // keys of items that changed since the last frame
 let rebuild = true;
 let frame = 0;
@@ -41,14 +45,14 @@ else if (/^ik_/.test(key)) notice("The key in the address is an ingest key, whic
 else start();
 
 function start() {
-  live = connect({ streams: [name], key, maxRate: 30 });
+  live = connect({ streams: [name], key, maxRate: 10 });
   view = live.stream(name);
   live.addEventListener("state", describe);
   view.addEventListener("stale", describe);
   view.addEventListener("fresh", describe);
   view.addEventListener("change", ({ detail }) => {
     for (const gone of detail.removed) {
-      if (rows.has(gone)) rows.get(gone).element.remove();
+      if (rows.has(gone)) drop(rows.get(gone));
       rows.delete(gone);
     }
     if (detail.snapshot) rebuild = true;
@@ -67,10 +71,10 @@ function draw() {
   frame = 0;
   if (rebuild) {
     rebuild = false;
+    for (const row of rows.values()) drop(row);
     rows.clear();
     columns.clear();
     dirty.clear();
-    body.replaceChildren();
     headings.replaceChildren(heading("key"));
     fill(false);
   } else {
@@ -106,7 +110,8 @@ function fill(flash) {
     rows.set(key, row);
     write(row, item, false);
     added.append(row.element);
-    if (flash) [row.element, first].forEach(blink);
+    watcher.observe(row.element);
+    if (flash && rows.size < ROWS_MAX / 5) [row.element, first].forEach(blink);
   }
   body.append(added);
 }
@@ -124,9 +129,14 @@ function write(row, item, flash) {
     if (value === before || JSON.stringify(value) === JSON.stringify(before)) continue;
     show(row.cells[place], value);
     if (typeof value === "number") heading.dataset.kind = "number";
-    if (flash) blink(row.cells[place]);
+    if (flash && visible.has(row.element)) blink(row.cells[place]);
   }
   row.fields = item.fields;
+}
+
+function drop(row) {
+  watcher.unobserve(row.element);
+  row.element.remove();
 }
 
 // Gives a row the cells of columns that came after it.
