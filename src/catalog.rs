@@ -11,7 +11,7 @@ mod quota;
 mod reader;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::clock;
 use crate::config::{self, ConnectorKind, Settings};
@@ -67,7 +67,7 @@ impl IngestKey {
 #[derive(Debug)]
 pub struct Catalog {
     keys: HashMap<KeyHash, Arc<IngestKey>>,
-    readers: HashMap<KeyHash, Arc<Reader>>,
+    readers: RwLock<HashMap<KeyHash, Arc<Reader>>>,
     streams: HashSet<Arc<str>>,
     connectors: Vec<Connector>,
 }
@@ -106,13 +106,8 @@ impl Catalog {
                 keys: own,
             });
         }
-        let readers = settings.read_keys.iter().map(|declared| {
-            // Always there once the configuration was checked.
-            let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
-            (hash, Arc::new(Reader::declared(declared)))
-        });
         Self {
-            readers: readers.collect(),
+            readers: RwLock::new(readers(settings)),
             keys,
             streams,
             connectors,
@@ -134,22 +129,25 @@ impl Catalog {
 
     /// The reader with this secret, if it is known and valid now.
     pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
-        let reader = self.readers.get(&KeyHash::of(secret))?;
+        let readers = self.readers.read().unwrap_or_else(PoisonError::into_inner);
+        let reader = readers.get(&KeyHash::of(secret))?;
         reader
             .is_valid_at(clock::unix_ms())
             .then(|| Arc::clone(reader))
     }
 
-    /// The read key of this name is refused from now on. False if there is none.
-    pub fn revoke_reader(&self, name: &str) -> bool {
-        let mut named = self.readers.values().filter(|reader| &*reader.name == name);
-        match named.next() {
-            Some(reader) => {
-                reader.revoke();
-                true
+    /// Takes the read keys of a changed configuration. Those that are not in it, or may do something else
+    /// than before, are revoked.
+    pub fn set_readers(&self, settings: &Settings) {
+        let mut new = readers(settings);
+        let mut readers = self.readers.write().unwrap_or_else(PoisonError::into_inner);
+        for (hash, old) in readers.iter() {
+            match new.get_mut(hash) {
+                Some(reader) if reader.is_like(old) => *reader = Arc::clone(old),
+                _ => old.revoke(),
             }
-            None => false,
         }
+        *readers = new;
     }
 
     /// The streams, in no order.
@@ -173,6 +171,15 @@ impl Catalog {
             .iter()
             .find(|connector| &*connector.name == id)
     }
+}
+
+fn readers(settings: &Settings) -> HashMap<KeyHash, Arc<Reader>> {
+    let readers = settings.read_keys.iter().map(|declared| {
+        // Always there once the configuration was checked.
+        let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
+        (hash, Arc::new(Reader::declared(declared)))
+    });
+    readers.collect()
 }
 
 fn ingest_key(

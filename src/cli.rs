@@ -17,6 +17,7 @@ pub mod output;
 pub mod requests;
 pub mod send;
 pub mod serve;
+pub mod tail;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +57,8 @@ enum Verb {
     Key(key::KeyArgs),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
+    /// Follow streams: print each change as it happens
+    Tail(tail::TailArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
     /// Print a script that completes this command line in a shell
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
         Verb::Config(args) => config::run(&args),
         Verb::Key(args) => short(key::run(args)),
         Verb::Send(args) => short(send::run(args)),
+        Verb::Tail(args) => short(tail::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };

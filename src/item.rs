@@ -1,6 +1,6 @@
 //! Flat items: what flattening writes, the journal stores, and every sink reads.
 //!
-//! Owns the one buffer in which the items of a request travel, its encoding, and (in its file `fields`) the
+//! Owns the one buffer in which the items of a request travel, its encoding, and (in its files `fields` and `nest`) the
 //! reading of a flat JSON object. Called by `ingest::flatten` (writes), the journal (stores and reads back),
 //! delivery, plugins, pool and live (read). Knows nothing of streams, HTTP or SQL.
 //!

@@ -56,7 +56,15 @@ impl Reader {
         self.streams.iter().find(|stream| &***stream == name)
     }
 
-    /// From now on it is refused.
+    /// Whether both may do the same.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.streams == other.streams
+            && self.expires_ms == other.expires_ms
+            && self.allow_in_url == other.allow_in_url
+    }
+
+    /// From now on it is refused, and its connections end.
     pub(super) fn revoke(&self) {
         self.revoked.store(true, Ordering::Release);
     }

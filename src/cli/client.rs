@@ -1,7 +1,8 @@
 //! A small HTTP client for the verbs of the command line: TCP, TLS and Unix sockets, a bearer secret,
 //! answers in the service's envelope.
 //!
-//! `send` talks to the service through it; all other verbs talk to the admin API ([`AdminArgs`]).
+//! `send` and `tail` talk to the service through it; all other verbs talk to the admin API
+//! ([`AdminArgs`]).
 //!
 //! **Invariant**: the bearer secret goes into the `Authorization` header and nowhere else: redirects
 //! are not followed, and no error text contains it.
@@ -21,8 +22,10 @@ use super::error::CliError;
 use super::output::shown;
 
 pub use self::refusal::Refusal;
+pub use self::stream::Stream;
 
 mod refusal;
+mod stream;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -90,7 +93,8 @@ pub struct Client {
     base: String,
     /// The address as it was given, for messages.
     address: String,
-    bearer: HeaderValue,
+    /// None: requests go without an `Authorization` header.
+    bearer: Option<HeaderValue>,
 }
 
 /// An answer, whatever its status, read to its end.
@@ -148,10 +152,21 @@ impl From<CallError> for CliError {
 impl Client {
     /// A client for `http://host:port`, `https://host:port` or `unix:/path/to.sock`.
     pub fn new(url: &str, bearer: &str) -> Result<Client, CliError> {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", bearer.trim()))
+            .map_err(|_| CliError::wrong_use("the key or token has characters that no key has"))?;
+        bearer.set_sensitive(true);
+        let client = Client::without_secret(url)?;
+        Ok(Client {
+            bearer: Some(bearer),
+            ..client
+        })
+    }
+
+    /// A client like that of [`new`](Client::new), which sends no `Authorization` header.
+    pub fn without_secret(url: &str) -> Result<Client, CliError> {
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(CALL_TIMEOUT)
             .tcp_nodelay(true);
         let (builder, base) = match url.strip_prefix("unix:") {
             Some(path) => {
@@ -178,9 +193,6 @@ impl Client {
                 (builder, parsed.as_str().trim_end_matches('/').to_owned())
             }
         };
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", bearer.trim()))
-            .map_err(|_| CliError::wrong_use("the key or token has characters that no key has"))?;
-        bearer.set_sensitive(true);
         let http = builder
             .build()
             .map_err(|error| CliError::failed(format!("can't set up HTTP: {}", reason(error))))?;
@@ -189,7 +201,7 @@ impl Client {
             http,
             base,
             address,
-            bearer,
+            bearer: None,
         })
     }
 
@@ -206,20 +218,24 @@ impl Client {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, CallError> {
-        let no_answer = |error| CallError::NoAnswer {
-            address: self.address.clone(),
-            reason: reason(error),
-        };
-        let mut response = self
-            .http
-            .request(method, format!("{}{path}", self.base))
-            .headers(headers)
-            .header(AUTHORIZATION, self.bearer.clone())
-            .body(body)
-            .send()
+        let request = self.request(method, path, headers);
+        let response = request.timeout(CALL_TIMEOUT).body(body).send().await;
+        self.read(response.map_err(|error| self.no_answer(error))?)
             .await
-            .map_err(no_answer)?;
+    }
+
+    fn request(&self, method: Method, path: &str, headers: HeaderMap) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        let request = request.headers(headers);
+        match &self.bearer {
+            Some(bearer) => request.header(AUTHORIZATION, bearer.clone()),
+            None => request,
+        }
+    }
+
+    async fn read(&self, mut response: reqwest::Response) -> Result<Answer, CallError> {
         let mut body = Vec::new();
+        let no_answer = |error| self.no_answer(error);
         while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                 return Err(self.foreign(format!("longer than {ANSWER_BYTES_MAX} bytes")));
@@ -269,6 +285,13 @@ impl Client {
             200..=299 => serde_json::from_slice(&answer.body)
                 .map_err(|error| self.foreign(shown(&error.to_string()).into_owned())),
             _ => Err(CallError::Refused(Refusal::decode(answer))),
+        }
+    }
+
+    fn no_answer(&self, error: reqwest::Error) -> CallError {
+        CallError::NoAnswer {
+            address: self.address.clone(),
+            reason: reason(error),
         }
     }
 

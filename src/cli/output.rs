@@ -25,6 +25,29 @@ pub fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
+/// Ends when nobody reads standard output any more, which a verb that prints rarely would learn late. Where
+/// that can't be known (a file, another system) it never ends.
+pub async fn closed() {
+    #[cfg(target_os = "linux")]
+    if let Ok(pipe) = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()
+        && is_closed_at_last(pipe).await
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
+}
+
+/// True as soon as the other side of a pipe is closed, false if that can't be known.
+#[cfg(target_os = "linux")]
+async fn is_closed_at_last(pipe: std::os::fd::OwnedFd) -> bool {
+    // Unchecked, because the check would make standard output non-blocking, for other programs too.
+    let watched = tokio::net::unix::pipe::Sender::from_owned_fd_unchecked(pipe);
+    match watched {
+        Ok(watched) => watched.ready(tokio::io::Interest::ERROR).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
 /// Writes a line to standard error; where that is closed, there is nobody to tell.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
@@ -39,6 +62,25 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         if is_unsafe(c) {
             safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// The JSON text with what terminals obey escaped as JSON escapes it (`\u009b`): the same JSON. Line breaks
+/// stay.
+pub fn shown_json(json: &str) -> Cow<'_, str> {
+    let escapes = |c| is_unsafe(c) && c != '\n';
+    if !json.contains(escapes) {
+        return Cow::Borrowed(json);
+    }
+    let mut safe = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if escapes(c) {
+            // All of these lie in the first plane, and occur only inside strings.
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
         } else {
             safe.push(c);
         }
@@ -107,15 +149,7 @@ fn is_unsafe(c: char) -> bool {
 /// Ends JSON with a line break, and escapes what JSON itself allows in its strings but terminals obey.
 fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
     let json = json.map_err(|error| CliError::failed(format!("can't write JSON: {error}")))?;
-    let mut safe = String::with_capacity(json.len() + 1);
-    for c in json.chars() {
-        if is_unsafe(c) && c != '\n' {
-            // All of these lie in the first plane, and occur only inside strings.
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
+    let mut safe = shown_json(&json).into_owned();
     safe.push('\n');
     Ok(safe)
 }
@@ -132,6 +166,23 @@ mod tests {
         check("a\nb\tc\r", "a\\nb\\tc\\r");
         check("\u{9b}2J", "\\u{9b}2J");
         check("safe\u{202e}txt.exe", "safe\\u{202e}txt.exe");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_pipe_without_a_reader_is_noticed() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(b"something").expect("there is room");
+        let again = writer.try_clone().expect("another end");
+        let waiting = is_closed_at_last(again.into());
+        tokio::pin!(waiting);
+        let patience = std::time::Duration::from_millis(20);
+        let early = tokio::time::timeout(patience, &mut waiting).await;
+        assert!(early.is_err(), "there is a reader");
+        drop(reader);
+        assert!(waiting.await);
+        let file = tempfile::tempfile().expect("a file");
+        assert!(!is_closed_at_last(file.into()).await);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `headgate serve`: the daemon.
 //!
+//! SIGHUP reads the configuration again: read keys change at once, everything else at the next start.
+//!
 //! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
 //! `kill -9` is safe.
 
@@ -33,7 +35,8 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     }
     run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
-        run_until_signalled(start(&loaded).await?, signals).await
+        let daemon = start(&loaded).await?;
+        run_until_signalled(daemon, signals, || load(&args.config)).await
     })
 }
 
@@ -75,26 +78,55 @@ pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
     Ok(daemon)
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT; on SIGHUP takes what `load` brings.
 pub(super) async fn run_until_signalled(
     daemon: Daemon,
-    mut signals: Signals,
+    signals: Signals,
+    load: impl Fn() -> Result<Loaded, CliError>,
 ) -> Result<(), CliError> {
+    let Signals {
+        mut end,
+        mut hang_up,
+    } = signals;
     let stop = CancellationToken::new();
+    let parts = daemon.parts.clone();
     let serving = daemon.run(stop.cancelled());
     let signalled = async {
-        signals.next().await;
+        end.next().await;
         stop.cancel();
-        signals.next().await;
+        end.next().await;
+    };
+    let reloading = async {
+        while hang_up.recv().await.is_some() {
+            match load() {
+                Ok(loaded) => {
+                    parts.catalog.set_readers(&loaded.settings);
+                    parts.live.look_again();
+                    tracing::info!(
+                        "the read keys are as configured; other changes take effect at the next start"
+                    );
+                }
+                Err(error) => {
+                    tracing::error!("the configuration is not taken, the old one stays: {error}");
+                }
+            }
+        }
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         done = serving => done.map_err(failed),
+        () = reloading => Ok(()),
         () = signalled => Err(CliError::failed("stopped by a second signal; nothing that was accepted is lost")),
     }
 }
 
-/// SIGTERM and SIGINT, listened to from before the daemon says that it is ready.
+/// SIGTERM, SIGINT and SIGHUP, listened to from before the daemon says that it is ready.
 pub(super) struct Signals {
+    end: End,
+    hang_up: Signal,
+}
+
+struct End {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -106,11 +138,16 @@ impl Signals {
                 .map_err(|error| CliError::failed(format!("cannot listen to signals: {error}")))
         };
         Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
+            end: End {
+                terminate: listen(SignalKind::terminate())?,
+                interrupt: listen(SignalKind::interrupt())?,
+            },
+            hang_up: listen(SignalKind::hangup())?,
         })
     }
+}
 
+impl End {
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

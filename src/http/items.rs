@@ -72,6 +72,7 @@ pub(super) struct ListItems(pub(super) Parts);
         ("limit" = Option<u32>, Query, description = "Items on a page, 1 to 1000; 100 if absent. A page of large items may hold fewer."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
         ("flat" = Option<bool>, Query, description = "`false` gives nested objects back."),
+        ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
     responses(
@@ -138,6 +139,7 @@ pub(super) struct GetItem(pub(super) Parts);
         ("stream" = String, Path, description = "Name of the stream."),
         ("key" = String, Path, description = "Key of the item."),
         ("flat" = Option<bool>, Query, description = "`false` gives nested objects back."),
+        ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
         ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
     ),
     responses(
@@ -291,8 +293,8 @@ impl DeleteItem {
 }
 
 /// The stream that the path names, if the request's read key reads it.
-fn readable_stream(parts: &Parts, req: &Request) -> Result<String, Refused> {
-    let reader = reader::with_key(parts, req)?;
+fn readable_stream(parts: &Parts, req: &mut Request) -> Result<String, Refused> {
+    let reader = reader::with_key_or_token(parts, req)?;
     let name = req.param::<String>("stream").unwrap_or_default();
     reader.stream(&name).ok_or(Refused::Stream)?;
     Ok(name)

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use futures_util::stream;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use percent_encoding::percent_decode_str;
 use salvo_core::conn::ConnCtrl;
 use salvo_core::http::header::{
@@ -25,7 +26,7 @@ use super::{Parts, body};
 use crate::catalog::Reader;
 use crate::clock;
 use crate::live::tickets::Grant;
-use crate::live::{RATE_MAX, Subscription, Transport, Wish};
+use crate::live::{Frame, RATE_MAX, Subscription, Transport, Wish};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -197,11 +198,13 @@ fn send_events(res: &mut Response, subscription: Subscription) {
     // Proxies must pass on what comes.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     res.status_code(StatusCode::OK);
+    let hint = Bytes::from(Frame::retry_hint());
     let events = stream::unfold(subscription, async |mut subscription| {
         let frame = subscription.next().await?;
-        Some((Ok::<_, std::io::Error>(frame.event()), subscription))
+        Some((frame.event(), subscription))
     });
-    res.stream(events);
+    let events = stream::once(async { hint }).chain(events);
+    res.stream(events.map(Ok::<Bytes, std::io::Error>));
 }
 
 async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {
@@ -269,11 +272,7 @@ impl PostTicket {
             Ok(reader) => reader,
             Err(refused) => return refused.answer(req, res),
         };
-        let origin = req
-            .headers()
-            .contains_key("origin")
-            .then(|| reader::page_origin(req.headers()))
-            .flatten();
+        let origin = reader::page_origin(req.headers()).map(str::to_owned);
         give_ticket(&self.0, reader, origin, req, res).await;
     }
 }

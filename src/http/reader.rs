@@ -102,7 +102,7 @@ impl CheckOrigin {
         let Ok(origin) = origin.to_str() else {
             return false;
         };
-        own_origin(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin)))
+        own_host(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin)))
             || self.0.iter().any(|one| one == "*" || one == origin)
     }
 }
@@ -112,7 +112,7 @@ fn authority(origin: &str) -> &str {
 }
 
 /// Host and port as the request names them.
-fn own_origin(headers: &HeaderMap) -> Option<&str> {
+fn own_host(headers: &HeaderMap) -> Option<&str> {
     headers.get(HOST)?.to_str().ok()
 }
 
@@ -149,6 +149,17 @@ pub(super) fn with_key(parts: &Parts, req: &Request) -> Result<Arc<Reader>, Refu
         .ok_or(Refused::Unauthorized)
 }
 
+/// The same, or in the URL where the key allows that.
+pub(super) fn with_key_or_token(parts: &Parts, req: &mut Request) -> Result<Arc<Reader>, Refused> {
+    if req.headers().contains_key(AUTHORIZATION) {
+        return with_key(parts, req);
+    }
+    req.query::<String>("token")
+        .and_then(|secret| parts.catalog.reader(&secret))
+        .filter(|reader| reader.allow_in_url)
+        .ok_or(Refused::Unauthorized)
+}
+
 /// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
 pub(super) fn follower(
     parts: &Parts,
@@ -164,8 +175,8 @@ pub(super) fn follower(
     let secret = in_url.as_deref().or(offered.as_deref());
     let secret = secret.ok_or(Refused::Unauthorized)?;
     if secret.starts_with(tickets::PREFIX) {
-        let origin = page_origin(req.headers());
-        let grant = parts.live.tickets.take(secret, origin.as_deref());
+        let comes_from = |bound: &str| comes_from(req.headers(), bound);
+        let grant = parts.live.tickets.take(secret, comes_from);
         let grant = grant.ok_or(Refused::Unauthorized)?;
         return Ok((grant.reader, grant.streams));
     }
@@ -190,12 +201,18 @@ fn offered_secret(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The origin of the page that asks. Browsers leave it out when a page asks where it came from.
-pub(super) fn page_origin(headers: &HeaderMap) -> Option<String> {
-    match headers.get(ORIGIN) {
-        Some(origin) => origin.to_str().ok().map(str::to_owned),
-        None => own_origin(headers).map(|host| format!("http://{host}")),
+/// Whether the request comes from a page of this origin. Browsers leave the header out when a page asks
+/// where it came from itself.
+fn comes_from(headers: &HeaderMap, origin: &str) -> bool {
+    match page_origin(headers) {
+        Some(page) => page == origin,
+        None => own_host(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin))),
     }
+}
+
+/// The origin of the page that asks, if it says so.
+pub(super) fn page_origin(headers: &HeaderMap) -> Option<&str> {
+    headers.get(ORIGIN)?.to_str().ok()
 }
 
 #[cfg(test)]

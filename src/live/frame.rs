@@ -41,6 +41,11 @@ impl Frame {
         self.event.slice(self.json.clone())
     }
 
+    /// How long a client of Server-Sent Events waits before it comes back on its own.
+    pub fn retry_hint() -> String {
+        format!("retry: {}\n\n", retry_ms())
+    }
+
     fn new(kind: &str, id: Option<Position>, size: usize, rest: impl FnOnce(&mut String)) -> Self {
         let mut event = String::with_capacity(size + 160);
         let _ = writeln!(event, "event: {kind}");
@@ -124,8 +129,9 @@ impl Frame {
         })
     }
 
-    /// The connection ends; come back after `retry_ms`.
-    pub(super) fn bye(retry_ms: u32) -> Self {
+    /// The connection ends; come back later.
+    pub(super) fn bye() -> Self {
+        let retry_ms = retry_ms();
         let mut frame = Self::new("bye", None, 0, |json| {
             let _ = write!(json, r#","retry_ms":{retry_ms}"#);
         });
@@ -135,6 +141,11 @@ impl Frame {
         frame.event = event.into();
         frame
     }
+}
+
+/// Renderers come back after half a second and up to as much again: not all at once.
+fn retry_ms() -> u32 {
+    500 + getrandom::u32().unwrap_or(0) % 500
 }
 
 fn about(json: &mut String, stream: &str, id: Position) {
@@ -245,12 +256,13 @@ mod tests {
                 "\n\n"
             ),
         );
+        let bye = Frame::bye();
+        let message: serde_json::Value = serde_json::from_slice(&bye.json()).expect("JSON");
+        let retry_ms = &message["retry_ms"];
         check(
-            &Frame::bye(700),
-            concat!(
-                "retry: 700\nevent: bye\ndata: ",
-                r#"{"type":"bye","retry_ms":700}"#,
-                "\n\n"
+            &bye,
+            &format!(
+                "retry: {retry_ms}\nevent: bye\ndata: {{\"type\":\"bye\",\"retry_ms\":{retry_ms}}}\n\n"
             ),
         );
     }

@@ -31,8 +31,6 @@ const PAGE: PageLimit = PageLimit {
 };
 /// How long to wait after the pool could not be read.
 const READ_AGAIN: Duration = Duration::from_secs(1);
-/// Renderers come back after this and up to as much again: not all at once.
-const RETRY_MS: u32 = 500;
 
 /// Follows streams for one renderer, until it is dropped.
 #[derive(Debug)]
@@ -143,8 +141,7 @@ impl Subscription {
             }
             if self.live.is_stopping() || !self.reader.is_valid_at(clock::unix_ms()) {
                 self.ended = true;
-                let jitter = getrandom::u32().unwrap_or(0) % RETRY_MS;
-                return Some(Frame::bye(RETRY_MS + jitter));
+                return Some(Frame::bye());
             }
             if let Some(frame) = self.outbox.pop_front() {
                 self.live.metrics.live_messages.inc();
@@ -173,16 +170,16 @@ impl Subscription {
             self.tell_heartbeat();
             return Ok(());
         }
-        self.look_at_ages().await?;
-        if !self.outbox.is_empty() {
-            return Ok(());
-        }
         if self.flushing.is_none() && self.pending && Instant::now() >= self.next_flush {
             self.pending = false;
             self.flushing = Some(self.live.pool.changes().head());
         }
         if let Some(through) = self.flushing {
             self.flush(through).await?;
+        }
+        // Only who has all the data can be told how old it is.
+        if self.flushing.is_none() && self.outbox.is_empty() {
+            self.look_at_ages().await?;
         }
         Ok(())
     }

@@ -63,17 +63,14 @@ impl Tickets {
         Ok((ticket, ends_ms))
     }
 
-    /// Uses a ticket up. `None` if it is unknown, used, too old, bound to another origin, or of a key
-    /// that has ended.
-    pub fn take(&self, ticket: &str, origin: Option<&str>) -> Option<Grant> {
+    /// Uses a ticket up. `None` if it is unknown, used, too old, bound to another origin than
+    /// `comes_from` accepts, or of a key that has ended.
+    pub fn take(&self, ticket: &str, comes_from: impl FnOnce(&str) -> bool) -> Option<Grant> {
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (ends_ms, grant) = tickets.remove(&KeyHash::of(ticket))?;
         drop(tickets);
         let now_ms = clock::unix_ms();
-        let at_home = match &grant.origin {
-            Some(bound) => origin == Some(bound),
-            None => true,
-        };
+        let at_home = grant.origin.as_deref().is_none_or(comes_from);
         (now_ms < ends_ms && at_home && grant.reader.is_valid_at(now_ms)).then_some(grant)
     }
 }
@@ -96,12 +93,15 @@ mod tests {
         let tickets = Tickets::default();
         let (ticket, ends_ms) = tickets.give(grant(None)).expect("random numbers");
         assert!(ends_ms > clock::unix_ms() + 20_000);
-        assert!(tickets.take("tk_another", None).is_none());
+        assert!(tickets.take("tk_another", |_| true).is_none());
         assert_eq!(
-            tickets.take(&ticket, None).expect("the first time").streams,
+            tickets
+                .take(&ticket, |_| true)
+                .expect("the first time")
+                .streams,
             ["orders".into()]
         );
-        assert!(tickets.take(&ticket, None).is_none());
+        assert!(tickets.take(&ticket, |_| true).is_none());
     }
 
     #[test]
@@ -111,10 +111,11 @@ mod tests {
             let grant = grant(Some("https://a.example"));
             tickets.give(grant).expect("random numbers").0
         };
-        assert!(tickets.take(&bound(), Some("https://a.example")).is_some());
+        let from = |page: &'static str| move |bound: &str| bound == page;
+        let (a, b) = ("https://a.example", "https://b.example");
+        assert!(tickets.take(&bound(), from(a)).is_some());
         let ticket = bound();
-        assert!(tickets.take(&ticket, Some("https://b.example")).is_none());
-        assert!(tickets.take(&ticket, Some("https://a.example")).is_none());
-        assert!(tickets.take(&bound(), None).is_none());
+        assert!(tickets.take(&ticket, from(b)).is_none());
+        assert!(tickets.take(&ticket, from(a)).is_none());
     }
 }

@@ -115,6 +115,10 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         (&["requests"], "--token"),
         (&["requests", "--status", "odd"], "processed"),
         (&["requests", "--since", "soon"], "RFC 3339"),
+        (&["tail"], "<STREAM>"),
+        (&["tail", "orders"], "--key-file"),
+        (&["tail", "orders", "--key", "ik_live_x"], "rk_"),
+        (&["tail", "orders", "--since", "soon"], "EPOCH:SEQ"),
         (&["completions", "cobol"], "bash"),
     ] {
         let told = run(folder.path(), args).failed(2);
@@ -139,6 +143,7 @@ fn help_and_version_are_printed() {
         "config",
         "key",
         "send",
+        "tail",
         "requests",
         "completions",
     ] {

@@ -33,6 +33,8 @@ impl Received {
 pub(crate) enum Reply {
     /// Answer with a status, header lines (each ending in `\r\n`) and a body.
     Answer(u16, String, String),
+    /// Answer with 200, header lines and the beginning of a body, and leave the connection open.
+    Begin(String, String),
     /// Close the connection without an answer.
     HangUp,
 }
@@ -57,16 +59,17 @@ impl StandIn {
         let thread = std::thread::spawn({
             let (received, closing) = (Arc::clone(&received), Arc::clone(&closing));
             move || {
+                let mut open = Vec::new();
                 while let Ok((stream, _)) = listener.accept() {
                     if closing.load(Ordering::SeqCst) {
                         return;
                     }
-                    serve(stream, |request| {
+                    open.extend(serve(stream, |request| {
                         let mut received = received.lock().expect("no test panics here");
                         let count = received.len();
                         received.push(request.clone());
                         reply(&request, count)
-                    });
+                    }));
                 }
             }
         });
@@ -98,21 +101,31 @@ impl Drop for StandIn {
     }
 }
 
-/// Reads one request, replies to it and closes the connection.
-pub(crate) fn serve(stream: impl Read + Write, reply: impl FnOnce(Received) -> Reply) {
+/// Reads one request, replies to it and closes the connection, or gives it back if it is to stay open.
+pub(crate) fn serve<S: Read + Write>(
+    stream: S,
+    reply: impl FnOnce(Received) -> Reply,
+) -> Option<S> {
     let mut stream = BufReader::new(stream);
-    let Some(request) = read(&mut stream) else {
-        return;
+    let request = read(&mut stream)?;
+    let (answer, stays_open) = match reply(request) {
+        Reply::Answer(status, headers, body) => {
+            let len = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} Status\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n"
+            );
+            (head + &body, false)
+        }
+        Reply::Begin(headers, body) => {
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{headers}\r\n");
+            (head + &body, true)
+        }
+        Reply::HangUp => return None,
     };
-    if let Reply::Answer(status, headers, body) = reply(request) {
-        let len = body.len();
-        let head = format!(
-            "HTTP/1.1 {status} Status\r\nconnection: close\r\ncontent-length: {len}\r\n{headers}\r\n"
-        );
-        let stream = stream.get_mut();
-        let _ = stream.write_all(format!("{head}{body}").as_bytes());
-        let _ = stream.flush();
-    }
+    let mut stream = stream.into_inner();
+    let _ = stream.write_all(answer.as_bytes());
+    let _ = stream.flush();
+    stays_open.then_some(stream)
 }
 
 fn read(stream: &mut impl BufRead) -> Option<Received> {

@@ -1,6 +1,7 @@
 //! Cases of flattening, and what all its tests share. `refusals` has the cases that end in a message,
 //! `properties` compares with the independent `reference`.
 
+mod nested;
 mod properties;
 mod reference;
 mod refusals;
