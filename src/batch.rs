@@ -3,8 +3,13 @@
 //! The journal makes entries, delivery cuts batches out of them, plugins hold batches by handle and
 //! the pool reads their items. Plain data.
 //!
+//! What a sink may ask of a batch is in `batch/read.rs`, how it makes another of it in `batch/derive.rs`.
+//!
 //! **Invariant**: the bytes of an entry's items are shared, never copied, between all batches and
-//! all sinks.
+//! all sinks; a batch never changes.
+
+mod derive;
+mod read;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +17,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::item::{ItemRef, Items};
+pub use derive::DeriveError;
+pub use read::{Form, Span};
 
 /// One accepted request, as read back from the journal.
 #[derive(Debug, Clone)]
@@ -37,6 +44,9 @@ pub struct Slice {
     pub start: u32,
     /// One past the position of the last item.
     pub end: u32,
+    /// Position, in the request, of the entry's first item: not 0 in an entry that was derived from a
+    /// part of another.
+    pub base: u32,
 }
 
 impl Slice {
@@ -48,6 +58,7 @@ impl Slice {
             entry,
             start: 0,
             end,
+            base: 0,
         }
     }
 
@@ -63,9 +74,11 @@ impl Slice {
 
     /// The items, in order, each with its position in the request.
     pub fn items(&self) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
+        let base = self.base;
         (0..self.end)
             .zip(self.entry.items.iter())
             .skip(self.start as usize)
+            .map(move |(index, item)| (base + index, item))
     }
 }
 
@@ -75,6 +88,10 @@ pub struct Batch {
     slices: Arc<[Slice]>,
     attempt: u32,
     items: u32,
+    /// Of a derived batch: what tells it from others of the same items.
+    suffix: Option<Arc<str>>,
+    /// Of a derived batch: bytes that it takes beside those of the batch that it was made of.
+    own_bytes: usize,
 }
 
 impl Batch {
@@ -85,6 +102,8 @@ impl Batch {
             slices: slices.into(),
             attempt,
             items,
+            suffix: None,
+            own_bytes: 0,
         }
     }
 
@@ -115,13 +134,20 @@ impl Batch {
 
     /// Stable across redeliveries of the same items.
     pub fn id(&self) -> String {
-        match (self.slices.first(), self.slices.last()) {
+        let mut id = match (self.slices.first(), self.slices.last()) {
             (Some(first), Some(last)) => format!(
                 "{}.{}-{}.{}",
-                first.entry.seq, first.start, last.entry.seq, last.end
+                first.entry.seq,
+                first.base + first.start,
+                last.entry.seq,
+                last.base + last.end
             ),
             _ => "empty".to_owned(),
+        };
+        if let Some(suffix) = &self.suffix {
+            id.push_str(suffix);
         }
+        id
     }
 
     /// The two halves of a batch of at least two items, each a batch for its first delivery.
@@ -156,5 +182,33 @@ impl Batch {
 impl fmt::Display for Batch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} ({} items)", self.id(), self.items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{ItemsWriter, field_name, members};
+
+    /// A batch of requests to the streams `s0`, `s1`…, each with these items; the first field of an item
+    /// is its key.
+    pub(super) fn batch(requests: &[&[&str]]) -> Batch {
+        let slices = requests.iter().zip(0..).map(|(items, number)| {
+            let mut writer = ItemsWriter::new(1 << 20, 0);
+            for fields in *items {
+                let (_, key) = members(fields).next().expect("a field");
+                writer
+                    .push(&field_name(key), fields)
+                    .expect("there is room");
+            }
+            Slice::whole(Arc::new(Entry {
+                seq: number + 1,
+                request_id: Uuid::nil(),
+                stream: format!("s{number}").into(),
+                received_ms: 1_000 + number,
+                items: writer.into_items(),
+            }))
+        });
+        Batch::new(slices.collect(), 1)
     }
 }

@@ -11,6 +11,7 @@
 mod cache;
 mod host;
 mod output;
+mod schema;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use wasmtime::{Config, Engine, Store, UpdateDeadline};
 
 use crate::batch::Batch;
 use crate::config;
+use crate::pool::{Pool, Staged};
 use host::Host;
 use host::bindings::{SinkPlugin, SinkPluginPre, exports::headgate::sink::sink as world};
 
@@ -82,12 +84,20 @@ pub enum PluginError {
         source: wasmtime::Error,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
-    #[error("{name} does not fit the world headgate:sink@0.1.0: {source:#}")]
+    #[error("{name} does not fit the world headgate:sink@0.2.0: {source:#}")]
     Link {
         /// The plugin.
         name: String,
         /// wasmtime's words; they name the import or export.
         source: wasmtime::Error,
+    },
+    /// Its `config` does not fit the schema that the plugin brings, or the plugin does not like it.
+    #[error("{name} cannot work with its `config`: {reason}")]
+    Config {
+        /// The plugin.
+        name: String,
+        /// What is wrong, with the place.
+        reason: String,
     },
     /// It failed before its first call.
     #[error("{name} does not start: {source:#}")]
@@ -124,13 +134,24 @@ pub enum Failure {
     },
 }
 
-/// What a guest did in one call, to be committed with the cursor.
+/// A batch that a guest took.
 #[derive(Debug, Default)]
-pub struct Staged {
-    /// Batches to upsert into the pool, in order.
-    pub upserts: Vec<Batch>,
-    /// Batches of whose items renderers are told.
-    pub publishes: Vec<Batch>,
+pub struct Taken {
+    /// What it did, to be committed with the cursor.
+    pub staged: Staged,
+    /// Items that it refuses for good, by their place in the batch, with its words.
+    pub rejected: Vec<(u32, String)>,
+}
+
+/// What an instance is told of its sink.
+#[derive(Debug, Clone)]
+pub struct Seat {
+    /// Name of the sink.
+    pub sink: Arc<str>,
+    /// Its `config`, an object.
+    pub config: serde_json::Value,
+    /// Where its state is kept; without a pool it has none.
+    pub pool: Option<Arc<Pool>>,
 }
 
 /// The engine that all plugins share.
@@ -234,16 +255,16 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// A new instance, for one lane.
+    /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
     ///
     /// # Errors
-    /// The guest failed in its start-up code.
-    pub async fn start(&self) -> Result<Instance, PluginError> {
+    /// The guest failed in its start-up code, or cannot work with the settings.
+    pub async fn start(&self, seat: &Seat) -> Result<Instance, PluginError> {
         let failed = |source| PluginError::Start {
             name: self.name.to_string(),
             source,
         };
-        let host = Host::new(Arc::clone(&self.name), self.limits.memory_bytes_max);
+        let host = Host::new(Arc::clone(&self.name), seat, self.limits.memory_bytes_max);
         let mut store = Store::new(self.pre.engine(), host);
         store.limiter(|host| &mut host.memory);
         // A guest cannot hand more than this to the host in one call.
@@ -257,17 +278,54 @@ impl Plugin {
             Ok(UpdateDeadline::Yield(1))
         });
         arm(&mut store, &self.limits);
-        let starting = self.pre.instantiate_async(&mut store);
+        let starting = async {
+            let bindings = self
+                .pre
+                .instantiate_async(&mut store)
+                .await
+                .map_err(failed)?;
+            self.open(&mut store, &bindings, seat).await?;
+            Ok(bindings)
+        };
         let bindings = tokio::time::timeout(self.limits.call_time_max, starting)
             .await
-            .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))?
-            .map_err(failed)?;
+            .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
         Ok(Instance {
             store,
             bindings,
             limits: self.limits,
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
         })
+    }
+
+    async fn open(
+        &self,
+        store: &mut Store<Host>,
+        bindings: &SinkPlugin,
+        seat: &Seat,
+    ) -> Result<(), PluginError> {
+        let guest = bindings.headgate_sink_sink();
+        let described = guest.call_describe(&mut *store).await;
+        let descriptor = described.map_err(|error| self.trapped(store, &error))?;
+        let refused = |reason: String| PluginError::Config {
+            name: self.name.to_string(),
+            reason: shortened(reason),
+        };
+        schema::check(&descriptor.config_schema, &seat.config).map_err(refused)?;
+        let opened = guest.call_open(&mut *store, &seat.config.to_string()).await;
+        opened
+            .map_err(|error| self.trapped(store, &error))?
+            .map_err(refused)?;
+        // What it staged before its first batch belongs to no batch.
+        store.data_mut().begin();
+        Ok(())
+    }
+
+    fn trapped(&self, store: &Store<Host>, error: &wasmtime::Error) -> PluginError {
+        PluginError::Start {
+            name: self.name.to_string(),
+            source: wasmtime::Error::msg(shortened(store.data().describe(error))),
+        }
     }
 }
 
@@ -286,15 +344,17 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Hands the guest a batch and returns what it staged. After [`Failure::Trap`] the instance
+    /// Hands the guest a batch and returns what it made of it. After [`Failure::Trap`] the instance
     /// must be dropped.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub async fn write(&mut self, batch: Batch) -> Result<Staged, Failure> {
+    pub async fn write(&mut self, batch: Batch) -> Result<Taken, Failure> {
         self.calls_left = self.calls_left.saturating_sub(1);
         arm(&mut self.store, &self.limits);
         let trap = |reason: String| Failure::Trap { reason };
+        let len = batch.len();
+        self.store.data_mut().begin();
         let handle = self
             .store
             .data_mut()
@@ -308,7 +368,22 @@ impl Instance {
         let host = self.store.data_mut();
         let staged = std::mem::take(&mut host.staged);
         match result {
-            Ok(Ok(Ok(()))) => Ok(staged),
+            Ok(Ok(Ok(()))) => Ok(Taken {
+                staged,
+                rejected: Vec::new(),
+            }),
+            Ok(Ok(Err(world::WriteError::RejectItems(rejections)))) => {
+                let rejected: Vec<(u32, String)> = rejections
+                    .into_iter()
+                    .map(|one| (one.index, shortened(one.reason)))
+                    .collect();
+                match rejected.iter().find(|(index, _)| *index >= len) {
+                    Some((index, _)) => Err(trap(format!(
+                        "it rejects item {index}; the batch has {len}"
+                    ))),
+                    None => Ok(Taken { staged, rejected }),
+                }
+            }
             Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
                 after: retry.after_ms.map(Duration::from_millis),
                 reason: shortened(retry.reason),

@@ -15,6 +15,7 @@ mod items;
 pub mod letters;
 mod removal;
 mod schema;
+mod state;
 mod views;
 
 use std::collections::HashMap;
@@ -71,15 +72,33 @@ pub enum PoolError {
     },
 }
 
+/// What a sink did in one call. It happens together with the cursor, or not at all.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Changes of items, in order.
+    pub effects: Vec<Effect>,
+    /// Batches of whose items renderers are told.
+    pub publishes: Vec<Batch>,
+    /// Changes of the sink's own state: key, and value or nothing.
+    pub state: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// A change of items.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Every item of the batch is upserted.
+    Upsert(Batch),
+    /// Every item of the batch is removed.
+    Delete(Batch),
+}
+
 /// Everything that one step of a lane changes, committed together or not at all.
 #[derive(Debug, Default)]
 pub struct Settlement {
     /// Name of the sink.
     pub sink: Arc<str>,
-    /// Batches whose items are upserted, in order.
-    pub upserts: Vec<Batch>,
-    /// Batches of whose items renderers are told, once they are committed.
-    pub publishes: Vec<Batch>,
+    /// What the sink did to the pool, to renderers and to its own state.
+    pub staged: Staged,
     /// The lane's new cursor, if it moves.
     pub cursor: Option<u64>,
     /// A retry that is over: delivered, given up or replaced.
@@ -311,17 +330,29 @@ impl Writer {
             connection: &self.connection,
             views: &mut self.views,
             on_update: &self.on_update,
-            removals: &self.removals,
+            removals: &mut self.removals,
         };
-        for batch in &settlement.upserts {
-            let published = settlement.publishes.iter().any(|other| other.is(batch));
-            apply::upsert(&mut target, batch, published, pass)?;
+        let Staged {
+            effects,
+            publishes,
+            state,
+        } = &settlement.staged;
+        for effect in effects {
+            match effect {
+                Effect::Upsert(batch) => {
+                    let published = publishes.iter().any(|other| other.is(batch));
+                    apply::upsert(&mut target, batch, published, pass)?;
+                }
+                Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
+            }
         }
-        for batch in &settlement.publishes {
-            if !settlement.upserts.iter().any(|other| other.is(batch)) {
+        for batch in publishes {
+            let told = |effect: &Effect| matches!(effect, Effect::Upsert(other) if other.is(batch));
+            if !effects.iter().any(told) {
                 apply::publish(&self.connection, batch, pass)?;
             }
         }
+        state::store(&self.connection, &settlement.sink, state)?;
         if pass.seq() > self.seq {
             history::store(&self.connection, pass.seq())?;
         }

@@ -5,7 +5,8 @@
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load};
-use crate::plugin::Plugins;
+use crate::config::Sink;
+use crate::plugin::{PluginError, Plugins, Seat};
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -26,11 +27,15 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let settings = &loaded.settings;
     let plugins = Plugins::new(None, (&settings.plugins).into())
         .map_err(|error| CliError::failed(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
     let problems: Vec<String> = settings
         .sinks
         .iter()
         .filter_map(|sink| {
-            let error = plugins.load(&sink.plugin).err()?;
+            let error = runtime.block_on(try_out(&plugins, sink)).err()?;
             Some(format!("sink {}: {error}", sink.name))
         })
         .collect();
@@ -50,4 +55,14 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// Loads the plugin, starts it, and gives it its settings.
+async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<(), PluginError> {
+    let seat = Seat {
+        sink: sink.name.as_str().into(),
+        config: sink.config.clone(),
+        pool: None,
+    };
+    plugins.load(&sink.plugin)?.start(&seat).await.map(drop)
 }

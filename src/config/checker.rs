@@ -86,7 +86,7 @@ impl Checker<'_> {
                 self.report(path, node.line, message);
                 None
             }
-            (Shape::Boolean, Data::Boolean(_)) => Some(node),
+            (Shape::Boolean, Data::Boolean(_)) | (Shape::Free, Data::Table(_)) => Some(node),
             (Shape::Text(check), Data::Text(text)) => match check(text) {
                 Ok(()) => Some(node),
                 Err(message) => {

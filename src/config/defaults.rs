@@ -117,6 +117,7 @@ impl Default for Sink {
             streams: Vec::new(),
             retry: Retry::default(),
             batch: Batch::default(),
+            config: serde_json::Value::Object(serde_json::Map::new()),
         }
     }
 }

@@ -32,6 +32,8 @@ pub(super) enum Shape {
     /// One of these words.
     Choice(&'static [&'static str]),
     Secret,
+    /// A table whose keys are not ours: the plugin's schema checks it.
+    Free,
     /// 64 hex digits; capitals become lowercase.
     Digest,
     /// An RFC 3339 time, quoted or not.
@@ -49,7 +51,7 @@ impl Shape {
     /// For messages: what is wanted.
     pub(super) fn wants(&self) -> String {
         match self {
-            Shape::Table(_) => "a table".to_owned(),
+            Shape::Table(_) | Shape::Free => "a table".to_owned(),
             Shape::Tables(_) => "a list of tables".to_owned(),
             Shape::List(..) => "a list of strings".to_owned(),
             Shape::Integer(..) => "an integer".to_owned(),
@@ -202,6 +204,7 @@ const SINK: Element = Element {
         required("streams", Shape::List(checks::pattern, 1)),
         field("retry", Shape::Table(RETRY)),
         field("batch", Shape::Table(BATCH)),
+        field("config", Shape::Free),
     ],
     one_of: &[],
 };

@@ -264,6 +264,8 @@ pub struct Sink {
     pub retry: Retry,
     /// How much is passed at once.
     pub batch: Batch,
+    /// The plugin's own settings, an object; its JSON Schema says what may stand there.
+    pub config: serde_json::Value,
 }
 
 /// `retry` of a sink.

@@ -16,9 +16,9 @@ use crate::batch::{Batch, Slice};
 use crate::clock;
 use crate::config::Retry as RetrySettings;
 use crate::journal::log::Filter;
-use crate::journal::{JournalError, ReadRequest, StorageError, Taken};
+use crate::journal::{self, JournalError, ReadRequest, StorageError};
 use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, PluginError, Plugins, Staged};
+use crate::plugin::{Failure, Instance, Plugin, PluginError, Plugins, Seat, Taken};
 use crate::pool::{Part, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
@@ -44,6 +44,8 @@ pub struct Lane {
     metrics: Arc<Metrics>,
     plugin: Option<Plugin>,
     instance: Option<Instance>,
+    /// What an instance is told of the sink.
+    seat: Seat,
     /// The cursor as it stands in the pool.
     stored_cursor: u64,
     stored_at: Instant,
@@ -95,12 +97,17 @@ impl Lane {
             name: status.sink.name.as_str().into(),
             stored_cursor: status.cursor(),
             stored_at: Instant::now(),
-            status,
             delivery: Arc::clone(delivery),
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
             plugin: None,
             instance: None,
+            seat: Seat {
+                sink: status.sink.name.as_str().into(),
+                config: status.sink.config.clone(),
+                pool: Some(Arc::clone(&delivery.pool)),
+            },
+            status,
             next_retry: None,
             retried: false,
             failures: 0,
@@ -216,9 +223,10 @@ impl Lane {
         };
         let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
         match self.write(batch.clone()).await? {
-            Ok(staged) => {
-                settlement.upserts = staged.upserts;
-                settlement.publishes = staged.publishes;
+            Ok(taken) => {
+                let Taken { staged, rejected } = taken;
+                settlement.staged = staged;
+                verdict::bury(&batch, 1, rejected, &mut settlement);
                 self.settle(settlement)?;
                 self.succeeded(&batch);
                 let waited_ms = clock::unix_ms().saturating_sub(oldest_ms);
@@ -256,7 +264,12 @@ impl Lane {
         let mut gone = Vec::new();
         for Part(seq, start, end) in retry.parts.iter().copied() {
             match entries.next_if(|entry| entry.seq == seq) {
-                Some(entry) => slices.push(Slice { entry, start, end }),
+                Some(entry) => slices.push(Slice {
+                    entry,
+                    start,
+                    end,
+                    base: 0,
+                }),
                 None => gone.push((seq, "the payload cannot be read any more".to_owned())),
             }
         }
@@ -269,9 +282,10 @@ impl Lane {
             return Ok(Step::Worked);
         }
         let failure = match self.write(batch.clone()).await? {
-            Ok(staged) => {
-                settlement.upserts = staged.upserts;
-                settlement.publishes = staged.publishes;
+            Ok(taken) => {
+                let Taken { staged, rejected } = taken;
+                settlement.staged = staged;
+                verdict::bury(&batch, attempts + 1, rejected, &mut settlement);
                 self.settle(settlement)?;
                 self.succeeded(&batch);
                 return Ok(Step::Worked);
@@ -297,7 +311,7 @@ impl Lane {
     }
 
     /// Calls the plugin. The outer error is the instance's that could not be started.
-    async fn write(&mut self, batch: Batch) -> Result<Result<Staged, Failure>, StepError> {
+    async fn write(&mut self, batch: Batch) -> Result<Result<Taken, Failure>, StepError> {
         if self.instance.as_ref().is_some_and(Instance::is_worn_out) {
             self.instance = None;
         }
@@ -308,7 +322,7 @@ impl Lane {
         };
         let instance = match self.instance.take() {
             Some(instance) => self.instance.insert(instance),
-            None => self.instance.insert(plugin.start().await?),
+            None => self.instance.insert(plugin.start(&self.seat).await?),
         };
         let result = instance.write(batch).await;
         if let Err(failure) = &result {
@@ -327,7 +341,7 @@ impl Lane {
     /// Entries that nobody can read are put aside once, and are dead letters of every sink.
     async fn give_up_unreadable(
         &self,
-        taken: &mut Taken,
+        taken: &mut journal::Taken,
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         for (seq, reason) in &taken.corrupt {

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: every item of the batch is in exactly one of the settlement's retries or dead letters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pace;
@@ -117,6 +118,26 @@ fn letters<'a>(
             at_ms,
         })
     })
+}
+
+/// The items that the sink rejected become dead letters; it took the others.
+pub(super) fn bury(
+    batch: &Batch,
+    attempts: u32,
+    rejected: Vec<(u32, String)>,
+    settlement: &mut Settlement,
+) {
+    if rejected.is_empty() {
+        return;
+    }
+    let mut reasons: HashMap<u32, String> = rejected.into_iter().collect();
+    let items = letters(batch, attempts, "", clock::unix_ms()).zip(0..);
+    settlement
+        .dead_letters
+        .extend(items.filter_map(|(letter, index)| {
+            let reason = reasons.remove(&index)?;
+            Some(DeadLetter { reason, ..letter })
+        }));
 }
 
 /// A dead letter for a payload that nobody can read: the log knows where it came from, the journal's

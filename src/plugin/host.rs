@@ -10,9 +10,10 @@ use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, ResourceLimiter};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use super::Staged;
-use super::output::Output;
-use crate::batch::Batch;
+use super::Seat;
+use super::output::{Level, Output};
+use crate::batch::{self, Batch};
+use crate::pool::{Effect, Pool, Staged};
 
 #[allow(
     clippy::all,
@@ -28,7 +29,7 @@ pub(super) mod bindings {
     });
 }
 
-use bindings::headgate::sink::{batches, pool, renderers};
+use bindings::headgate::sink::{batches, logging, pool, renderers, state};
 
 /// Handles that a guest may hold at once.
 const HANDLES_MAX: usize = 1_000;
@@ -36,13 +37,22 @@ const HANDLES_MAX: usize = 1_000;
 /// Effects of one kind that a guest may stage in one call.
 const EFFECTS_MAX: usize = 1_000;
 
+/// Keys of a sink's state, bytes of a key, bytes of a value.
+const STATE_KEYS_MAX: u64 = 1_000;
+const STATE_KEY_BYTES_MAX: usize = 512;
+const STATE_VALUE_BYTES_MAX: usize = 65_536;
+
 /// The state of one instance.
 pub(super) struct Host {
+    sink: Arc<str>,
+    pool: Option<Arc<Pool>>,
     table: ResourceTable,
     wasi: WasiCtx,
     stderr: Output,
     /// Batches lent and not given back.
     lent: usize,
+    /// Bytes of batches that this call derived.
+    derived_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
     /// Ticks of the interruption clock until the guest's time is up.
@@ -50,7 +60,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(plugin: Arc<str>, memory_bytes_max: usize) -> Self {
+    pub(super) fn new(plugin: Arc<str>, seat: &Seat, memory_bytes_max: usize) -> Self {
         let stderr = Output::new(Arc::clone(&plugin));
         let wasi = WasiCtxBuilder::new()
             .stdout(Output::new(plugin))
@@ -59,10 +69,13 @@ impl Host {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
         Self {
+            sink: Arc::clone(&seat.sink),
+            pool: seat.pool.clone(),
             table,
             wasi,
             stderr,
             lent: 0,
+            derived_bytes: 0,
             memory: Memory {
                 used: 0,
                 max: memory_bytes_max,
@@ -71,6 +84,24 @@ impl Host {
             staged: Staged::default(),
             ticks_left: 0,
         }
+    }
+
+    /// A new call: nothing is staged, nothing derived.
+    pub(super) fn begin(&mut self) {
+        self.staged = Staged::default();
+        self.derived_bytes = 0;
+    }
+
+    /// Makes a handle of a batch that the guest derived.
+    fn lend_derived(&mut self, batch: Batch) -> wasmtime::Result<Resource<Batch>> {
+        self.derived_bytes += batch.own_bytes();
+        if self.derived_bytes > self.memory.max {
+            wasmtime::bail!(
+                "it derived batches of more than {} bytes in one call",
+                self.memory.max
+            );
+        }
+        self.lend(batch)
     }
 
     /// Makes a handle of the batch, for the guest to own.
@@ -156,6 +187,8 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     batches::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     pool::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     renderers::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    logging::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    state::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
@@ -196,13 +229,118 @@ impl batches::HostBatch for Host {
         Ok(self.table.get(&batch)?.len())
     }
 
-    fn keys(&mut self, batch: Resource<Batch>) -> wasmtime::Result<Vec<String>> {
-        let batch = self.table.get(&batch)?;
-        let mut keys = Vec::with_capacity(batch.len() as usize);
-        for slice in batch.slices() {
-            keys.extend(slice.items().map(|(_, item)| item.key.to_owned()));
+    fn keys(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.keys(range.into()))
+    }
+
+    fn streams(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.streams(range.into()))
+    }
+
+    fn times(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<u64>> {
+        Ok(self.table.get(&batch)?.times(range.into()))
+    }
+
+    fn field_names(&mut self, batch: Resource<Batch>) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.field_names())
+    }
+
+    fn field(
+        &mut self,
+        batch: Resource<Batch>,
+        index: u32,
+        name: String,
+    ) -> wasmtime::Result<Option<String>> {
+        Ok(self.table.get(&batch)?.field(index, &name))
+    }
+
+    fn texts(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<Option<String>>> {
+        Ok(self.table.get(&batch)?.texts(&name, range.into()))
+    }
+
+    fn numbers(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<f64>> {
+        Ok(self.table.get(&batch)?.numbers(&name, range.into()))
+    }
+
+    fn json(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+        form: batches::Form,
+    ) -> wasmtime::Result<String> {
+        Ok(self.table.get(&batch)?.json(range.into(), form.into()))
+    }
+
+    fn select(
+        &mut self,
+        batch: Resource<Batch>,
+        indexes: Vec<u32>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.select(&indexes)?;
+        self.lend_derived(derived)
+    }
+
+    fn project(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<String>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.project(&names)?;
+        self.lend_derived(derived)
+    }
+
+    fn without(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<String>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.without(&names)?;
+        self.lend_derived(derived)
+    }
+
+    fn rename(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<(String, String)>,
+    ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
+        match self.table.get(&batch)?.rename(&names) {
+            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
+            Err(error @ batch::DeriveError::Twice(_)) => Ok(Err(error.to_string())),
+            Err(error) => Err(error.into()),
         }
-        Ok(keys)
+    }
+
+    fn in_stream(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+    ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
+        match self.table.get(&batch)?.in_stream(&name) {
+            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
+            Err(error) => Ok(Err(error.to_string())),
+        }
     }
 
     fn drop(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
@@ -212,10 +350,35 @@ impl batches::HostBatch for Host {
     }
 }
 
+impl From<batches::Span> for batch::Span {
+    fn from(span: batches::Span) -> Self {
+        Self {
+            start: span.start,
+            count: span.count,
+        }
+    }
+}
+
+impl From<batches::Form> for batch::Form {
+    fn from(form: batches::Form) -> Self {
+        match form {
+            batches::Form::FieldLines => Self::FieldLines,
+            batches::Form::FieldArray => Self::FieldArray,
+            batches::Form::ItemLines => Self::ItemLines,
+            batches::Form::ItemArray => Self::ItemArray,
+        }
+    }
+}
+
 impl pool::Host for Host {
     fn upsert(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
         let batch = self.table.get(&batch)?.clone();
-        stage(&mut self.staged.upserts, batch)
+        stage(&mut self.staged.effects, Effect::Upsert(batch))
+    }
+
+    fn delete(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        stage(&mut self.staged.effects, Effect::Delete(batch))
     }
 }
 
@@ -226,10 +389,60 @@ impl renderers::Host for Host {
     }
 }
 
-fn stage(effects: &mut Vec<Batch>, batch: Batch) -> wasmtime::Result<()> {
+impl logging::Host for Host {
+    fn log(&mut self, level: logging::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            logging::Level::Debug => Level::Debug,
+            logging::Level::Info => Level::Info,
+            logging::Level::Warn => Level::Warn,
+            logging::Level::Error => Level::Error,
+        };
+        self.stderr.log(level, &self.sink, &message);
+        Ok(())
+    }
+}
+
+impl state::Host for Host {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<Vec<u8>>> {
+        let staged = self.staged.state.iter().rev();
+        let mut staged = staged.filter(|(own, _)| *own == key);
+        if let Some((_, value)) = staged.next() {
+            return Ok(value.clone());
+        }
+        match &self.pool {
+            Some(pool) => Ok(pool.sink_value(&self.sink, &key)?),
+            None => Ok(None),
+        }
+    }
+
+    fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<()> {
+        if key.is_empty() || key.len() > STATE_KEY_BYTES_MAX {
+            wasmtime::bail!("a key of state has 1 to {STATE_KEY_BYTES_MAX} bytes");
+        }
+        if value.len() > STATE_VALUE_BYTES_MAX {
+            wasmtime::bail!("a value of state has at most {STATE_VALUE_BYTES_MAX} bytes");
+        }
+        if self.get(key.clone())?.is_none() {
+            let stored = match &self.pool {
+                Some(pool) => pool.sink_keys(&self.sink)?,
+                None => 0,
+            };
+            if stored + self.staged.state.len() as u64 >= STATE_KEYS_MAX {
+                wasmtime::bail!("the state has at most {STATE_KEYS_MAX} keys");
+            }
+        }
+        stage(&mut self.staged.state, (key, Some(value)))
+    }
+
+    fn delete(&mut self, key: String) -> wasmtime::Result<()> {
+        stage(&mut self.staged.state, (key, None))
+    }
+}
+
+fn stage<T>(effects: &mut Vec<T>, effect: T) -> wasmtime::Result<()> {
     if effects.len() >= EFFECTS_MAX {
         wasmtime::bail!("more than {EFFECTS_MAX} effects of one kind in one call");
     }
-    effects.push(batch);
+    effects.push(effect);
     Ok(())
 }

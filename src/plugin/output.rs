@@ -15,6 +15,15 @@ const TAIL_BYTES_MAX: usize = 2_048;
 /// Bytes that one instance may write into the log.
 const LOGGED_BYTES_MAX: usize = 64 << 10;
 
+/// How much a line matters, in the guest's eyes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     plugin: Arc<str>,
@@ -43,6 +52,30 @@ impl Output {
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
+    /// Writes a line of the guest into the log, within the same bounds.
+    pub(super) fn log(&self, level: Level, sink: &str, message: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.logged_bytes >= LOGGED_BYTES_MAX {
+            return;
+        }
+        let message = &message[..message.floor_char_boundary(TAIL_BYTES_MAX)];
+        state.logged_bytes += message.len() + 1;
+        let (plugin, message) = (&*self.plugin, message.escape_debug());
+        match level {
+            Level::Debug => tracing::debug!(target: "headgate::guest", plugin, sink, %message),
+            Level::Info => tracing::info!(target: "headgate::guest", plugin, sink, %message),
+            Level::Warn => tracing::warn!(target: "headgate::guest", plugin, sink, %message),
+            Level::Error => tracing::error!(target: "headgate::guest", plugin, sink, %message),
+        }
+        self.tell_if_too_much(&state);
+    }
+
+    fn tell_if_too_much(&self, state: &State) {
+        if state.logged_bytes >= LOGGED_BYTES_MAX {
+            tracing::warn!(target: "headgate::guest", plugin = &*self.plugin, "the plugin writes too much; the rest is dropped until it is started again");
+        }
+    }
+
     fn take(&self, bytes: &[u8]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let end = &bytes[bytes.len().saturating_sub(TAIL_BYTES_MAX)..];
@@ -61,8 +94,8 @@ impl Output {
             state.logged_bytes += line.len() + 1;
             let text = String::from_utf8_lossy(&line);
             tracing::info!(target: "headgate::guest", plugin = &*self.plugin, output = %text.escape_debug());
+            self.tell_if_too_much(&state);
             if state.logged_bytes >= LOGGED_BYTES_MAX {
-                tracing::warn!(target: "headgate::guest", plugin = &*self.plugin, "the plugin writes too much; the rest is dropped until it is started again");
                 return;
             }
         }

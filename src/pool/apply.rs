@@ -28,6 +28,7 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
 const SELECT: &str =
     "SELECT fields, accepted_seq, position, updated_at FROM items WHERE stream = ?1 AND key = ?2";
 const SET_FIELDS: &str = "UPDATE items SET fields = ?3, seq = ?4 WHERE stream = ?1 AND key = ?2";
+pub(super) const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
@@ -119,7 +120,7 @@ pub(super) struct Target<'a> {
     pub(super) connection: &'a Connection,
     pub(super) views: &'a mut Views,
     pub(super) on_update: &'a HashMap<Arc<str>, OnUpdate>,
-    pub(super) removals: &'a removal::Removals,
+    pub(super) removals: &'a mut removal::Removals,
 }
 
 /// Writes every item of the batch. Renderers hear of it if `published`.
@@ -153,10 +154,8 @@ pub(super) fn upsert(
         let Some(last) = same.last() else { continue };
         let (stream, key) = (last.stream, last.item.key);
         let accepted_seq = last.origin.accepted_seq;
-        if target
-            .removals
-            .covers(connection, stream, key, accepted_seq)?
-        {
+        let removals = &target.removals;
+        if removals.covers(connection, stream, key, last.order())? {
             continue;
         }
         let merges = target.on_update.get(stream).copied() == Some(OnUpdate::Merge);
@@ -198,6 +197,44 @@ pub(super) fn upsert(
             });
         } else {
             pass.keep_quiet();
+        }
+    }
+    Ok(())
+}
+
+/// Removes every item of the batch that was not accepted later, and remembers that.
+pub(super) fn delete(
+    target: &mut Target<'_>,
+    batch: &Batch,
+    pass: &mut Pass<'_>,
+) -> Result<(), rusqlite::Error> {
+    for slice in batch.slices() {
+        let stream = &slice.entry.stream;
+        for (position, item) in slice.items() {
+            let order = (slice.entry.seq.cast_signed(), position);
+            let row: Option<(i64, u32)> = target
+                .connection
+                .prepare_cached(SELECT)?
+                .query_row([&**stream, item.key], |row| Ok((row.get(1)?, row.get(2)?)))
+                .optional()?;
+            if row.is_some_and(|row| row > order) {
+                continue;
+            }
+            if row.is_some() {
+                target
+                    .connection
+                    .prepare_cached(DELETE)?
+                    .execute([&**stream, item.key])?;
+                pass.tell(stream, slice.entry.received_ms, |seq| {
+                    Change::removed(seq, item.key)
+                });
+            } else {
+                pass.keep_quiet();
+            }
+            // Also if it is not here: an older request may still bring it.
+            target
+                .removals
+                .note(target.connection, stream, item.key, order, pass.seq())?;
         }
     }
     Ok(())

@@ -34,22 +34,53 @@ impl Removals {
         rows.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the item was removed after the request was accepted.
+    /// Whether the item was removed by something that was accepted later than this.
     pub(super) fn covers(
         &self,
         connection: &Connection,
         stream: &str,
         key: &str,
-        accepted_seq: i64,
+        order: (i64, u32),
     ) -> Result<bool, rusqlite::Error> {
-        if self.0.get(stream).is_none_or(|last| *last < accepted_seq) {
+        if self.0.get(stream).is_none_or(|last| *last < order.0) {
             return Ok(false);
         }
-        let removed: Option<i64> = connection
-            .prepare_cached("SELECT accepted_seq FROM removed WHERE stream = ?1 AND key = ?2")?
-            .query_row([stream, key], |row| row.get(0))
+        let removed: Option<(i64, u32)> = connection
+            .prepare_cached(
+                "SELECT accepted_seq, position FROM removed WHERE stream = ?1 AND key = ?2",
+            )?
+            .query_row([stream, key], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        Ok(removed.is_some_and(|at| at >= accepted_seq))
+        Ok(removed.is_some_and(|removed| removed >= order))
+    }
+
+    /// Remembers a removal, unless a later one is known.
+    pub(super) fn note(
+        &mut self,
+        connection: &Connection,
+        stream: &Arc<str>,
+        key: &str,
+        order: (i64, u32),
+        seq: u64,
+    ) -> Result<(), rusqlite::Error> {
+        connection
+            .prepare_cached(
+                "INSERT INTO removed (stream, key, seq, accepted_seq, position, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (stream, key) DO UPDATE SET seq = excluded.seq,
+                 position = iif(excluded.accepted_seq > accepted_seq, excluded.position, max(excluded.position, position)),
+                 accepted_seq = max(excluded.accepted_seq, accepted_seq), at_ms = excluded.at_ms",
+            )?
+            .execute(params![
+                &**stream,
+                key,
+                seq.cast_signed(),
+                order.0,
+                order.1,
+                clock::unix_ms().cast_signed(),
+            ])?;
+        let last = self.0.entry(Arc::clone(stream)).or_insert(0);
+        *last = order.0.max(*last);
+        Ok(())
     }
 }
 
@@ -77,23 +108,16 @@ impl Pool {
         let removed = writer.in_transaction(|writer| {
             let connection = &writer.connection;
             let gone = connection
-                .prepare_cached("DELETE FROM items WHERE stream = ?1 AND key = ?2")?
+                .prepare_cached(super::apply::DELETE)?
                 .execute([&**stream, key])?;
             if gone == 0 && !expected {
                 return Ok(false);
             }
             pass.tell(stream, 0, |seq| Change::removed(seq, key));
-            connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO removed (stream, key, seq, accepted_seq, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(params![
-                    &**stream,
-                    key,
-                    pass.seq().cast_signed(),
-                    accepted_seq,
-                    clock::unix_ms().cast_signed(),
-                ])?;
+            // After everything that the request holds.
+            let order = (accepted_seq, u32::MAX);
+            let removals = &mut writer.removals;
+            removals.note(connection, stream, key, order, pass.seq())?;
             history::store(connection, pass.seq())?;
             Ok(true)
         });
@@ -103,8 +127,6 @@ impl Pool {
         if !removed? {
             return Ok(None);
         }
-        let last = writer.removals.0.entry(Arc::clone(stream)).or_insert(0);
-        *last = accepted_seq.max(*last);
         let seq = pass.seq();
         self.committed(writer, pass);
         Ok(Some(seq))

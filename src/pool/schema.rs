@@ -84,7 +84,7 @@ CREATE INDEX dead_letters_by_seq ON dead_letters (seq);
 ";
 
 /// What renderers need beside the items: the order of changes, what was removed, and the number of the
-/// last change. A position in the sequence is `epoch:seq`.
+/// last change. A position in the sequence is `epoch:seq`. And what sinks keep for themselves.
 const HISTORY: &str = "
 CREATE INDEX items_by_seq ON items (stream, seq);
 CREATE TABLE removed (
@@ -92,6 +92,7 @@ CREATE TABLE removed (
     key TEXT NOT NULL,
     seq INTEGER NOT NULL,
     accepted_seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (stream, key)
 ) WITHOUT ROWID;
@@ -102,6 +103,12 @@ CREATE TABLE history (
     floor INTEGER NOT NULL,
     boot TEXT NOT NULL
 );
+CREATE TABLE sink_state (
+    sink TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (sink, key)
+) WITHOUT ROWID;
 INSERT INTO history (epoch, seq, floor, boot) VALUES (0, 0, 0, '');
 ";
 

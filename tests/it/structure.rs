@@ -24,7 +24,7 @@ const FLOORS: [(&str, u8); 17] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("salvo_core", &["http"]),
     ("salvo_oapi", &["http"]),
     ("salvo_extra", &["http"]),
@@ -38,6 +38,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("clap", &["cli"]),
     ("reqwest", &["cli"]),
     ("moka", &["journal"]),
+    ("jsonschema", &["plugin"]),
 ];
 
 /// A source file: its module on the top level, its path, its code without comments.

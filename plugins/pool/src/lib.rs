@@ -14,4 +14,4 @@ impl Sink for Pool {
     }
 }
 
-headgate_sdk::export!(Pool with_types_in headgate_sdk);
+headgate_sdk::export!(Pool);

@@ -15,17 +15,76 @@
 //!     }
 //! }
 //!
-//! headgate_sdk::export!(Everything with_types_in headgate_sdk);
+//! headgate_sdk::export!(Everything);
 //! ```
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
 
-wit_bindgen::generate!({
-    path: "wit",
-    world: "sink-plugin",
-    pub_export_macro: true,
-});
+#[doc(hidden)]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "sink-plugin",
+        pub_export_macro: true,
+        export_macro_name: "export_bindings",
+    });
+}
 
-pub use exports::headgate::sink::sink::{Guest as Sink, Retry, WriteError};
-pub use headgate::sink::batches::Batch;
-pub use headgate::sink::{pool, renderers};
+pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
+pub use bindings::headgate::sink::batches::{Batch, Form, Span};
+pub use bindings::headgate::sink::{logging, pool, renderers, state};
+
+/// All items of a batch.
+pub const ALL: Span = Span {
+    start: 0,
+    count: u32::MAX,
+};
+
+/// A sink.
+pub trait Sink {
+    /// JSON Schema (draft 2020-12) of the sink's `config`; empty: it takes no settings.
+    const CONFIG_SCHEMA: &'static str = "";
+
+    /// Called once for each instance, before the first `write`, with `config` as JSON.
+    ///
+    /// # Errors
+    /// A reason for operators; it pauses the sink.
+    fn open(config: &str) -> Result<(), String> {
+        let _ = config;
+        Ok(())
+    }
+
+    /// Takes a batch.
+    ///
+    /// # Errors
+    /// What is to become of the batch, or of some of its items.
+    fn write(batch: Batch) -> Result<(), WriteError>;
+}
+
+/// Exports a sink from this crate, under the crate's name and version.
+#[macro_export]
+macro_rules! export {
+    ($sink:ty) => {
+        struct HeadgateExport;
+
+        impl $crate::bindings::exports::headgate::sink::sink::Guest for HeadgateExport {
+            fn describe() -> $crate::Descriptor {
+                $crate::Descriptor {
+                    name: env!("CARGO_PKG_NAME").to_owned(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    config_schema: <$sink as $crate::Sink>::CONFIG_SCHEMA.to_owned(),
+                }
+            }
+
+            fn open(config: String) -> Result<(), String> {
+                <$sink as $crate::Sink>::open(&config)
+            }
+
+            fn write(batch: $crate::Batch) -> Result<(), $crate::WriteError> {
+                <$sink as $crate::Sink>::write(batch)
+            }
+        }
+
+        $crate::bindings::export_bindings!(HeadgateExport with_types_in $crate::bindings);
+    };
+}

@@ -29,7 +29,8 @@ fn schema_paths(path: &str, fields: &[Field], paths: &mut BTreeSet<String>) {
 /// Every path of serialised settings, in the same form.
 fn value_paths(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
     match value {
-        Value::Object(members) => {
+        // An empty object is a free table.
+        Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
                 let path = if path.is_empty() {
                     name.clone()

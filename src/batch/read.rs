@@ -1,0 +1,248 @@
+//! What a sink may learn of a batch, a column or a range at a time.
+//!
+//! **Invariant**: a range that reaches past the end is shortened; nothing here fails.
+
+use std::collections::HashSet;
+
+use super::{Batch, Slice};
+use crate::clock;
+use crate::item::{ItemRef, field_name, members, string_into};
+
+/// Items `start .. start + count` of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first item.
+    pub start: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl Span {
+    /// Everything.
+    pub const ALL: Self = Self {
+        start: 0,
+        count: u32::MAX,
+    };
+}
+
+/// How [`Batch::json`] writes items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The fields of an item as an object, an item a line (NDJSON).
+    FieldLines,
+    /// The same objects in an array.
+    FieldArray,
+    /// Objects with `stream`, `key`, `request_id`, `received_at` and `fields`, an item a line.
+    ItemLines,
+    /// The same objects in an array.
+    ItemArray,
+}
+
+impl Batch {
+    /// The items of a range, in order, each with what it came with.
+    fn range(&self, span: Span) -> impl Iterator<Item = (&Slice, ItemRef<'_>)> {
+        let mut skip = span.start;
+        let mut left = span.count;
+        self.slices.iter().flat_map(move |slice| {
+            let skipped = slice.len().min(skip);
+            skip -= skipped;
+            let taken = (slice.len() - skipped).min(left);
+            left -= taken;
+            let items = slice.entry.items.iter();
+            items
+                .skip((slice.start + skipped) as usize)
+                .take(taken as usize)
+                .map(move |item| (slice, item))
+        })
+    }
+
+    /// The keys of a range of items.
+    pub fn keys(&self, span: Span) -> Vec<String> {
+        self.range(span)
+            .map(|(_, item)| item.key.to_owned())
+            .collect()
+    }
+
+    /// The streams that the items of a range belong to.
+    pub fn streams(&self, span: Span) -> Vec<String> {
+        self.range(span)
+            .map(|(slice, _)| slice.entry.stream.to_string())
+            .collect()
+    }
+
+    /// When the items of a range arrived: Unix time in milliseconds.
+    pub fn times(&self, span: Span) -> Vec<u64> {
+        self.range(span)
+            .map(|(slice, _)| slice.entry.received_ms)
+            .collect()
+    }
+
+    /// The names of all fields, in the order of their first appearance.
+    pub fn field_names(&self) -> Vec<String> {
+        let mut shapes = HashSet::new();
+        let mut known = HashSet::new();
+        let mut names = Vec::new();
+        for (_, item) in self.range(Span::ALL) {
+            if !shapes.insert(item.shape) {
+                continue;
+            }
+            for (name, _) in members(item.fields) {
+                if known.insert(name) {
+                    names.push(field_name(name).into_owned());
+                }
+            }
+        }
+        names
+    }
+
+    /// The JSON text of one field of one item; `None` if it has no such field.
+    pub fn field(&self, index: u32, name: &str) -> Option<String> {
+        let span = Span {
+            start: index,
+            count: 1,
+        };
+        let (_, item) = self.range(span).next()?;
+        value(&item, &quoted(name)).map(str::to_owned)
+    }
+
+    /// One field of a range of items as text: strings without quotes, everything else as JSON; `None`
+    /// where it is absent or null.
+    pub fn texts(&self, name: &str, span: Span) -> Vec<Option<String>> {
+        let name = quoted(name);
+        self.range(span)
+            .map(|(_, item)| {
+                let text = value(&item, &name).filter(|text| *text != "null")?;
+                Some(match text.starts_with('"') {
+                    true => field_name(text).into_owned(),
+                    false => text.to_owned(),
+                })
+            })
+            .collect()
+    }
+
+    /// One field of a range of items as numbers; NaN where it is absent or no number.
+    pub fn numbers(&self, name: &str, span: Span) -> Vec<f64> {
+        let name = quoted(name);
+        self.range(span)
+            .map(|(_, item)| {
+                let text = value(&item, &name).unwrap_or_default();
+                let number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+                number
+                    .then(|| text.parse().ok())
+                    .flatten()
+                    .unwrap_or(f64::NAN)
+            })
+            .collect()
+    }
+
+    /// A range of items as JSON.
+    pub fn json(&self, span: Span, form: Form) -> String {
+        let array = matches!(form, Form::FieldArray | Form::ItemArray);
+        let mut json = String::new();
+        for (slice, item) in self.range(span) {
+            if array {
+                json.push(if json.is_empty() { '[' } else { ',' });
+            }
+            match form {
+                Form::FieldLines | Form::FieldArray => json.push_str(item.fields),
+                Form::ItemLines | Form::ItemArray => write_item(slice, &item, &mut json),
+            }
+            if !array {
+                json.push('\n');
+            }
+        }
+        if array {
+            json.push_str(if json.is_empty() { "[]" } else { "]" });
+        }
+        json
+    }
+}
+
+fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
+    let entry = &slice.entry;
+    json.push_str(r#"{"stream":"#);
+    string_into(&entry.stream, json);
+    json.push_str(r#","key":"#);
+    string_into(item.key, json);
+    json.push_str(r#","request_id":""#);
+    json.push_str(&entry.request_id.to_string());
+    json.push_str(r#"","received_at":""#);
+    json.push_str(&clock::rfc3339(entry.received_ms));
+    json.push_str(r#"","fields":"#);
+    json.push_str(item.fields);
+    json.push('}');
+}
+
+/// A field's name as it stands in JSON.
+pub(super) fn quoted(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 2);
+    string_into(name, &mut text);
+    text
+}
+
+fn value<'a>(item: &ItemRef<'a>, quoted: &str) -> Option<&'a str> {
+    members(item.fields)
+        .find(|(name, _)| *name == quoted)
+        .map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::batch;
+    use super::*;
+
+    const PARTS: [&[&str]; 2] = [
+        &[
+            r#"{"id":"a","n":1.10,"t":"x\ny"}"#,
+            r#"{"id":"b","n":null}"#,
+        ],
+        &[r#"{"id":"c","n":"7","t":[1,2]}"#],
+    ];
+
+    #[test]
+    fn columns_and_ranges() {
+        let batch = batch(&PARTS);
+        let span = |start, count| Span { start, count };
+        assert_eq!(batch.keys(Span::ALL), ["a", "b", "c"]);
+        assert_eq!(batch.keys(span(1, 1)), ["b"]);
+        assert_eq!(batch.keys(span(1, u32::MAX)), ["b", "c"]);
+        assert_eq!(batch.keys(span(9, 3)), [""; 0]);
+        assert_eq!(batch.streams(Span::ALL), ["s0", "s0", "s1"]);
+        assert_eq!(batch.times(span(2, 1)), [1_001]);
+        assert_eq!(batch.field_names(), ["id", "n", "t"]);
+        assert_eq!(batch.field(0, "n").as_deref(), Some("1.10"));
+        assert_eq!(batch.field(1, "n").as_deref(), Some("null"));
+        assert_eq!(batch.field(1, "t"), None);
+        assert_eq!(batch.field(3, "n"), None);
+        let texts = batch.texts("t", Span::ALL);
+        let texts: Vec<_> = texts.iter().map(Option::as_deref).collect();
+        assert_eq!(texts, [Some("x\ny"), None, Some("[1,2]")]);
+        let numbers = batch.numbers("n", Span::ALL);
+        assert_eq!(numbers[0], 1.1);
+        assert!(numbers[1].is_nan() && numbers[2].is_nan());
+    }
+
+    #[test]
+    fn json_in_every_form() {
+        let batch = batch(&PARTS);
+        let last = Span { start: 2, count: 5 };
+        let none = Span { start: 3, count: 5 };
+        assert_eq!(
+            batch.json(Span { start: 1, count: 2 }, Form::FieldLines),
+            "{\"id\":\"b\",\"n\":null}\n{\"id\":\"c\",\"n\":\"7\",\"t\":[1,2]}\n"
+        );
+        assert_eq!(
+            batch.json(last, Form::FieldArray),
+            r#"[{"id":"c","n":"7","t":[1,2]}]"#
+        );
+        assert_eq!(batch.json(none, Form::FieldArray), "[]");
+        assert_eq!(batch.json(none, Form::ItemLines), "");
+        assert_eq!(
+            batch.json(last, Form::ItemArray),
+            concat!(
+                r#"[{"stream":"s1","key":"c","request_id":"00000000-0000-0000-0000-000000000000","#,
+                r#""received_at":"1970-01-01T00:00:01.001Z","fields":{"id":"c","n":"7","t":[1,2]}}]"#
+            )
+        );
+    }
+}
