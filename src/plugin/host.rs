@@ -1,5 +1,5 @@
-//! What a guest may ask of the host: its batch, the pool, renderers, and a minimal WASI (clocks, random
-//! numbers, output into the log).
+//! What a guest may ask of the host: its batch, the pool, renderers, its state, the log, and a minimal WASI
+//! (clocks, random numbers, output into the log).
 //!
 //! **Invariant**: a host function works on the batch that the guest was lent and on the staged
 //! effects of this call, and on nothing else.
@@ -51,8 +51,8 @@ pub(super) struct Host {
     stderr: Output,
     /// Batches lent and not given back.
     lent: usize,
-    /// Bytes of batches that this call derived.
-    derived_bytes: usize,
+    /// Bytes that this call made the host hold: derived batches, values of state.
+    held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
     /// Ticks of the interruption clock until the guest's time is up.
@@ -75,7 +75,7 @@ impl Host {
             wasi,
             stderr,
             lent: 0,
-            derived_bytes: 0,
+            held_bytes: 0,
             memory: Memory {
                 used: 0,
                 max: memory_bytes_max,
@@ -86,22 +86,27 @@ impl Host {
         }
     }
 
-    /// A new call: nothing is staged, nothing derived.
+    /// A new call: nothing is staged, nothing held.
     pub(super) fn begin(&mut self) {
         self.staged = Staged::default();
-        self.derived_bytes = 0;
+        self.held_bytes = 0;
     }
 
     /// Makes a handle of a batch that the guest derived.
     fn lend_derived(&mut self, batch: Batch) -> wasmtime::Result<Resource<Batch>> {
-        self.derived_bytes += batch.own_bytes();
-        if self.derived_bytes > self.memory.max {
+        self.hold(batch.own_bytes())?;
+        self.lend(batch)
+    }
+
+    fn hold(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.held_bytes += bytes;
+        if self.held_bytes > self.memory.max {
             wasmtime::bail!(
-                "it derived batches of more than {} bytes in one call",
+                "derived batches and state are more than {} bytes in one call",
                 self.memory.max
             );
         }
-        self.lend(batch)
+        Ok(())
     }
 
     /// Makes a handle of the batch, for the guest to own.
@@ -431,6 +436,7 @@ impl state::Host for Host {
                 wasmtime::bail!("the state has at most {STATE_KEYS_MAX} keys");
             }
         }
+        self.hold(key.len() + value.len())?;
         stage(&mut self.staged.state, (key, Some(value)))
     }
 

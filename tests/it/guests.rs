@@ -9,6 +9,7 @@
 mod containment;
 mod loading;
 mod poison;
+mod world;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,0 +1,137 @@
+//! What the world offers to a sink that behaves, and its bounds.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
+use crate::process::{Folder, items, read_only};
+
+/// A daemon whose stream `hostile` goes to the sink that sorts.
+fn sorting(config: &str) -> Folder {
+    let more = format!("{QUICK_RETRIES}config = {config}\n");
+    beside_a_good_sink("sorts", &more)
+}
+
+const BY_ID: &str = "X-Item-Key: id\r\n";
+
+#[test]
+fn a_sink_selects_derives_removes_and_rejects_single_items() {
+    let folder = sorting("{ least = 10 }");
+    let process = folder.start();
+    let body = r#"[{"id": "a", "n": 1.50, "secret": "s"}, {"id": "b", "n": 20}, {"id": "c", "n": "x"}, {"id": "d", "n": 30}]"#;
+    let id = process.accepted("hostile", BY_ID, body);
+    process.drained();
+    assert_eq!(keys(&folder, "hostile"), ["b", "d"]);
+    let low = items(folder.data_dir(), "low");
+    let [(key, fields, request_id)] = &low[..] else {
+        panic!("one low item was expected: {low:?}");
+    };
+    assert_eq!((key.as_str(), request_id), ("a", &id));
+    assert_eq!(*fields, json!({"id": "a", "low.n": 1.5}));
+    let letters = process.dead_letters("hostile");
+    let [letter] = &letters[..] else {
+        panic!("one dead letter was expected: {letters:?}");
+    };
+    assert_eq!(letter["key"], "c");
+    assert_eq!(letter["position"], 2);
+    assert_eq!(letter["reason"], r#"n is Some("\"x\"")"#);
+    assert_eq!(letter["attempts"], 1);
+    assert_eq!(process.request(&id)["status"], "failed");
+
+    let removal = process.accepted("hostile", BY_ID, r#"{"id": "b", "gone": true}"#);
+    process.request_becomes(&removal, "processed");
+    assert_eq!(keys(&folder, "hostile"), ["d"]);
+    let back = process.accepted("hostile", BY_ID, r#"{"id": "b", "n": 50}"#);
+    process.request_becomes(&back, "processed");
+    assert_eq!(keys(&folder, "hostile"), ["b", "d"]);
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn state_and_log_belong_to_the_sink_and_outlive_the_process() {
+    let folder = sorting("{ least = 10 }");
+    let process = folder.start();
+    let id = process.accepted(
+        "hostile",
+        BY_ID,
+        r#"[{"id": "a", "n": 1}, {"id": "b", "n": 2}]"#,
+    );
+    process.request_becomes(&id, "processed");
+    process.kill();
+    let process = folder.start();
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "c", "n": 3}"#);
+    process.request_becomes(&id, "processed");
+    let log = process.log();
+    assert!(log.contains("seen 3"), "{log}");
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT sink, key, length(value) FROM sink_state";
+    let row = pool.query_row(sql, [], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, u32>(2)?,
+        ))
+    });
+    assert_eq!(row, Ok(("hostile".to_owned(), "seen".to_owned(), 3)));
+    drop(pool);
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
+    for (config, words) in [
+        ("{ leest = 10 }", "leest"),
+        ("{ least = \"ten\" }", "/least"),
+        ("{ least = 1001 }", "least is too much"),
+    ] {
+        let folder = sorting(config);
+        let process = folder.start();
+        let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
+        let contains = |text: &serde_json::Value| text.as_str().is_some_and(|t| t.contains(words));
+        process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
+            sink["state"] == "paused" && contains(&sink["reason"])
+        });
+        assert_eq!(process.request(&id)["status"], "accepted", "its data waits");
+        nobody_else_suffers(&folder, process);
+        let checked = Command::new(env!("CARGO_BIN_EXE_headgate"))
+            .args(["check", "--config", "headgate.toml"])
+            .current_dir(folder.path(""))
+            .output()
+            .expect("the program starts");
+        assert_eq!(checked.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert!(
+            said.contains("sink hostile: ") && said.contains(words),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn rejecting_an_item_that_does_not_exist_is_a_trap_and_stages_nothing() {
+    let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
+    let folder = beside_a_good_sink("rejects_what_is_not_there", more);
+    let process = folder.start();
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
+    process.request_becomes(&id, "failed");
+    assert!(keys(&folder, "hostile").is_empty());
+    let letters = process.dead_letters("hostile");
+    assert_eq!(letters[0]["reason"], "it rejects item 1; the batch has 1");
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn what_a_sink_derives_and_keeps_is_bounded() {
+    for name in ["derives_without_end", "fills_its_state"] {
+        let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
+        let folder = beside_a_good_sink(name, more);
+        let process = folder.start();
+        let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
+        process.request_becomes(&id, "failed");
+        let letters = process.dead_letters("hostile");
+        let reason = letters[0]["reason"].as_str().expect("text");
+        assert!(reason.contains("more than 8388608 bytes"), "{reason}");
+        nobody_else_suffers(&folder, process);
+    }
+}
