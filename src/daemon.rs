@@ -210,9 +210,21 @@ impl Daemon {
         }
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
-        // Those that do not read are left behind.
-        let _ = tokio::time::timeout(RENDERERS_GRACE, self.parts.live.emptied()).await;
+        let cutting = async {
+            // Once to see who does not go, once to close their connections.
+            for _ in 0..2 {
+                tokio::time::sleep(RENDERERS_GRACE / 2).await;
+                self.parts.live.cut_off();
+            }
+        };
+        let gone = async {
+            self.tasks.wait().await;
+            self.parts.live.emptied().await;
+        };
+        tokio::select! {
+            () = gone => {}
+            () = cutting => self.tasks.wait().await,
+        }
         if failed {
             // The files are left as they are: the next start reads what is really there.
             return Err(DaemonError::JournalFailed);

@@ -55,6 +55,15 @@ impl Transport {
     }
 }
 
+/// Closes a connection in whatever state it is: who does not read cannot be told to go.
+pub struct Cut(pub Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Cut {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Cut")
+    }
+}
+
 /// What a renderer asks for.
 #[derive(Debug)]
 pub struct Wish {
@@ -70,6 +79,8 @@ pub struct Wish {
     pub transport: Transport,
     /// Where it is connected from.
     pub client: String,
+    /// Closes the connection.
+    pub cut: Cut,
 }
 
 /// A renderer that is connected.
@@ -89,6 +100,10 @@ pub struct Renderer {
     pub connected_ms: u64,
     position: AtomicU64,
     bell: Arc<Bell>,
+    reader: Arc<Reader>,
+    cut: Cut,
+    /// It should have gone when somebody looked last.
+    overdue: AtomicBool,
 }
 
 impl Renderer {
@@ -112,6 +127,8 @@ pub struct Live {
     /// The last frame of each stream: most renderers are sent the same.
     recent: Mutex<Recent>,
     renderers: Mutex<BTreeMap<u64, Arc<Renderer>>>,
+    /// Those that were told to go: what they were told last may still wait for them to read.
+    leaving: Mutex<Vec<Arc<Renderer>>>,
     next_id: AtomicU64,
     stopping: AtomicBool,
     emptied: Notify,
@@ -134,6 +151,7 @@ impl Live {
             pool_reads: Semaphore::new(POOL_READS_MAX),
             recent: Mutex::default(),
             renderers: Mutex::default(),
+            leaving: Mutex::default(),
             next_id: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             emptied: Notify::new(),
@@ -141,7 +159,7 @@ impl Live {
     }
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.
-    pub fn subscribe(self: &Arc<Self>, wish: Wish) -> Subscription {
+    pub fn subscribe(self: &Arc<Self>, mut wish: Wish) -> Subscription {
         let listener = self.pool.changes().listen(&wish.streams);
         let renderer = Arc::new(Renderer {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
@@ -152,6 +170,9 @@ impl Live {
             connected_ms: clock::unix_ms(),
             position: AtomicU64::new(0),
             bell: Arc::clone(&listener.bell),
+            reader: Arc::clone(&wish.reader),
+            cut: std::mem::replace(&mut wish.cut, Cut(Box::new(|| {}))),
+            overdue: AtomicBool::new(false),
         });
         self.registry().insert(renderer.id, Arc::clone(&renderer));
         self.metrics.renderers.inc();
@@ -175,6 +196,33 @@ impl Live {
         }
     }
 
+    /// Closes the connections of those that were to go when it was called last and have not: they do not
+    /// read. Called once a second.
+    pub fn cut_off(&self) {
+        let overdue = |renderer: &Renderer| renderer.overdue.swap(true, Ordering::Relaxed);
+        let mut leaving = self.leaving();
+        leaving.extend(
+            self.renderers()
+                .into_iter()
+                .filter(|one| self.is_to_go(one)),
+        );
+        leaving.retain(|renderer| {
+            let cut = overdue(renderer);
+            if cut {
+                (renderer.cut.0)();
+            }
+            !cut
+        });
+    }
+
+    fn is_to_go(&self, renderer: &Renderer) -> bool {
+        self.is_stopping() || !renderer.reader.is_valid_at(clock::unix_ms())
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Renderer>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends everybody away, with a hint when to come back.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -196,7 +244,10 @@ impl Live {
         self.stopping.load(Ordering::Acquire)
     }
 
-    fn leave(&self, renderer: &Renderer) {
+    fn leave(&self, renderer: &Arc<Renderer>) {
+        if self.is_to_go(renderer) {
+            self.leaving().push(Arc::clone(renderer));
+        }
         let mut registry = self.registry();
         registry.remove(&renderer.id);
         if registry.is_empty() {

@@ -16,6 +16,8 @@ pub mod letters;
 mod removal;
 mod schema;
 mod state;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::collections::HashMap;

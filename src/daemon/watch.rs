@@ -41,6 +41,7 @@ impl Watch {
             }
             self.check_disk();
             self.parts.ingest.log_floods(clock::unix_ms());
+            self.parts.live.cut_off();
             if second % CHECKPOINT_SECONDS == 0 {
                 self.on_pool("checkpoint", |pool| pool.checkpoint()).await;
                 self.parts.delivery.release();

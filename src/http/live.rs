@@ -10,13 +10,15 @@ use futures_util::{StreamExt, stream};
 use percent_encoding::percent_decode_str;
 use salvo_core::conn::ConnCtrl;
 use salvo_core::http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL,
+    UPGRADE,
 };
 use salvo_core::http::{Method, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 use tungstenite::Utf8Bytes;
 use tungstenite::protocol::WebSocketConfig;
 
@@ -26,7 +28,7 @@ use super::{Parts, body};
 use crate::catalog::Reader;
 use crate::clock;
 use crate::live::tickets::Grant;
-use crate::live::{Frame, RATE_MAX, Subscription, Transport, Wish};
+use crate::live::{Cut, Frame, RATE_MAX, Subscription, Transport, Wish};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -70,16 +72,18 @@ impl GetLive {
         } else {
             Transport::Sse
         };
-        let wish = match self.wish(req, transport) {
+        let cut = CancellationToken::new();
+        let mut wish = match self.wish(req, transport, cut.clone()) {
             Ok(wish) => wish,
             Err(Mistake::Refused(refused)) => return refused.answer(req, res),
             Err(Mistake::Invalid(message)) => return envelope::invalid(req, res, message),
         };
         match transport {
             Transport::Sse => {
-                if let Some(connection) = req.extensions().get::<ConnCtrl>() {
+                if let Some(connection) = req.extensions().get::<ConnCtrl>().cloned() {
                     // Slow or silent renderers are not cut off.
                     connection.relax_timeouts();
+                    wish.cut = Cut(Box::new(move || connection.abort()));
                 }
                 send_events(res, self.0.live.subscribe(wish));
             }
@@ -93,7 +97,10 @@ impl GetLive {
                 let upgraded = WebSocketUpgrade::with_config(config)
                     .protocols(&[SUBPROTOCOL])
                     .upgrade(req, res, async move |socket| {
-                        send_messages(socket, live.subscribe(wish)).await;
+                        tokio::select! {
+                            () = send_messages(socket, live.subscribe(wish)) => {}
+                            () = cut.cancelled() => {}
+                        }
                     })
                     .await;
                 if let Err(error) = upgraded {
@@ -119,7 +126,12 @@ impl From<Refused> for Mistake {
 }
 
 impl GetLive {
-    fn wish(&self, req: &mut Request, transport: Transport) -> Result<Wish, Mistake> {
+    fn wish(
+        &self,
+        req: &mut Request,
+        transport: Transport,
+        cut: CancellationToken,
+    ) -> Result<Wish, Mistake> {
         if req.method() != Method::GET {
             return Err(Mistake::Invalid("this path takes GET only".to_owned()));
         }
@@ -148,6 +160,7 @@ impl GetLive {
             max_rate,
             transport,
             client: super::ingest::client(req).to_string(),
+            cut: Cut(Box::new(move || cut.cancel())),
         })
     }
 }
@@ -195,6 +208,8 @@ fn send_events(res: &mut Response, subscription: Subscription) {
     let headers = res.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // What follows the last message is the end: the connection may be cut off then.
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     // Proxies must pass on what comes.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     res.status_code(StatusCode::OK);

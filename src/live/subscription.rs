@@ -178,7 +178,7 @@ impl Subscription {
             self.flush(through).await?;
         }
         // Only who has all the data can be told how old it is.
-        if self.flushing.is_none() && self.outbox.is_empty() {
+        if self.flushing.is_none() && !self.pending && self.outbox.is_empty() {
             self.look_at_ages().await?;
         }
         Ok(())
@@ -191,7 +191,8 @@ impl Subscription {
         // First those without news, so that the ids of the messages say how far all of them are.
         for following in &mut self.streams {
             if changes.has_nothing_after(&following.stream, following.position) {
-                following.position = head;
+                // What was read from the file may be ahead of the memory.
+                following.position = following.position.max(head);
             }
         }
         for at in 0..self.streams.len() {
@@ -201,7 +202,7 @@ impl Subscription {
             }
             let changes = self.live.pool.changes();
             match changes.after(&following.stream, following.position, MESSAGE_BYTES_MAX) {
-                Recent::Nothing => following.position = head,
+                Recent::Nothing => following.position = following.position.max(head),
                 Recent::Changes(changes) => {
                     self.tell_changes(at, &changes);
                     return Ok(());

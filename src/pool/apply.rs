@@ -322,7 +322,8 @@ fn merge_into_pool(
         Some((_, order, _)) if order == last.order() => Ok(Merged::Known),
         Some((fields, _, updated_at)) => {
             let filled_in = item::merge(&merged, &fields);
-            if filled_in == fields {
+            // The older fields stand first: only their number tells whether there are more.
+            if item::members(&filled_in).count() == item::members(&fields).count() {
                 return Ok(Merged::Known);
             }
             connection.prepare_cached(SET_FIELDS)?.execute(params![

@@ -8,6 +8,9 @@
 //! **Invariant**: for every stream that has a log, each change above the log's floor is in it, or a
 //! newer one of the same item is. What lies below the floor is read from the file.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -171,14 +171,15 @@ impl Pool {
         row.as_ref().map(Item::read).transpose()
     }
 
-    /// Number of the last change of a stream.
+    /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     ///
     /// # Errors
     /// SQLite's.
     pub async fn last_change(&self, stream: &str) -> Result<u64, PoolError> {
         let last: i64 = sqlx::query_scalar(
             "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
-                        coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0))",
+                        coalesce((SELECT max(seq) FROM removed WHERE stream = ?1), 0),
+                        (SELECT floor FROM history))",
         )
         .bind(stream.to_owned())
         .fetch_one(&self.reads)

@@ -110,7 +110,8 @@ impl Pool {
             let gone = connection
                 .prepare_cached(super::apply::DELETE)?
                 .execute([&**stream, key])?;
-            if gone == 0 && !expected {
+            // What waits for a retry is behind every cursor and may hold the item.
+            if gone == 0 && !expected && !retries_wait(connection)? {
                 return Ok(false);
             }
             pass.tell(stream, 0, |seq| Change::removed(seq, key));
@@ -167,4 +168,10 @@ impl Pool {
         }
         Ok(floor.is_some())
     }
+}
+
+fn retries_wait(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM retries)")?
+        .query_row([], |row| row.get(0))
 }

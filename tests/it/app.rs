@@ -1,11 +1,14 @@
 //! The daemon of a test: started in this process, in a temporary folder, on ports that the system chooses.
 //!
-//! Every module starts its own with [`Setup`]; what talks to it is in `app/actor.rs` and `app/raw.rs`.
+//! Every module starts its own with [`Setup`]; what talks to it is in `app/actor.rs`, `app/raw.rs`
+//! and `app/renderer.rs`.
 //!
 //! **Invariant**: a daemon leaves no work behind: it is stopped in order when its [`TestApp`] is dropped.
 
 pub(crate) mod actor;
+mod random;
 pub(crate) mod raw;
+pub(crate) mod renderer;
 mod setup;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +21,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use actor::{Admin, Caller, Reply};
+pub(crate) use random::Random;
 pub(crate) use raw::Raw;
+pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
 pub(crate) use setup::Setup;
 
 /// Longer than anything takes that a test waits for.
@@ -112,6 +117,26 @@ impl TestApp {
         self.setup.secret(connector, 0)
     }
 
+    /// The secret of a read key.
+    pub(crate) fn read_secret(&self, name: &str) -> &str {
+        self.setup.read_secret(name)
+    }
+
+    /// Somebody with a read key.
+    pub(crate) fn reader(&self, name: &str) -> Caller {
+        self.caller_with(self.read_secret(name))
+    }
+
+    /// A renderer with the read key `screen`, which is not connected yet.
+    pub(crate) fn renderer(&self, transport: Transport, streams: &[&str]) -> Renderer {
+        Renderer::new(
+            &self.service,
+            transport,
+            self.read_secret("screen"),
+            streams,
+        )
+    }
+
     /// The operator.
     pub(crate) fn admin(&self) -> Admin {
         Admin::new(&self.admin_url, Some(&self.admin_token()))
@@ -163,6 +188,19 @@ impl TestApp {
             .collect()
     }
 
+    /// What renderers of these streams should hold, after [`drain`](Self::drain).
+    pub(crate) async fn content(&self, streams: &[&str]) -> Content {
+        self.drain().await;
+        renderer::content_of(&self.pool(), streams)
+    }
+
+    /// `DELETE` of an item, with a connector's first key.
+    pub(crate) async fn remove(&self, connector: &str, stream: &str, key: &str) -> Reply {
+        let path = format!("/api/streams/{}/items/{}", encoded(stream), encoded(key));
+        let caller = self.caller(connector);
+        caller.call(reqwest::Method::DELETE, &path, &[], "").await
+    }
+
     /// A read-only connection to the pool, as any other program would open one.
     pub(crate) fn pool(&self) -> rusqlite::Connection {
         open_read_only(&self.data_dir().join("pool.db"))
@@ -182,6 +220,17 @@ impl TestApp {
     /// Stops the daemon and starts one on the same data.
     pub(crate) async fn restart(self) -> TestApp {
         self.stop().await.start().await
+    }
+
+    /// Takes a read key out of the configuration, as a reload does.
+    pub(crate) fn revoke(&self, read_key: &str) {
+        let folder = self.folder.as_ref().expect("the daemon runs");
+        let mut settings = self.setup.load(folder.path()).settings;
+        let before = settings.read_keys.len();
+        settings.read_keys.retain(|key| key.name != read_key);
+        assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
+        self.parts.catalog.set_readers(&settings);
+        self.parts.live.look_again();
     }
 
     /// Begins to stop the daemon, without waiting for it.

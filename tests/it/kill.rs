@@ -16,6 +16,7 @@ mod verify;
 
 use std::time::{Duration, Instant};
 
+use crate::app::Random;
 use crate::process::{Folder, Process};
 use load::Worker;
 
@@ -87,22 +88,4 @@ fn load_and_kill(process: Process, workers: &mut [Worker], round: u64, time: Dur
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("a whole number"))
-}
-
-/// SplitMix64: enough for choices, and repeatable.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        range.start + self.next() % (range.end - range.start)
-    }
 }

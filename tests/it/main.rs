@@ -5,6 +5,7 @@
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod app; // the daemon in a temporary folder, and those who talk to it
+mod browser; // pages in a real browser, against the real program
 mod command_line; // the binary's verbs, against a running daemon
 mod faults; // full disks, damaged files, signals
 mod guests; // sinks that misbehave, and what they cost the others
@@ -12,6 +13,7 @@ mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
 mod kill; // kill -9 under load
 mod listeners; // health, documents, metrics, Unix sockets, stopping
+mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
 mod pool; // the pool as people query it
 mod process; // the real program in a process of its own

@@ -16,6 +16,8 @@ use super::TestApp;
 pub(crate) struct Setup {
     streams: String,
     connectors: Vec<Connector>,
+    /// Name and secret of each read key.
+    readers: Vec<(String, String)>,
     /// Settings as `HEADGATE_…` variables.
     variables: Vec<(String, String)>,
     toml: String,
@@ -46,6 +48,13 @@ impl Setup {
     pub(crate) fn stream(mut self, name: &str) -> Self {
         let _ = write!(self.streams, "[[streams]]\nname = {}\n", quoted(name));
         self
+    }
+
+    /// Declares a stream with further settings as TOML lines.
+    pub(crate) fn stream_with(self, name: &str, settings: &str) -> Self {
+        let mut setup = self.stream(name);
+        let _ = writeln!(setup.streams, "{settings}");
+        setup
     }
 
     /// Declares a stream whose items keep what an update does not name.
@@ -94,6 +103,33 @@ impl Setup {
         self
     }
 
+    /// Declares a new read key for streams, with further settings as TOML lines.
+    pub(crate) fn read_key(mut self, name: &str, streams: &[&str], settings: &str) -> Self {
+        let secret = generate(KeyKind::Read).expect("the system has randomness");
+        let secret = secret.expose().to_owned();
+        let streams: Vec<String> = streams.iter().map(|stream| quoted(stream)).collect();
+        let _ = writeln!(
+            self.toml,
+            "[[read_keys]]\nname = {}\nsecret = {}\nstreams = [{}]\n{settings}",
+            quoted(name),
+            quoted(&secret),
+            streams.join(", ")
+        );
+        self.readers.push((name.to_owned(), secret));
+        self
+    }
+
+    /// The stream `orders` with the ingest key `shop` and the read key `screen`; every number of requests a second.
+    pub(crate) fn screen() -> Self {
+        Self::shop().read_key("screen", &["orders"], "").unlimited()
+    }
+
+    /// Nobody is over a rate.
+    pub(crate) fn unlimited(self) -> Self {
+        self.set("limits.requests_per_second", 1_000_000)
+            .set("limits.burst", 1_000_000)
+    }
+
     /// Sets one setting, such as `limits.burst`.
     pub(crate) fn set(mut self, setting: &str, value: impl ToString) -> Self {
         let variable = format!("HEADGATE_{}", setting.replace('.', "__").to_uppercase());
@@ -130,6 +166,13 @@ impl Setup {
         let found = self.connectors.iter().find(|one| one.name == connector);
         let found = found.and_then(|one| one.keys.get(key));
         let (secret, _) = found.unwrap_or_else(|| panic!("{connector} has no key {key}"));
+        secret
+    }
+
+    /// The secret of a read key.
+    pub(crate) fn read_secret(&self, name: &str) -> &str {
+        let found = self.readers.iter().find(|(reader, _)| reader == name);
+        let (_, secret) = found.unwrap_or_else(|| panic!("no read key {name}"));
         secret
     }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use super::{ORDERS, POSITIONS, READINGS, Random};
+use super::{ORDERS, POSITIONS, READINGS};
+use crate::app::Random;
 use crate::process::{Answer, Client, Process};
 
 /// Items that each connection writes again and again.

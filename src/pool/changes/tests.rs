@@ -1,0 +1,219 @@
+//! What the memory of changes has for readers, and what it does not claim to have.
+
+use super::*;
+
+const TIME: &str = "2026-01-31T12:00:00.000Z";
+
+fn streams() -> Vec<Arc<str>> {
+    vec!["a".into(), "b".into()]
+}
+
+fn changes_at(head: u64) -> Arc<Changes> {
+    Arc::new(Changes::starting_at(head))
+}
+
+fn updated(seq: u64, key: &str) -> Change {
+    Change::updated(seq, key, "{}", TIME)
+}
+
+/// Records changes of one stream, as a settlement that ends with their last number.
+fn record(changes: &Changes, stream: &str, of_stream: Vec<Change>) {
+    let head = of_stream.last().expect("a change").seq;
+    let collected = changes.wants(stream).then_some(of_stream);
+    record_as(changes, stream, collected, head);
+}
+
+fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, head: u64) {
+    let of_stream = StreamChanges {
+        stream: stream.into(),
+        changes: collected,
+        updated_ms: head,
+    };
+    let told = changes.record(vec![of_stream], head);
+    changes.ring(&told);
+}
+
+/// The numbers that the memory has after a position; `None` if the file must be read.
+fn after(changes: &Changes, stream: &str, position: u64) -> Option<Vec<u64>> {
+    match changes.after(stream, position, usize::MAX) {
+        Recent::Changes(found) => Some(found.iter().map(|change| change.seq).collect()),
+        Recent::Nothing => Some(Vec::new()),
+        Recent::Behind => None,
+    }
+}
+
+fn was_rung(bell: &Bell) -> bool {
+    bell.rung.swap(false, Ordering::AcqRel)
+}
+
+#[test]
+fn a_later_change_of_an_item_takes_the_place_of_an_earlier_one() {
+    let changes = changes_at(0);
+    let _listener = changes.listen(&streams());
+    record(&changes, "a", vec![updated(1, "x"), updated(2, "y")]);
+    record(&changes, "a", vec![updated(3, "x")]);
+    record(&changes, "a", vec![Change::removed(4, "y")]);
+    assert_eq!(after(&changes, "a", 0), Some(vec![3, 4]));
+    assert_eq!(after(&changes, "a", 3), Some(vec![4]));
+    assert_eq!(after(&changes, "a", 4), Some(vec![]));
+    assert!(changes.has_nothing_after("a", 4) && !changes.has_nothing_after("a", 3));
+    assert_eq!(changes.head(), 4);
+    // Whatever happens to one item, its bytes are counted once.
+    let bytes = changes.lock().bytes;
+    for seq in 5..100 {
+        record(&changes, "a", vec![updated(seq + 100, "x")]);
+    }
+    let after_that = changes.lock().bytes;
+    assert!(after_that.abs_diff(bytes) < 10, "{bytes} and {after_that}");
+}
+
+#[test]
+fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
+    let changes = changes_at(0);
+    let _listener = changes.listen(&streams());
+    record(
+        &changes,
+        "a",
+        (1..=9).map(|seq| updated(seq, &seq.to_string())).collect(),
+    );
+    let one = updated(1, "1").json.len();
+    let count = |bytes_max| match changes.after("a", 0, bytes_max) {
+        Recent::Changes(found) => found.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(count(0), 1);
+    assert_eq!(count(one * 3), 3);
+    assert_eq!(count(one * 4 - 1), 3);
+    assert_eq!(count(usize::MAX), 9);
+}
+
+#[test]
+fn what_happened_before_anybody_listened_is_read_from_the_file() {
+    let changes = changes_at(10);
+    assert_eq!(after(&changes, "a", 10), None, "nobody listened");
+    assert!(!changes.has_nothing_after("a", 10));
+    let _listener = changes.listen(&streams());
+    assert_eq!(after(&changes, "a", 9), None);
+    assert_eq!(after(&changes, "a", 10), Some(vec![]));
+    assert_eq!(after(&changes, "nobody", 10), None);
+    record(&changes, "a", vec![updated(11, "x")]);
+    assert_eq!(after(&changes, "a", 9), None);
+    assert_eq!(after(&changes, "a", 10), Some(vec![11]));
+}
+
+#[test]
+fn what_a_settlement_changed_while_somebody_came_is_read_from_the_file() {
+    let changes = changes_at(0);
+    // The settlement began and nothing was to be collected; then somebody came.
+    assert!(!changes.wants("a"));
+    let _listener = changes.listen(&streams());
+    record_as(&changes, "a", None, 5);
+    assert_eq!(after(&changes, "a", 0), None);
+    assert_eq!(after(&changes, "a", 4), None);
+    assert_eq!(after(&changes, "a", 5), Some(vec![]));
+    assert_eq!(after(&changes, "b", 0), Some(vec![]), "another stream");
+}
+
+#[test]
+fn the_largest_log_forgets_its_oldest_changes_and_says_so() {
+    let changes = changes_at(0);
+    let _listener = changes.listen(&streams());
+    let fields = format!(r#"{{"fill":"{}"}}"#, "x".repeat(100_000));
+    record(&changes, "b", vec![updated(1, "small")]);
+    let mut seq = 1;
+    while seq < 400 {
+        seq += 1;
+        let change = Change::updated(seq, &seq.to_string(), &fields, TIME);
+        record(&changes, "a", vec![change]);
+        assert!(changes.lock().bytes <= LOG_BYTES_MAX);
+    }
+    assert_eq!(after(&changes, "a", 1), None);
+    assert_eq!(
+        after(&changes, "b", 0),
+        Some(vec![1]),
+        "the small one stays"
+    );
+    let floor = changes.lock().streams["a"].floor;
+    assert!((200..400).contains(&floor), "{floor}");
+    assert_eq!(after(&changes, "a", floor - 1), None);
+    assert_eq!(
+        after(&changes, "a", floor),
+        Some((floor + 1..=400).collect())
+    );
+    let log = &changes.lock().streams["a"];
+    let counted: usize = log.changes.values().map(|change| change.bytes()).sum();
+    assert_eq!(log.bytes, counted);
+    assert_eq!(log.newest.len(), log.changes.len());
+}
+
+#[test]
+fn bells_ring_for_their_streams_only_until_the_listener_goes() {
+    let changes = changes_at(0);
+    let all = streams();
+    let both = changes.listen(&all);
+    let one = changes.listen(&all[1..]);
+    record(&changes, "a", vec![updated(1, "x")]);
+    assert!(was_rung(&both.bell) && !was_rung(&one.bell));
+    record(&changes, "b", vec![updated(2, "x")]);
+    assert!(was_rung(&both.bell) && was_rung(&one.bell));
+    let bell = Arc::clone(&both.bell);
+    drop(both);
+    record(&changes, "b", vec![updated(3, "x")]);
+    assert!(!was_rung(&bell) && was_rung(&one.bell));
+    assert_eq!(changes.lock().streams["b"].bells.len(), 1);
+}
+
+#[test]
+fn a_log_is_kept_for_a_while_after_its_last_listener() {
+    let changes = changes_at(0);
+    drop(changes.listen(&streams()));
+    record(&changes, "a", vec![updated(1, "x")]);
+    let _listener = changes.listen(&streams());
+    assert_eq!(
+        after(&changes, "a", 0),
+        Some(vec![1]),
+        "as if it had stayed"
+    );
+    drop(_listener);
+    let long_ago = Instant::now().checked_sub(LOG_KEPT);
+    let Some(long_ago) = long_ago else { return };
+    changes
+        .lock()
+        .streams
+        .values_mut()
+        .for_each(|log| log.left_at = long_ago);
+    assert!(!changes.wants("a"));
+    assert_eq!(after(&changes, "a", 0), None);
+    assert!(!changes.lock().streams.contains_key("a"));
+    let rest: usize = changes.lock().streams.values().map(|log| log.bytes).sum();
+    assert_eq!(changes.lock().bytes, rest);
+    // Who comes again starts at the newest change.
+    record_as(&changes, "a", None, 2);
+    let _listener = changes.listen(&streams());
+    assert_eq!(after(&changes, "a", 1), None);
+    assert_eq!(after(&changes, "a", 2), Some(vec![]));
+}
+
+#[test]
+fn the_newest_time_of_data_is_known_while_somebody_listens() {
+    let changes = changes_at(0);
+    assert_eq!(changes.updated_ms("a"), None);
+    let _listener = changes.listen(&streams());
+    assert_eq!(changes.updated_ms("a"), None);
+    record(&changes, "a", vec![updated(7, "x")]);
+    record_as(&changes, "a", Some(Vec::new()), 3);
+    assert_eq!(changes.updated_ms("a"), Some(7));
+}
+
+#[tokio::test]
+async fn a_bell_that_was_rung_before_is_heard_once() {
+    let bell = Bell::default();
+    bell.ring();
+    bell.ring();
+    bell.rung().await;
+    let silent = tokio::time::timeout(Duration::from_millis(20), bell.rung()).await;
+    assert!(silent.is_err());
+    // An interrupted wait loses nothing.
+    bell.ring();
+    bell.rung().await;
+}

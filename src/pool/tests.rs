@@ -1,0 +1,399 @@
+//! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
+
+mod migration;
+
+use super::*;
+use crate::batch::{Entry, Slice};
+use crate::item::ItemsWriter;
+use changes::Recent;
+use uuid::Uuid;
+
+const STREAM: &str = "orders";
+const EVERYTHING: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: usize::MAX,
+};
+
+struct Test {
+    pool: Arc<Pool>,
+    folder: tempfile::TempDir,
+}
+
+impl Test {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let pool = open(folder.path()).await;
+        Self { pool, folder }
+    }
+
+    async fn reopened(self) -> Self {
+        self.pool.close().await.expect("it closes");
+        let pool = open(self.folder.path()).await;
+        Self {
+            pool,
+            folder: self.folder,
+        }
+    }
+
+    /// Upserts, with publishing or not.
+    fn upsert(&self, batch: &Batch, published: bool) {
+        self.settle(Some(batch), published.then_some(batch));
+    }
+
+    fn settle(&self, upserted: Option<&Batch>, published: Option<&Batch>) {
+        let settlement = Settlement {
+            sink: "pool".into(),
+            staged: Staged {
+                effects: upserted.cloned().map(Effect::Upsert).into_iter().collect(),
+                publishes: published.cloned().into_iter().collect(),
+                ..Staged::default()
+            },
+            ..Settlement::default()
+        };
+        self.pool.settle(&settlement).expect("it settles");
+    }
+
+    fn remove(&self, stream: &str, key: &str, accepted_seq: u64, expected: bool) -> Option<u64> {
+        let removed = self
+            .pool
+            .remove(&stream.into(), key, accepted_seq, expected);
+        removed.expect("it is removed")
+    }
+
+    /// Key and number of each item.
+    async fn items(&self, stream: &str) -> Vec<(String, u64)> {
+        let items = self.pool.items(stream, None, EVERYTHING).await;
+        let items = items.expect("it reads");
+        items.into_iter().map(|item| (item.key, item.seq)).collect()
+    }
+
+    async fn fields(&self, stream: &str, key: &str) -> Option<String> {
+        let item = self.pool.item(stream, key).await.expect("it reads");
+        item.map(|item| item.fields)
+    }
+
+    /// What somebody who listens hears after a position: key, number, whether it is gone.
+    fn heard(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
+        match self.pool.changes().after(stream, position, usize::MAX) {
+            Recent::Changes(changes) => changes.iter().map(|change| show(change)).collect(),
+            Recent::Nothing => Vec::new(),
+            Recent::Behind => panic!("the memory does not reach back to {position}"),
+        }
+    }
+
+    /// The same from the file.
+    async fn read(&self, stream: &str, position: u64) -> Vec<(String, u64, bool)> {
+        let page = self
+            .pool
+            .changed_after(stream, position, 0, EVERYTHING)
+            .await;
+        let page = page.expect("it reads");
+        assert!(!page.more);
+        assert_eq!(page.through, self.pool.position().seq);
+        page.changes.iter().map(show).collect()
+    }
+
+    fn seq(&self) -> u64 {
+        self.pool.position().seq
+    }
+}
+
+async fn open(folder: &Path) -> Arc<Pool> {
+    let merged = HashMap::from([("merged".into(), OnUpdate::Merge)]);
+    let opened = Pool::open(&folder.join("pool.db"), merged, vec!["pool".into()]).await;
+    opened.expect("it opens")
+}
+
+fn show(change: &changes::Change) -> (String, u64, bool) {
+    (change.key.to_string(), change.seq, change.removed)
+}
+
+fn told(key: &str, seq: u64) -> (String, u64, bool) {
+    (key.to_owned(), seq, false)
+}
+
+fn gone(key: &str, seq: u64) -> (String, u64, bool) {
+    (key.to_owned(), seq, true)
+}
+
+/// A batch of one request, with key and fields of each item.
+fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
+    let mut writer = ItemsWriter::new(1 << 20, 0);
+    for (key, fields) in items {
+        writer.push(key, fields).expect("it fits");
+    }
+    let entry = Entry {
+        seq: accepted_seq,
+        request_id: Uuid::from_u128(accepted_seq.into()),
+        stream: stream.into(),
+        received_ms: accepted_seq * 1_000,
+        items: writer.into_items(),
+    };
+    Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
+}
+
+fn batch(accepted_seq: u64, keys: &[&str]) -> Batch {
+    let items: Vec<(&str, &str)> = keys.iter().map(|key| (*key, "{}")).collect();
+    batch_of(STREAM, accepted_seq, &items)
+}
+
+#[tokio::test]
+async fn each_change_takes_the_next_number_and_listeners_hear_it() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    test.upsert(&batch(1, &["b", "a", "b"]), true);
+    assert_eq!(test.heard(STREAM, 0), [told("a", 1), told("b", 2)]);
+    // The same values once more are changes, too: the source lives.
+    test.upsert(&batch(2, &["a"]), true);
+    assert_eq!(test.heard(STREAM, 2), [told("a", 3)]);
+    assert_eq!(test.remove(STREAM, "b", 2, false), Some(4));
+    assert_eq!(test.heard(STREAM, 2), [told("a", 3), gone("b", 4)]);
+    assert_eq!(test.read(STREAM, 0).await, test.heard(STREAM, 0));
+    assert_eq!(test.items(STREAM).await, [("a".to_owned(), 3)]);
+    let test = test.reopened().await;
+    assert_eq!(test.seq(), 4);
+    test.upsert(&batch(3, &["c"]), true);
+    assert_eq!(test.read(STREAM, 3).await, [gone("b", 4), told("c", 5)]);
+}
+
+#[tokio::test]
+async fn what_leaves_a_row_as_it_is_takes_no_number() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    test.upsert(&batch(5, &["a"]), true);
+    // Delivered again, and delivered late.
+    test.upsert(&batch(5, &["a"]), true);
+    test.upsert(&batch(4, &["a"]), true);
+    test.settle(None, None);
+    assert_eq!(test.remove(STREAM, "z", 5, false), None);
+    assert_eq!((test.seq(), test.heard(STREAM, 0)), (1, vec![told("a", 1)]));
+    assert_eq!(test.read(STREAM, 0).await, [told("a", 1)]);
+}
+
+#[tokio::test]
+async fn what_is_not_published_is_held_and_numbered_and_not_told() {
+    let test = Test::new().await;
+    let listener = test.pool.changes().listen(&[STREAM.into()]);
+    test.upsert(&batch(1, &["a"]), false);
+    assert_eq!((test.seq(), test.heard(STREAM, 0)), (1, vec![]));
+    let silent = tokio::time::timeout(std::time::Duration::from_millis(20), listener.bell.rung());
+    assert!(silent.await.is_err(), "nobody is woken for it");
+    assert_eq!(test.items(STREAM).await, [("a".to_owned(), 1)]);
+    // Another sink publishes it: whoever wrote it, listeners hear what the pool holds.
+    let late = batch_of(STREAM, 1, &[("a", r#"{"not":"held"}"#), ("z", "{}")]);
+    test.settle(None, Some(&late));
+    assert_eq!(test.heard(STREAM, 0), [told("a", 2)]);
+    assert_eq!(test.fields(STREAM, "a").await.as_deref(), Some("{}"));
+    assert_eq!(test.read(STREAM, 0).await, [told("a", 2)]);
+    assert_eq!(test.items(STREAM).await, [("a".to_owned(), 2)]);
+}
+
+#[tokio::test]
+async fn several_streams_share_one_sequence() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into(), "other".into()]);
+    test.upsert(&batch(1, &["a"]), true);
+    test.upsert(&batch_of("other", 2, &[("a", "{}")]), true);
+    test.upsert(&batch(3, &["a"]), true);
+    assert_eq!(test.remove("other", "a", 3, false), Some(4));
+    assert_eq!(test.heard(STREAM, 0), [told("a", 3)]);
+    assert_eq!(test.heard("other", 0), [gone("a", 4)]);
+    let last = async |stream| test.pool.last_change(stream).await.expect("it reads");
+    assert_eq!(
+        (last(STREAM).await, last("other").await, last("none").await),
+        (3, 4, 0)
+    );
+}
+
+#[tokio::test]
+async fn what_was_accepted_before_a_removal_does_not_bring_the_item_back() {
+    let test = Test::new().await;
+    test.upsert(&batch(5, &["a", "b"]), true);
+    assert_eq!(test.remove(STREAM, "a", 7, false), Some(3));
+    test.upsert(&batch(6, &["a", "b"]), true);
+    test.upsert(&batch(7, &["a"]), true);
+    assert_eq!(test.items(STREAM).await, [("b".to_owned(), 4)]);
+    let test = test.reopened().await;
+    test.upsert(&batch(7, &["a"]), true);
+    assert_eq!(test.items(STREAM).await, [("b".to_owned(), 4)]);
+    test.upsert(&batch(8, &["a"]), true);
+    assert_eq!(
+        test.items(STREAM).await,
+        [("a".to_owned(), 5), ("b".to_owned(), 4)]
+    );
+    assert_eq!(test.read(STREAM, 3).await, [told("b", 4), told("a", 5)]);
+}
+
+#[tokio::test]
+async fn an_item_may_be_removed_before_it_has_arrived() {
+    let test = Test::new().await;
+    assert_eq!(test.remove(STREAM, "a", 3, true), Some(1));
+    test.upsert(&batch(3, &["a"]), true);
+    assert_eq!(test.items(STREAM).await, []);
+    // Twice: the later one counts.
+    assert_eq!(test.remove(STREAM, "a", 9, true), Some(2));
+    test.upsert(&batch(9, &["a"]), true);
+    assert_eq!((test.items(STREAM).await, test.seq()), (vec![], 2));
+    assert_eq!(test.read(STREAM, 0).await, [gone("a", 2)]);
+}
+
+#[tokio::test]
+async fn what_a_sink_removes_is_told_and_only_what_comes_later_brings_it_back() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    test.upsert(&batch(5, &["a", "b"]), true);
+    let delete = |batch: Batch| {
+        let settlement = Settlement {
+            sink: "pool".into(),
+            staged: Staged {
+                effects: vec![Effect::Delete(batch)],
+                ..Staged::default()
+            },
+            ..Settlement::default()
+        };
+        test.pool.settle(&settlement).expect("it settles");
+    };
+    // Accepted before the row: it stays.
+    delete(batch(4, &["a"]));
+    assert_eq!(test.heard(STREAM, 2), []);
+    delete(batch(7, &["a"]));
+    assert_eq!(test.heard(STREAM, 2), [gone("a", 3)]);
+    test.upsert(&batch(6, &["a"]), true);
+    assert_eq!(test.items(STREAM).await, [("b".to_owned(), 2)]);
+    // What is not here is remembered, and nobody is told.
+    delete(batch(9, &["c"]));
+    test.upsert(&batch(8, &["c"]), true);
+    assert_eq!(test.heard(STREAM, 3), []);
+    test.upsert(&batch(10, &["a", "c"]), true);
+    assert_eq!(test.heard(STREAM, 3), [told("a", 5), told("c", 6)]);
+    assert_eq!(test.items(STREAM).await.len(), 3);
+}
+
+#[tokio::test]
+async fn merging_begins_anew_after_a_removal() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&["merged".into()]);
+    let update = |seq, fields| batch_of("merged", seq, &[("a", fields)]);
+    test.upsert(&update(3, r#"{"x":3}"#), true);
+    test.upsert(&update(2, r#"{"x":2,"y":2}"#), true);
+    assert_eq!(
+        test.fields("merged", "a").await.as_deref(),
+        Some(r#"{"x":3,"y":2}"#)
+    );
+    assert_eq!(
+        test.heard("merged", 0),
+        [told("a", 2)],
+        "what was filled in is told"
+    );
+    // Known already, in whatever order.
+    test.upsert(&update(1, r#"{"x":1}"#), true);
+    test.upsert(&update(1, r#"{"y":1}"#), true);
+    assert_eq!(test.seq(), 2);
+    test.remove("merged", "a", 3, false);
+    test.upsert(&update(3, r#"{"x":3}"#), true);
+    assert_eq!(test.fields("merged", "a").await, None);
+    test.upsert(&update(4, r#"{"z":4}"#), true);
+    test.upsert(&update(2, r#"{"y":2}"#), true);
+    assert_eq!(
+        test.fields("merged", "a").await.as_deref(),
+        Some(r#"{"z":4}"#)
+    );
+    assert_eq!(test.heard("merged", 3), [told("a", 4)]);
+}
+
+#[tokio::test]
+async fn a_failed_settlement_takes_no_numbers_and_is_not_told() {
+    let test = Test::new().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into()]);
+    test.pool
+        .lock()
+        .connection
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE UPDATE ON history BEGIN SELECT RAISE(ABORT, 'full'); END",
+        )
+        .expect("a trigger");
+    let refused = batch(1, &["a"]);
+    let settlement = Settlement {
+        sink: "pool".into(),
+        staged: Staged {
+            effects: vec![Effect::Upsert(refused.clone())],
+            publishes: vec![refused],
+            ..Staged::default()
+        },
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect_err("it is refused");
+    let removed = test.pool.remove(&STREAM.into(), "a", 1, true);
+    removed.expect_err("it is refused");
+    assert_eq!((test.seq(), test.heard(STREAM, 0)), (0, vec![]));
+    test.pool
+        .lock()
+        .connection
+        .execute_batch("DROP TRIGGER full")
+        .expect("it is gone");
+    test.upsert(&batch(1, &["a"]), true);
+    assert_eq!(test.heard(STREAM, 0), [told("a", 1)]);
+}
+
+#[tokio::test]
+async fn pages_of_changes_go_on_where_the_last_one_ended() {
+    let test = Test::new().await;
+    for seq in 1..=9 {
+        test.upsert(&batch(seq, &[&seq.to_string()]), true);
+    }
+    test.remove(STREAM, "2", 9, false);
+    test.remove(STREAM, "4", 9, false);
+    let whole = test.read(STREAM, 0).await;
+    for rows in 1..12 {
+        let limit = PageLimit {
+            rows,
+            bytes: usize::MAX,
+        };
+        let (mut position, mut all) = (0, Vec::new());
+        loop {
+            let page = test.pool.changed_after(STREAM, position, 0, limit).await;
+            let page = page.expect("it reads");
+            assert!(page.changes.len() <= rows as usize);
+            all.extend(page.changes.iter().map(show));
+            position = page.through;
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!((all, position), (whole.clone(), 11), "{rows} rows");
+    }
+    // A snapshot leaves out what was removed before it began.
+    let page = test.pool.changed_after(STREAM, 0, 10, EVERYTHING).await;
+    let removed = page
+        .expect("it reads")
+        .changes
+        .into_iter()
+        .filter(|change| change.removed);
+    assert_eq!(removed.map(|change| change.seq).collect::<Vec<_>>(), [11]);
+}
+
+#[tokio::test]
+async fn forgotten_removals_raise_what_can_be_resumed_from() {
+    let test = Test::new().await;
+    test.upsert(&batch(1, &["a", "b", "c"]), true);
+    for key in ["a", "b", "c"] {
+        test.remove(STREAM, key, 1, false);
+    }
+    let reaches = |test: &Test, seq| {
+        let position = Position {
+            seq,
+            ..test.pool.position()
+        };
+        test.pool.reaches_back_to(position)
+    };
+    test.pool.forget_removed().expect("nothing is old");
+    assert!(reaches(&test, 0));
+    let old = "UPDATE removed SET at_ms = 1 WHERE key IN ('a', 'c')";
+    let aged = test.pool.lock().connection.execute(old, []);
+    assert_eq!(aged, Ok(2));
+    test.pool.forget_removed().expect("it forgets");
+    let test = test.reopened().await;
+    assert_eq!(test.read(STREAM, 0).await, [gone("b", 5)]);
+    assert!(!reaches(&test, 0) && !reaches(&test, 5) && reaches(&test, 6));
+    assert!(!reaches(&test, 7), "there is no such change yet");
+}

@@ -1,0 +1,18 @@
+//! Pages in a real browser, against the real program: what a viewer sees, through kills, restarts and refusals.
+//!
+//! One Chromium for all tests, a window for each. Where `chromium` or `chromedriver` is missing the tests are skipped
+//! and say so; with `CI` or `HEADGATE_REQUIRE_BROWSER` set that is a failure.
+//!
+//! **Invariant**: a test looks at a page only as a viewer or a script in it could, and waits for what must become
+//! true, never for a time.
+
+mod client; // headgate.js: resuming, storage, transports, values
+mod crash; // kill -9 under load
+mod daemon; // the program at an address that outlives it
+mod driver; // the browser and its windows
+mod examples; // the example renderers
+mod origins; // tickets and foreign pages
+mod proxy; // what stands between page and daemon
+mod render; // the page /render/{stream}
+mod site; // pages that do not come from the daemon
+mod watched; // a client of headgate.js, seen from outside

@@ -1,0 +1,271 @@
+//! The browser: chromedriver in a process of its own, and windows of its one Chromium.
+//!
+//! **Invariant**: no process and no file of the browser outlives the tests, however they end: a shell waits for the
+//! end of its input, which only this process holds open, and then kills the whole group.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a blocking helper around another process: it polls"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::process::{Client, DEADLINE, skipped};
+
+const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
+/// Any of these makes a missing browser a failure.
+const REQUIRING: [&str; 2] = ["CI", "HEADGATE_REQUIRE_BROWSER"];
+const ARGUMENTS: [&str; 5] = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-crash-reporter",
+];
+/// `$1`: the folder of everything that the browser writes.
+const KEEPER: &str = "TMPDIR=$1 setsid chromedriver --port=0 & group=$!; read -r _; \
+                      kill -s KILL -- -$group; wait; rm -rf -- \"$1\"";
+/// What chromedriver says before its port.
+const READY: &str = "started successfully on port ";
+
+/// The one Chromium of this process.
+#[derive(Debug)]
+struct Browser {
+    chromedriver: SocketAddr,
+    /// Path of the WebDriver session.
+    session: String,
+    /// The window that is always there; others are opened from it.
+    home: String,
+    focus: Mutex<Focus>,
+    /// The end of its input is the end of the browser.
+    _keeper: Child,
+}
+
+/// A WebDriver session has one current window, and one log for all of them.
+#[derive(Debug, Default)]
+struct Focus {
+    window: String,
+    log: Vec<String>,
+}
+
+static BROWSER: OnceLock<Browser> = OnceLock::new();
+
+impl Browser {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder").keep();
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "sh"])
+            .arg(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // A Ctrl-C is for the tests; the shell has work to do after it.
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let mut lines = BufReader::new(keeper.stdout.take().expect("piped")).lines();
+        let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, port) = line.split_once(READY)?;
+            port.trim_end_matches('.').parse::<u16>().ok()
+        });
+        // Whatever else it prints must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let port = port.expect("chromedriver says its port");
+        let mut browser = Self {
+            chromedriver: (Ipv4Addr::LOCALHOST, port).into(),
+            session: String::new(),
+            home: String::new(),
+            focus: Mutex::default(),
+            _keeper: keeper,
+        };
+        let profile = format!("--user-data-dir={}", folder.join("profile").display());
+        let arguments: Vec<&str> = ARGUMENTS.into_iter().chain([profile.as_str()]).collect();
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "timeouts": {"script": DEADLINE.as_millis(), "pageLoad": DEADLINE.as_millis()},
+            "goog:loggingPrefs": {"browser": "ALL"},
+            "goog:chromeOptions": {"args": arguments},
+        }}});
+        let session = browser.call("POST", "/session", &wanted);
+        let session = session.expect("the browser starts");
+        let id = session["sessionId"].as_str().expect("a session");
+        browser.session = format!("/session/{id}");
+        let home = browser.call("GET", "/window", &Value::Null);
+        let home = home.expect("the first window");
+        home.as_str()
+            .expect("a handle")
+            .clone_into(&mut browser.home);
+        browser
+    }
+
+    /// One WebDriver command: its value, or the error as text.
+    fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+        let body = if method == "POST" {
+            body.to_string()
+        } else {
+            String::new()
+        };
+        let session = &self.session;
+        let request = format!(
+            "{method} {session}{path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.chromedriver,
+            body.len()
+        );
+        let mut client = Client::connect(self.chromedriver).map_err(|error| error.to_string())?;
+        client.send(&request).map_err(|error| error.to_string())?;
+        let answer = client.answer().map_err(|error| error.to_string())?;
+        let value = answer.json()["value"].take();
+        match value["error"].as_str() {
+            Some(error) if answer.status != 200 => Err(format!("{error}: {}", value["message"])),
+            _ => Ok(value),
+        }
+    }
+
+    /// The same in a window.
+    fn call_in(
+        &self,
+        window: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, String> {
+        let mut focus = self.focus.lock().unwrap_or_else(PoisonError::into_inner);
+        if focus.window != window {
+            focus.window.clear();
+            self.call("POST", "/window", &json!({"handle": window}))?;
+            window.clone_into(&mut focus.window);
+        }
+        self.call(method, path, body)
+    }
+}
+
+/// A window, closed when dropped.
+#[derive(Debug)]
+pub(super) struct Window {
+    browser: &'static Browser,
+    handle: String,
+}
+
+impl Window {
+    /// A new window for the test of this name; `None` where there is no browser and none is required.
+    pub(super) fn open(test: &str) -> Option<Self> {
+        for program in PROGRAMS {
+            let found = Command::new(program).arg("--version").output();
+            if found.is_err() {
+                let required = REQUIRING
+                    .iter()
+                    .any(|name| std::env::var_os(name).is_some());
+                assert!(!required, "{test}: {program} is missing");
+                skipped(test, &format!("there is no {program}"));
+                return None;
+            }
+        }
+        let browser = BROWSER.get_or_init(Browser::start);
+        Some(Self::of(browser))
+    }
+
+    /// One more window beside this one.
+    pub(super) fn another(&self) -> Self {
+        Self::of(self.browser)
+    }
+
+    fn of(browser: &'static Browser) -> Self {
+        // A tab would hide the one before it, and a page that is hidden draws nothing.
+        let window = browser.call_in(
+            &browser.home,
+            "POST",
+            "/window/new",
+            &json!({"type": "window"}),
+        );
+        let window = window.expect("a window");
+        let handle = window["handle"].as_str().expect("a handle");
+        Self {
+            browser,
+            handle: handle.to_owned(),
+        }
+    }
+
+    /// Loads a page.
+    #[track_caller]
+    pub(super) fn go(&self, url: &str) {
+        self.call("/url", &json!({"url": url})).expect(url);
+    }
+
+    /// Runs the body of a function with these `arguments`; what it returns, awaited.
+    #[track_caller]
+    pub(super) fn run(&self, script: &str, arguments: &Value) -> Value {
+        let outcome = self.try_run(script, arguments);
+        outcome.unwrap_or_else(|error| panic!("{error} in:\n{script}"))
+    }
+
+    /// Waits until a script returns this.
+    #[track_caller]
+    pub(super) fn shows(&self, script: &str, expected: &Value) {
+        let as_expected = |value: &Value| value == expected;
+        self.becomes(&format!("{expected}"), script, &json!([]), as_expected);
+    }
+
+    /// Waits until what a script returns is as wanted.
+    #[track_caller]
+    pub(super) fn becomes(
+        &self,
+        what: &str,
+        script: &str,
+        arguments: &Value,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let started = Instant::now();
+        loop {
+            let outcome = self.try_run(script, arguments);
+            match outcome {
+                Ok(value) if wanted(&value) => return value,
+                outcome => assert!(
+                    started.elapsed() < DEADLINE,
+                    "in vain: {what}\nof: {script}\nlast: {outcome:?}"
+                ),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the browser logged about this origin since the last look: errors, refusals, breaches of policy.
+    pub(super) fn log(&self, origin: &str) -> Vec<String> {
+        let entries = self.call("/se/log", &json!({"type": "browser"}));
+        let entries = entries.expect("the log");
+        let focus = &self.browser.focus;
+        let mut focus = focus.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in entries.as_array().expect("a list") {
+            focus.log.push(entry["message"].to_string());
+        }
+        let (own, others) = std::mem::take(&mut focus.log)
+            .into_iter()
+            .partition(|message| message.contains(origin));
+        focus.log = others;
+        own
+    }
+
+    fn try_run(&self, script: &str, arguments: &Value) -> Result<Value, String> {
+        let body = json!({"script": script, "args": arguments});
+        self.call("/execute/sync", &body)
+    }
+
+    fn call(&self, path: &str, body: &Value) -> Result<Value, String> {
+        self.browser.call_in(&self.handle, "POST", path, body)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let nothing = Value::Null;
+        let closed = self
+            .browser
+            .call_in(&self.handle, "DELETE", "/window", &nothing);
+        drop(closed);
+    }
+}

@@ -1,0 +1,319 @@
+//! `DELETE` of an item: who may, what renderers hear, and that older requests do not bring it back.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::app::{Caller, Reply, Setup, TestApp, Transport, eventually};
+use crate::guests::guest;
+use crate::process::{Client, Folder, items, key_of};
+
+const SEVEN: &str = "/api/streams/orders/items/7";
+
+async fn delete(caller: &Caller, path: &str) -> Reply {
+    caller.call(Method::DELETE, path, &[], "").await
+}
+
+async fn put(app: &TestApp, body: &str) {
+    app.caller("shop").ingest_by("id", body).await.receipt();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_removal_says_its_position_and_renderers_hear_it_at_once() {
+    let app = Setup::screen().start().await;
+    put(&app, r#"{"id": 7}"#).await;
+    app.drain().await;
+    let mut renderers = Transport::ALL.map(|transport| app.renderer(transport, &["orders"]));
+    for renderer in &mut renderers {
+        renderer.connect().await;
+        renderer.snapshots().await;
+        assert_eq!(renderer.items("orders").len(), 1);
+    }
+    let removed = delete(&app.caller("shop"), SEVEN).await.data();
+    let started = Instant::now();
+    assert_eq!(
+        (&removed["stream"], &removed["key"]),
+        (&"orders".into(), &"7".into())
+    );
+    assert_eq!(removed["id"], *app.parts.pool.position().to_string());
+    for renderer in &mut renderers {
+        let message = renderer.next().await.expect("a message");
+        assert_eq!(message.kind, "remove");
+        assert_eq!(removed["id"], *message.id);
+        assert!(renderer.items("orders").is_empty());
+    }
+    assert!(started.elapsed() < Duration::from_secs(1));
+    let again = delete(&app.caller("shop"), SEVEN).await;
+    again.refused(404, "ITEM_NOT_FOUND");
+    assert_eq!(app.content(&["orders"]).await["orders"].len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn only_an_ingest_key_of_the_stream_removes() {
+    let app = Setup::screen()
+        .stream("readings")
+        .key("meters", "readings")
+        .test_key("probe", "orders")
+        .start()
+        .await;
+    put(&app, r#"{"id": 7}"#).await;
+    app.drain().await;
+    for nobody in [
+        app.reader("screen"),
+        app.anonymous(),
+        app.caller_with("ik_live_x"),
+    ] {
+        delete(&nobody, SEVEN).await.refused(401, "UNAUTHORIZED");
+    }
+    let meters = app.caller("meters");
+    delete(&meters, SEVEN)
+        .await
+        .refused(404, "STREAM_NOT_FOUND");
+    let shop = app.caller("shop");
+    let long = format!("/api/streams/orders/items/{}", "x".repeat(513));
+    delete(&shop, &long).await.refused(400, "INVALID_PAYLOAD");
+    // A test key: everything is checked, nothing happens.
+    let probe = app.caller("probe");
+    let tested = delete(&probe, SEVEN).await.data();
+    assert_eq!((&tested["key"], &tested["id"]), (&"7".into(), &Value::Null));
+    assert_eq!(app.content(&["orders"]).await["orders"].len(), 1);
+    assert_eq!(app.parts.pool.position().seq, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_removal_stands_in_the_request_log() {
+    let app = Setup::screen().test_key("probe", "orders").start().await;
+    put(&app, r#"{"id": 7}"#).await;
+    app.drain().await;
+    let reply = delete(&app.caller("shop"), SEVEN).await;
+    reply.data();
+    delete(&app.caller("probe"), SEVEN).await.data();
+    app.drain().await;
+    let log = app.admin().log("shop", "status=removed").await;
+    let [entry] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(entry["stream"], "orders");
+    let id = reply.header("x-request-id").expect("an id");
+    assert_eq!(entry["request_id"], id);
+    assert_eq!(app.admin().log("shop", "").await.len(), 2);
+    assert_eq!(app.admin().log("probe", "status=test").await.len(), 1);
+    let state = app.caller("shop").get(&format!("/api/requests/{id}")).await;
+    assert_eq!(state.data()["status"], "removed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn removals_count_against_the_keys_rate() {
+    let app = Setup::shop()
+        .connector("shop", "requests_per_second = 1\nburst = 3")
+        .start()
+        .await;
+    let shop = app.caller("shop");
+    for _ in 0..3 {
+        delete(&shop, SEVEN).await.refused(404, "ITEM_NOT_FOUND");
+    }
+    let reply = delete(&shop, SEVEN).await;
+    reply.refused(429, "RATE_LIMITED");
+    assert!(reply.header("retry-after").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_later_request_brings_the_item_back() {
+    let app = Setup::screen().start().await;
+    let mut renderer = app.renderer(Transport::WebSocket, &["orders"]);
+    renderer.connect().await;
+    for round in 0..5 {
+        put(&app, &format!(r#"{{"id": 7, "round": {round}}}"#)).await;
+        app.drain().await;
+        let content = app.content(&["orders"]).await;
+        assert_eq!(content["orders"].len(), 1);
+        renderer.holds(&content).await;
+        delete(&app.caller("shop"), SEVEN).await.data();
+        renderer.holds(&app.content(&["orders"]).await).await;
+    }
+}
+
+/// Two sinks for the same streams: `pool` writes at once, `late` writes items whose key begins with `late`
+/// half a second later, each request for itself.
+fn with_a_late_sink() -> Setup {
+    late_sink(Setup::screen(), true)
+}
+
+fn late_sink(setup: Setup, beside_the_pool: bool) -> Setup {
+    let pool = match beside_the_pool {
+        true => "[[sinks]]\nname = \"pool\"\nplugin = \"pool\"\nstreams = [\"*\"]\n",
+        false => "",
+    };
+    let late = guest("late");
+    setup.toml(&format!(
+        "{pool}[[sinks]]\nname = \"late\"\nplugin = {late:?}\nstreams = [\"*\"]\nbatch = {{ items_max = 1 }}"
+    ))
+}
+
+/// Waits until no sink has anything before it, retries included.
+async fn all_delivered(app: &TestApp) {
+    app.drain().await;
+    let admin = app.admin();
+    eventually("no retries wait", async || {
+        let sinks = admin.get("/api/admin/sinks").await.list();
+        let done = |sink: &Value| sink["retries"] == 0 && sink["lag"] == 0;
+        sinks.iter().all(done).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_delivered_late_does_not_bring_an_item_back() {
+    let app = with_a_late_sink().start().await;
+    let mut renderer = app.renderer(Transport::Sse, &["orders"]);
+    renderer.connect().await;
+    put(&app, r#"{"id": "late", "n": 1}"#).await;
+    app.drain().await;
+    assert_eq!(app.content(&["orders"]).await["orders"].len(), 1);
+    app.remove("shop", "orders", "late").await.data();
+    all_delivered(&app).await;
+    let content = app.content(&["orders"]).await;
+    assert_eq!(content["orders"].len(), 0);
+    put(&app, r#"{"id": "last"}"#).await;
+    let content = app.content(&["orders"]).await;
+    let messages = renderer.holds(&content).await;
+    let gone = messages.iter().position(|message| message.kind == "remove");
+    let after = messages.iter().skip(gone.expect("a removal"));
+    let told = after.filter(|message| message.kind == "update" && message.keys().contains(&"late"));
+    assert_eq!(told.count(), 0, "{messages:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_that_is_on_its_way_is_removed_in_advance() {
+    let app = late_sink(Setup::screen(), false).start().await;
+    let mut renderer = app.renderer(Transport::Sse, &["orders"]);
+    renderer.connect().await;
+    put(&app, r#"{"id": "late"}"#).await;
+    app.drain().await;
+    // Accepted, and waits for a retry.
+    assert_eq!(app.content(&["orders"]).await["orders"].len(), 0);
+    app.remove("shop", "orders", "late").await.data();
+    all_delivered(&app).await;
+    let content = app.content(&["orders"]).await;
+    assert_eq!(content["orders"].len(), 0, "{content:?}");
+    renderer.holds(&content).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_outlives_a_restart_while_an_older_request_waits() {
+    let app = with_a_late_sink().start().await;
+    put(&app, r#"{"id": "late", "n": 1}"#).await;
+    app.drain().await;
+    app.remove("shop", "orders", "late").await.data();
+    let app = app.restart().await;
+    all_delivered(&app).await;
+    assert_eq!(app.content(&["orders"]).await["orders"].len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_merging_stream_nothing_from_before_the_removal_is_filled_in() {
+    let setup = Setup::new()
+        .merging_stream("orders")
+        .key("shop", "orders")
+        .read_key("screen", &["orders"], "");
+    let app = late_sink(setup, true).start().await;
+    let mut renderer = app.renderer(Transport::WebSocket, &["orders"]);
+    renderer.connect().await;
+    put(&app, r#"{"id": "late", "a": 1}"#).await;
+    put(&app, r#"{"id": "late", "b": 2}"#).await;
+    app.drain().await;
+    app.remove("shop", "orders", "late").await.data();
+    put(&app, r#"{"id": "late", "c": 3}"#).await;
+    all_delivered(&app).await;
+    let fields = app.fields("orders").await;
+    assert_eq!(
+        fields,
+        [("late".to_owned(), r#"{"id":"late","c":3}"#.to_owned())]
+    );
+    renderer.holds(&app.content(&["orders"]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_older_request_fills_in_late_reaches_renderers() {
+    let setup = Setup::new()
+        .merging_stream("orders")
+        .key("shop", "orders")
+        .read_key("screen", &["orders"], "");
+    // The first request waits; the second one, of the same item, has a position of its own and does not.
+    let app = late_sink(setup, false).start().await;
+    let mut renderer = app.renderer(Transport::Sse, &["orders"]);
+    renderer.connect().await;
+    put(&app, r#"{"id": "late", "a": 1}"#).await;
+    put(&app, r#"{"id": "late", "b": 2}"#).await;
+    all_delivered(&app).await;
+    let content = app.content(&["orders"]).await;
+    let item = &content["orders"]["late"]["fields"];
+    assert_eq!((&item["a"], &item["b"]), (&1.into(), &2.into()));
+    renderer.holds(&content).await;
+}
+
+/// `DELETE` over a connection to a process; the status.
+fn remove(client: &mut Client, key: &str) -> u16 {
+    let secret = key_of("orders");
+    let request = format!(
+        "DELETE /api/streams/orders/items/{key} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\r\n"
+    );
+    client.send(&request).expect("it listens");
+    client.answer().expect("an answer").status
+}
+
+#[test]
+fn a_removal_that_was_answered_survives_a_kill() {
+    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "orders", "");
+    let mut left: Vec<String> = Vec::new();
+    for round in 0..5 {
+        let process = folder.start();
+        let mut client = Client::connect(process.service).expect("it listens");
+        for number in 0..30 {
+            let key = format!("{round}-{number}");
+            let body = format!("{{\"id\": \"{key}\"}}");
+            let answer = client.post("orders", "X-Item-Key: id\r\n", &body);
+            assert_eq!(answer.expect("an answer").status, 202);
+            if number % 3 > 0 {
+                left.push(key);
+                continue;
+            }
+            // In the pool or on its way there.
+            assert_eq!(remove(&mut client, &key), 200);
+        }
+        process.kill();
+        let process = folder.start();
+        process.drained();
+        let found: Vec<String> = items(folder.data_dir(), "orders")
+            .into_iter()
+            .map(|(key, ..)| key)
+            .collect();
+        left.sort();
+        assert_eq!(found, left, "round {round}");
+        let mut client = Client::connect(process.service).expect("it listens");
+        assert_eq!(remove(&mut client, &format!("{round}-0")), 404);
+        process.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_daemon_forgets_removals_of_long_ago_by_itself() {
+    let app = Setup::screen().start().await;
+    for key in ["1", "2"] {
+        put(&app, &format!(r#"{{"id": {key}}}"#)).await;
+        app.drain().await;
+        app.remove("shop", "orders", key).await.data();
+    }
+    let stopped = app.stop().await;
+    let path = stopped.data_dir().join("pool.db");
+    let pool = rusqlite::Connection::open(path).expect("it opens");
+    pool.execute("UPDATE removed SET at_ms = 1 WHERE key = '1'", [])
+        .expect("it is written");
+    drop(pool);
+    let app = stopped.start().await;
+    eventually("it is forgotten", async || {
+        let sql = "SELECT group_concat(key) FROM removed";
+        let left: String = app.pool().query_row(sql, [], |row| row.get(0)).ok()?;
+        (left == "2").then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,306 @@
+//! Renderers that do not read, or hardly: they cost bounded memory and hold up nobody.
+//!
+//! The daemon is a process of its own here, so that its memory can be measured. What is slow is a [`Strait`] between it
+//! and the renderer.
+
+mod strait;
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::app::renderer::content_of;
+use crate::app::{Admin, Caller, Content, Renderer, Setup, TestApp, Transport, eventually};
+use crate::process::{ADMIN_TOKEN, Folder, Process, key_of, read_only};
+use serde_json::Value;
+use strait::Strait;
+
+const SCREEN: &str = "rk_live_for_the_slow_screens_000001";
+/// Items, updated again and again.
+const ITEMS: usize = 4_000;
+const ITEMS_TO_A_REQUEST: usize = 2_000;
+const FILL_BYTES: usize = 200;
+/// More than the journal, the pool and the memory of changes take by themselves; far less than what was sent.
+const GROWTH_BYTES_MAX: u64 = 48 << 20;
+/// A renderer that reads hears of a change within this time, however others read.
+const DELAY_MAX: Duration = Duration::from_secs(5);
+
+struct Daemon {
+    folder: Folder,
+    process: Process,
+    shop: Caller,
+    fill: String,
+    round: usize,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = Folder::new(&["orders"])
+            .with_sink("pool", "pool", "orders", "")
+            .with(&format!(
+                "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{SCREEN}\""
+            ));
+        let process = folder.start();
+        let url = format!("http://{}", process.service);
+        Self {
+            folder,
+            shop: Caller::new(&url, Some(&key_of("orders"))),
+            process,
+            fill: "x".repeat(FILL_BYTES),
+            round: 0,
+        }
+    }
+
+    fn renderer(&self, transport: Transport) -> Renderer {
+        let url = format!("http://{}", self.process.service);
+        Renderer::new(&url, transport, SCREEN, &["orders"])
+    }
+
+    /// Updates some of the items, and then the item `round`, which says how often that was done.
+    async fn update(&mut self) {
+        self.round += 1;
+        let round = self.round;
+        let first = round * ITEMS_TO_A_REQUEST % ITEMS;
+        let mut items: Vec<String> = (first..first + ITEMS_TO_A_REQUEST - 1)
+            .map(|number| {
+                format!(
+                    r#"{{"id": {number}, "round": {round}, "fill": "{}"}}"#,
+                    self.fill
+                )
+            })
+            .collect();
+        items.push(format!(r#"{{"id": "round", "round": {round}}}"#));
+        let body = format!("[{}]", items.join(","));
+        self.shop.ingest_by("id", body).await.receipt();
+    }
+
+    /// The same, and the renderer must hear of it in time.
+    async fn update_and_see(&mut self, renderer: &mut Renderer) {
+        self.update().await;
+        let round = self.round;
+        let heard = async {
+            while renderer
+                .items("orders")
+                .get("round")
+                .map(|item| &item["fields"]["round"])
+                != Some(&round.into())
+            {
+                renderer.next().await.expect("it goes on");
+            }
+        };
+        let heard = tokio::time::timeout(DELAY_MAX, heard).await;
+        heard.unwrap_or_else(|_| panic!("round {round} was not heard of in time"));
+    }
+
+    /// Waits until whoever reads has everything.
+    async fn nothing_more_is_sent(&self) {
+        let admin = Admin::new(&format!("http://{}", self.process.admin), Some(ADMIN_TOKEN));
+        let sent = async || admin.metric("headgate_live_messages_total").await;
+        settled(sent).await;
+    }
+
+    fn content(&self) -> Content {
+        self.process.drained();
+        let pool = read_only(&self.folder.data_dir().join("pool.db"));
+        content_of(&pool, &["orders"])
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kilobytes.expect("a line").parse::<u64>().expect("a number") << 10
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renderers_that_read_a_byte_a_second_cost_little_hold_up_nobody_and_catch_up() {
+    const UPDATES: usize = 200_000;
+    let mut daemon = Daemon::start();
+    let mut quick = daemon.renderer(Transport::WebSocket);
+    quick.connect().await;
+    // What the daemon needs by itself.
+    for _ in 0..6 {
+        daemon.update_and_see(&mut quick).await;
+    }
+    let mut slow = Vec::new();
+    for transport in Transport::ALL {
+        let strait = Strait::to(daemon.process.service).await;
+        let mut renderer = daemon.renderer(transport).via(strait.address());
+        renderer.connect().await;
+        renderer.snapshots().await;
+        strait.narrow();
+        slow.push((strait, renderer));
+    }
+    let before = daemon.memory_bytes();
+    let started = Instant::now();
+    for _ in 0..UPDATES / ITEMS_TO_A_REQUEST {
+        daemon.update_and_see(&mut quick).await;
+    }
+    let took = started.elapsed();
+    let growth = daemon.memory_bytes().saturating_sub(before);
+    eprintln!("{UPDATES} updates in {took:?}, {} KB more", growth >> 10);
+    assert!(
+        growth < GROWTH_BYTES_MAX,
+        "{growth} bytes more than {before}"
+    );
+    let content = daemon.content();
+    for (strait, mut renderer) in slow {
+        strait.open();
+        let messages = renderer.holds(&content).await;
+        let told: usize = messages.iter().map(|message| message.items().len()).sum();
+        eprintln!("caught up with {told} items in {} messages", messages.len());
+        assert!(told < UPDATES / 4, "{told} values, most of them old");
+    }
+    daemon.process.stop();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_renderers_that_never_read_cost_little_and_hold_up_nobody() {
+    const RENDERERS: usize = 200;
+    let mut daemon = Daemon::start();
+    let mut quick = daemon.renderer(Transport::Sse);
+    quick.connect().await;
+    for _ in 0..6 {
+        daemon.update_and_see(&mut quick).await;
+    }
+    let before = daemon.memory_bytes();
+    let mut silent = Vec::new();
+    for number in 0..RENDERERS {
+        silent.push(never_reads(&daemon, number % 2 == 0).await);
+    }
+    for _ in 0..10 {
+        daemon.update_and_see(&mut quick).await;
+        daemon.nothing_more_is_sent().await;
+    }
+    let growth = daemon.memory_bytes().saturating_sub(before);
+    eprintln!("{RENDERERS} renderers: {} KB more", growth >> 10);
+    assert!(
+        growth < 2 * GROWTH_BYTES_MAX,
+        "{growth} bytes more than {before}"
+    );
+    let Value::Array(connected) = daemon.process.admin("/api/admin/renderers") else {
+        panic!("no list");
+    };
+    let behind = connected.iter().filter(|one| one["lag"] != 0);
+    assert_eq!(
+        (connected.len(), behind.count()),
+        (RENDERERS + 1, RENDERERS)
+    );
+    // Nor do they keep the daemon from stopping.
+    let started = Instant::now();
+    daemon.process.terminate();
+    let ended = daemon.process.ended();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    drop(silent);
+}
+
+/// A connection with a small buffer that follows the stream and is not read any more.
+async fn never_reads(daemon: &Daemon, upgrades: bool) -> TcpStream {
+    let mut stream = strait::connect_with_small_buffer(daemon.process.service).await;
+    let upgrade = match upgrades {
+        true => {
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        }
+        false => "",
+    };
+    let head = format!(
+        "GET /api/live HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SCREEN}\r\n{upgrade}\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("it listens");
+    let status = stream.read_u8().await.expect("an answer");
+    assert_eq!(status, b'H');
+    stream
+}
+
+/// A daemon with more in `orders` than sockets hold, and a renderer by each transport that has stopped to read
+/// within its snapshot.
+async fn stalled() -> (TestApp, Content, Vec<(Strait, Renderer)>) {
+    let app = Setup::screen().start().await;
+    let shop = app.caller("shop");
+    let fill = "x".repeat(500_000);
+    for number in 0..30 {
+        let body = format!(r#"{{"id": {number}, "fill": "{fill}"}}"#);
+        shop.ingest_by("id", body).await.receipt();
+    }
+    let content = app.content(&["orders"]).await;
+    let address = app.service.strip_prefix("http://").expect("TCP");
+    let address = address.parse().expect("an address");
+    let mut renderers = Vec::new();
+    for transport in Transport::ALL {
+        let strait = Strait::to(address).await;
+        strait.narrow_after(2_000);
+        let mut renderer = app.renderer(transport, &["orders"]).via(strait.address());
+        renderer.connect().await;
+        renderers.push((strait, renderer));
+    }
+    settled(async || app.parts.metrics.live_messages.get()).await;
+    let sent = app.parts.metrics.live_messages.get();
+    assert!(sent < 60, "{sent} messages: everything");
+    (app, content, renderers)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_renderer_that_does_not_read_is_let_go_when_its_key_ends() {
+    let (app, _, renderers) = stalled().await;
+    assert_eq!(app.parts.live.renderers().len(), 2);
+    app.revoke("screen");
+    eventually("they are let go", async || {
+        app.parts.live.renderers().is_empty().then_some(())
+    })
+    .await;
+    drop(renderers);
+}
+
+/// Nothing that is slow is cut off for it. With `HEADGATE_LIVE_STALL_SECONDS` above the time that other answers may
+/// stall (60 s) this shows it in full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a setting of the test from the environment"
+)]
+async fn a_renderer_that_stalls_goes_on_when_it_reads_again() {
+    let seconds = std::env::var("HEADGATE_LIVE_STALL_SECONDS");
+    let seconds = seconds.map_or(0, |text| text.parse().expect("a whole number"));
+    let (app, mut content, renderers) = stalled().await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert_eq!(app.parts.live.renderers().len(), 2);
+    // What goes meanwhile was told in part.
+    app.remove("shop", "orders", "0").await.data();
+    app.remove("shop", "orders", "29").await.data();
+    content.extend(app.content(&["orders"]).await);
+    for (strait, mut renderer) in renderers {
+        strait.open();
+        renderer.holds(&content).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_renderer_that_does_not_read_does_not_keep_the_daemon_from_stopping() {
+    let (app, _, renderers) = stalled().await;
+    let started = Instant::now();
+    drop(app.stop().await);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    drop(renderers);
+}
+
+/// Waits until a number has not changed for a while: nothing tells when a daemon has begun to wait.
+async fn settled<T: PartialEq>(look: impl AsyncFn() -> T) {
+    let (mut last, mut since) = (look().await, Instant::now());
+    eventually("it settles", async || {
+        let now = look().await;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        (since.elapsed() > Duration::from_millis(300)).then_some(())
+    })
+    .await;
+}
