@@ -39,18 +39,21 @@ use std::time::{Duration, Instant};
 use options::Options;
 use payload::{Keys, Requests, Revisions, Shape};
 use pool::PoolReader;
-use report::{Alone, AtRest, Overload, Results, ShapeResult, Starts, median};
-use rounds::{Target, Times};
+use report::{Alone, AtRest, Overload, Results, ShapeResult, Starts};
+use rounds::Target;
 use server::{Daemon, Home, Server};
+use times::{Times, median};
 use upsert::PlainPool;
 
+#[path = "shared/aim.rs"]
+mod aim;
 #[path = "ingest/aims.rs"]
 mod aims;
-#[path = "ingest/disk.rs"]
+#[path = "shared/disk.rs"]
 mod disk;
 #[path = "ingest/floor.rs"]
 mod floor;
-#[path = "ingest/http.rs"]
+#[path = "shared/http.rs"]
 mod http;
 #[path = "ingest/load.rs"]
 mod load;
@@ -60,7 +63,7 @@ mod options;
 mod payload;
 #[path = "ingest/pool.rs"]
 mod pool;
-#[path = "ingest/process.rs"]
+#[path = "shared/process.rs"]
 mod process;
 #[path = "ingest/report.rs"]
 mod report;
@@ -68,8 +71,10 @@ mod report;
 mod rounds;
 #[path = "ingest/server.rs"]
 mod server;
-#[path = "ingest/table.rs"]
+#[path = "shared/table.rs"]
 mod table;
+#[path = "shared/times.rs"]
+mod times;
 #[path = "ingest/upsert.rs"]
 mod upsert;
 

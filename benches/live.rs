@@ -41,6 +41,8 @@ use nchan::Nchan;
 use options::{Measure, Options, Program};
 use report::Results;
 
+#[path = "shared/aim.rs"]
+mod aim;
 #[path = "live/aims.rs"]
 mod aims;
 #[path = "live/child.rs"]
@@ -53,13 +55,13 @@ mod daemon;
     dead_code,
     reason = "shared with the bench ingest, which uses the rest"
 )]
-#[path = "ingest/disk.rs"]
+#[path = "shared/disk.rs"]
 mod disk;
 #[expect(
     dead_code,
     reason = "shared with the bench ingest, which uses the rest"
 )]
-#[path = "ingest/http.rs"]
+#[path = "shared/http.rs"]
 mod http;
 #[path = "live/idle.rs"]
 mod idle;
@@ -75,7 +77,7 @@ mod options;
     dead_code,
     reason = "shared with the bench ingest, which uses the rest"
 )]
-#[path = "ingest/process.rs"]
+#[path = "shared/process.rs"]
 mod process;
 #[path = "live/push.rs"]
 mod push;
@@ -87,8 +89,10 @@ mod report;
 mod sender;
 #[path = "live/server.rs"]
 mod server;
-#[path = "ingest/table.rs"]
+#[path = "shared/table.rs"]
 mod table;
+#[path = "shared/times.rs"]
+mod times;
 #[path = "live/usage.rs"]
 mod usage;
 #[path = "live/wire.rs"]

@@ -5,38 +5,17 @@
 //! **Invariant:** a ratio is taken between neighbours of one run, round by round, and the median of those ratios
 //! is what is compared with its aim; absolute times are compared only where the aim is one.
 
-use serde::Serialize;
-
+use crate::aim::Aim;
 use crate::payload::Shape;
-use crate::report::{MEGABYTE, Results, ShapeResult, median, median_of};
+use crate::report::{MEGABYTE, Results, ShapeResult};
 use crate::rounds::Round;
-
-/// One aim, what was measured for it, and whether it was reached.
-#[derive(Debug, Serialize)]
-pub(crate) struct Aim {
-    /// What is aimed at.
-    pub(crate) name: String,
-    /// The limit.
-    pub(crate) target: String,
-    /// What came out.
-    pub(crate) measured: String,
-    /// `None` where this run cannot tell: another limit came first, or requests were refused.
-    pub(crate) reached: Option<bool>,
-}
+use crate::times::{median, median_of};
 
 impl Aim {
-    fn at_most(name: &str, value: f64, limit: f64, unit: &str) -> Self {
+    /// A share that must not be lower.
+    fn at_least(name: impl Into<String>, share: f64, limit: f64) -> Self {
         Self {
-            name: name.to_owned(),
-            target: format!("<= {limit}{unit}"),
-            measured: format!("{value:.2}{unit}"),
-            reached: Some(value <= limit),
-        }
-    }
-
-    fn at_least(name: &str, share: f64, limit: f64) -> Self {
-        Self {
-            name: name.to_owned(),
+            name: name.into(),
             target: format!(">= {:.0} %", limit * 100.0),
             measured: format!("{:.0} %", share * 100.0),
             reached: Some(share >= limit),
@@ -125,7 +104,7 @@ impl Results {
         let pairs = result.daemon.iter().zip(&result.fsync_ms);
         let shares: Vec<f64> = pairs.map(|(round, &ms)| share_of(ms, round)).collect();
         let name = format!("requests/s at {connections} connections / what fsync allows");
-        let mut aim = Aim::at_least(&name, median(&shares), 0.80);
+        let mut aim = Aim::at_least(name, median(&shares), 0.80);
         let cpu_bound: Vec<&str> = result
             .daemon
             .iter()

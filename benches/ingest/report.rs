@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::disk::Fsync;
 use crate::payload::Shape;
-use crate::rounds::{Round, Times};
+use crate::rounds::Round;
 use crate::table::Table;
+use crate::times::{Times, median, median_of};
 use crate::upsert::UpsertRound;
 
 pub(crate) const MEGABYTE: f64 = 1_000_000.0;
@@ -289,26 +290,4 @@ fn round_row(title: &str, server: &str, rounds: &[Round]) -> Vec<String> {
         format!("{:.0} %", of(|round| round.busy * 100.0)),
         not_accepted.to_string(),
     ]
-}
-
-/// The median of one value over rounds.
-pub(crate) fn median_of(rounds: &[Round], value: impl Fn(&Round) -> f64) -> f64 {
-    let values: Vec<f64> = rounds.iter().map(value).collect();
-    median(&values)
-}
-
-/// The median, halfway between the two in the middle of an even number; NaN of nothing.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    match sorted[..] {
-        [] => f64::NAN,
-        _ => f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]),
-    }
-}
-
-/// The value below which `share` of the sorted values lie; NaN of nothing.
-pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let index = (share * (sorted.len().max(1) - 1) as f64).round() as usize;
-    sorted.get(index).copied().unwrap_or(f64::NAN)
 }

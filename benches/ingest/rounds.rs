@@ -18,8 +18,8 @@ use crate::load::{self, Outcome, Source};
 use crate::payload::{ARRAY_ITEMS, Keys, Requests, Revisions, Shape};
 use crate::pool::{PoolReader, ProbeTimes, probe, send_mark};
 use crate::process::{MachineTime, Process, Threads};
-use crate::report::percentile;
 use crate::server::{Daemon, Server};
+use crate::times::Times;
 
 /// Above this share of its time a core, or a thread, counts as used up.
 const SATURATED: f64 = 0.9;
@@ -59,30 +59,6 @@ impl Round {
     /// Whether every request was answered 202.
     pub(crate) fn all_accepted(&self) -> bool {
         self.refused.is_empty() && self.broken == 0
-    }
-}
-
-/// A distribution.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Times {
-    /// Median.
-    pub(crate) p50: f64,
-    /// 99th percentile.
-    pub(crate) p99: f64,
-    /// How many there were.
-    pub(crate) samples: usize,
-}
-
-impl Times {
-    /// Of times in µs, given in ms.
-    pub(crate) fn from_micros(times: impl IntoIterator<Item = f64>) -> Self {
-        let mut times: Vec<f64> = times.into_iter().map(|micros| micros / 1e3).collect();
-        times.sort_unstable_by(f64::total_cmp);
-        Self {
-            p50: percentile(&times, 0.5),
-            p99: percentile(&times, 0.99),
-            samples: times.len(),
-        }
     }
 }
 

@@ -5,13 +5,13 @@
 //! **Invariant:** an aim is compared with the median of what its rounds showed, differences and ratios taken round by
 //! round; a refusal, a broken connection or a value not shown in any round becomes a note.
 
-use serde::Serialize;
-
+use crate::aim::Aim;
 use crate::intake::{Intake, IntakeRound};
 use crate::options::Program;
 use crate::push::{self, PushRound};
-use crate::report::{Results, median};
+use crate::report::Results;
 use crate::sender::Failures;
+use crate::times::median;
 
 /// Between the 202 and the renderer, medians, ms.
 const PUSH_AFTER_ACCEPTED_MS_MAX: f64 = 1.0;
@@ -28,29 +28,7 @@ const RATE_SHARE_MIN: f64 = 0.9;
 /// If other programs take more than this share of the cores, the times are theirs too.
 const OTHERS_SHARE_MAX: f64 = 0.1;
 
-/// One aim, what was measured for it, and whether it was reached.
-#[derive(Debug, Serialize)]
-pub(crate) struct Aim {
-    /// What is aimed at.
-    pub(crate) name: String,
-    /// The limit.
-    pub(crate) target: String,
-    /// What came out.
-    pub(crate) measured: String,
-    /// `None` where this run cannot tell: requests were refused.
-    pub(crate) reached: Option<bool>,
-}
-
 impl Aim {
-    fn at_most(name: String, value: f64, limit: f64, unit: &str) -> Self {
-        Self {
-            name,
-            target: format!("<= {limit}{unit}"),
-            measured: format!("{value:.2}{unit}"),
-            reached: Some(value <= limit),
-        }
-    }
-
     /// Says nothing if requests were refused in any of the rounds that it stands on.
     fn unless<'a>(mut self, mut failures: impl Iterator<Item = &'a Failures>) -> Self {
         if failures.any(|failures| !failures.is_empty()) {

@@ -15,10 +15,10 @@ use crate::daemon::{self, Durability};
 use crate::item::{IDLE_STREAM, Versions};
 use crate::options::Options;
 use crate::renderers::{Renderers, Wanted};
-use crate::report::Times;
 use crate::sender::{self, Failures};
 use crate::server::{Server, Transport};
 use crate::step;
+use crate::times::Times;
 use crate::usage::Meter;
 
 /// Requests a second.

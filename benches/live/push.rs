@@ -15,10 +15,10 @@ use crate::Result;
 use crate::item::{STREAM, Versions};
 use crate::options::{Options, Program};
 use crate::renderers::{Deliveries, Renderers, Wanted};
-use crate::report::Times;
 use crate::sender::{self, Answers, Failures};
 use crate::server::{Server, Transport};
 use crate::step;
+use crate::times::Times;
 use crate::usage::{Meter, Used};
 
 /// Requests a second: below the default `max_rate` of 60, so that each is a message of its own.

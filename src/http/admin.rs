@@ -56,15 +56,7 @@ impl Handler for RequireToken {
 
 /// `limit` of a list, or the sentence that says what is wrong with it.
 fn limit(req: &mut Request) -> Result<u32, String> {
-    match req.query::<String>("limit") {
-        None => Ok(LIMIT_DEFAULT),
-        Some(text) => match text.parse() {
-            Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
-            _ => Err(format!(
-                "limit must be a whole number from 1 to {LIMIT_MAX}"
-            )),
-        },
-    }
+    envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)
 }
 
 /// `cursor` of a list: what `next` of the page before said.

@@ -79,6 +79,17 @@ impl From<&Detail> for Place {
     }
 }
 
+/// `limit` of a list, or the sentence that says what is wrong with it.
+pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, String> {
+    match req.query::<String>("limit") {
+        None => Ok(default),
+        Some(text) => match text.parse() {
+            Ok(limit) if (1..=max).contains(&limit) => Ok(limit),
+            _ => Err(format!("limit must be a whole number from 1 to {max}")),
+        },
+    }
+}
+
 /// Answers 200 with data.
 pub(super) fn ok<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
     let body = Success {

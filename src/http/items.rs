@@ -91,7 +91,7 @@ impl ListItems {
             Ok(stream) => stream,
             Err(refused) => return refused.answer(req, res),
         };
-        let (limit, flat) = match (limit(req), flat(req)) {
+        let (limit, flat) = match (envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX), flat(req)) {
             (Ok(limit), Ok(flat)) => (limit, flat),
             (Err(message), _) | (_, Err(message)) => return envelope::invalid(req, res, message),
         };
@@ -332,18 +332,6 @@ fn no_such_item(req: &Request, res: &mut Response) {
         "ITEM_NOT_FOUND",
         "the stream has no item with this key; check the key, percent-encoded as one part of the path",
     );
-}
-
-fn limit(req: &mut Request) -> Result<u32, String> {
-    match req.query::<String>("limit") {
-        None => Ok(LIMIT_DEFAULT),
-        Some(text) => match text.parse() {
-            Ok(limit @ 1..=LIMIT_MAX) => Ok(limit),
-            _ => Err(format!(
-                "limit must be a whole number from 1 to {LIMIT_MAX}"
-            )),
-        },
-    }
 }
 
 fn flat(req: &mut Request) -> Result<bool, String> {

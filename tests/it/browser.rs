@@ -1,7 +1,7 @@
 //! Pages in a real browser, against the real program: what a viewer sees, through kills, restarts and refusals.
 //!
 //! One Chromium for all tests, a window for each. Where `chromium` or `chromedriver` is missing the tests are skipped
-//! and say so; with `CI` or `HEADGATE_REQUIRE_BROWSER` set that is a failure.
+//! and say so; with `CI` set that is a failure.
 //!
 //! **Invariant**: a test looks at a page only as a viewer or a script in it could, and waits for what must become
 //! true, never for a time.

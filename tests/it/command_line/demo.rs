@@ -100,7 +100,8 @@ fn there_is(program: &str) -> bool {
             std::env::var_os("CI").is_none(),
             "{program} is needed under CI"
         );
-        eprintln!("SKIPPED the_demos_commands_work_as_printed: there is no {program}");
+        let reason = format!("there is no {program}");
+        crate::process::skipped("the_demos_commands_work_as_printed", &reason);
     }
     found
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::report::median;
+use crate::times::median;
 
 /// Writes of the measurement at the start.
 const WRITES: usize = 500;
