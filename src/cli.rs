@@ -14,6 +14,7 @@ pub mod error;
 pub mod key;
 mod logging;
 pub mod output;
+pub mod plugin;
 pub mod requests;
 pub mod send;
 pub mod serve;
@@ -59,6 +60,8 @@ enum Verb {
     Send(send::SendArgs),
     /// Follow streams: print each change as it happens
     Tail(tail::TailArgs),
+    /// Check and try out plugins, without a daemon
+    Plugin(plugin::PluginArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
     /// Print a script that completes this command line in a shell
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Verb::Key(args) => short(key::run(args)),
         Verb::Send(args) => short(send::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
+        Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };

@@ -154,6 +154,17 @@ pub struct Seat {
     pub pool: Option<Arc<Pool>>,
 }
 
+/// What a plugin says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Descriptor {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// JSON Schema of its settings; empty if it takes none.
+    pub config_schema: String,
+}
+
 /// The engine that all plugins share.
 pub struct Plugins {
     engine: Engine,
@@ -255,6 +266,14 @@ pub struct Plugin {
 }
 
 impl Plugin {
+    /// What the component asks the host for, interface by interface.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.instance_pre().component();
+        let kind = component.component_type();
+        let imports = kind.imports(self.pre.engine());
+        imports.map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
     ///
     /// # Errors
@@ -284,15 +303,16 @@ impl Plugin {
                 .instantiate_async(&mut store)
                 .await
                 .map_err(failed)?;
-            self.open(&mut store, &bindings, seat).await?;
-            Ok(bindings)
+            let descriptor = self.open(&mut store, &bindings, seat).await?;
+            Ok((bindings, descriptor))
         };
-        let bindings = tokio::time::timeout(self.limits.call_time_max, starting)
+        let (bindings, descriptor) = tokio::time::timeout(self.limits.call_time_max, starting)
             .await
             .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
         Ok(Instance {
             store,
             bindings,
+            descriptor,
             limits: self.limits,
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
         })
@@ -303,7 +323,7 @@ impl Plugin {
         store: &mut Store<Host>,
         bindings: &SinkPlugin,
         seat: &Seat,
-    ) -> Result<(), PluginError> {
+    ) -> Result<Descriptor, PluginError> {
         let guest = bindings.headgate_sink_sink();
         let described = guest.call_describe(&mut *store).await;
         let descriptor = described.map_err(|error| self.trapped(store, &error))?;
@@ -318,7 +338,11 @@ impl Plugin {
             .map_err(refused)?;
         // What it staged before its first batch belongs to no batch.
         store.data_mut().begin();
-        Ok(())
+        Ok(Descriptor {
+            name: descriptor.name,
+            version: descriptor.version,
+            config_schema: descriptor.config_schema,
+        })
     }
 
     fn trapped(&self, store: &Store<Host>, error: &wasmtime::Error) -> PluginError {
@@ -339,6 +363,7 @@ impl std::fmt::Debug for Plugin {
 pub struct Instance {
     store: Store<Host>,
     bindings: SinkPlugin,
+    descriptor: Descriptor,
     limits: Limits,
     calls_left: u32,
 }
@@ -397,6 +422,16 @@ impl Instance {
                 self.limits.call_time_max.as_millis()
             ))),
         }
+    }
+
+    /// What the plugin says of itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Bytes of the guest's memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.store.data().memory.used()
     }
 
     /// Whether the instance should be replaced before the next call: after many calls, when it

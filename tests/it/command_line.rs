@@ -2,6 +2,7 @@
 
 mod configuration; // check, config show, key new, serve's refusals
 mod demo; // the newcomer's first command, and the curl line that it prints
+mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
 
 use std::ffi::OsStr;

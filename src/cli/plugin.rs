@@ -1,0 +1,149 @@
+//! `headgate plugin`: what the author of a sink needs, without a daemon.
+//!
+//! **Invariant**: nothing is written and nothing is kept: a plugin's effects are printed, not done.
+
+mod trial;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::error::CliError;
+use super::output::{json_pretty, print, shown};
+use crate::config::{Log, Settings};
+use crate::plugin::{Instance, Plugin, Plugins, Seat};
+
+/// What `headgate plugin` is told.
+#[derive(Debug, clap::Args)]
+pub struct PluginArgs {
+    #[command(subcommand)]
+    command: PluginCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PluginCommand {
+    /// Load a component, start it, and say what it is and what it asks for
+    Check(CheckArgs),
+    /// Hand items to a component and print what it would do with them
+    Test(trial::TestArgs),
+}
+
+/// What `headgate plugin check` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate plugin check sinks/mine.wasm
+  headgate plugin check sinks/mine.wasm --settings '{\"least\": 10}' --output json")]
+struct CheckArgs {
+    #[command(flatten)]
+    subject: Subject,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    output: PluginOutput,
+}
+
+/// The component and its settings.
+#[derive(Debug, clap::Args)]
+struct Subject {
+    /// The component, or the name of a built-in plugin
+    plugin: String,
+    /// `config` of the sink's section, as JSON
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    settings: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PluginOutput {
+    Text,
+    Json,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit code 2 for a plugin that cannot be used.
+pub async fn run(args: PluginArgs) -> Result<(), CliError> {
+    // What the guest writes is part of what its author wants to see.
+    super::logging::start(&Log {
+        level: "warn,headgate::guest=debug".to_owned(),
+        ..Log::default()
+    });
+    match args.command {
+        PluginCommand::Check(args) => check(&args).await,
+        PluginCommand::Test(args) => trial::run(&args).await,
+    }
+}
+
+/// A plugin that was started, with what that took.
+struct Started {
+    plugin: Plugin,
+    instance: Instance,
+    load_time: Duration,
+    start_time: Duration,
+}
+
+impl Subject {
+    async fn start(&self) -> Result<Started, CliError> {
+        let wrong = |error: &dyn std::fmt::Display| CliError::wrong_use(shown(&error.to_string()));
+        let config: Value = serde_json::from_str(&self.settings)
+            .map_err(|error| wrong(&format!("--settings is not JSON: {error}")))?;
+        let limits = &Settings::default().plugins;
+        let plugins = Plugins::new(None, limits.into()).map_err(|error| wrong(&error))?;
+        let before = Instant::now();
+        let plugin = plugins.load(&self.plugin).map_err(|error| wrong(&error))?;
+        let load_time = before.elapsed();
+        let seat = Seat {
+            sink: "test".into(),
+            config,
+            pool: None,
+        };
+        let before = Instant::now();
+        let instance = plugin.start(&seat).await.map_err(|error| wrong(&error))?;
+        Ok(Started {
+            plugin,
+            instance,
+            load_time,
+            start_time: before.elapsed(),
+        })
+    }
+}
+
+async fn check(args: &CheckArgs) -> Result<(), CliError> {
+    let started = args.subject.start().await?;
+    let descriptor = started.instance.descriptor();
+    let imports = started.plugin.imports();
+    let path = PathBuf::from(&args.subject.plugin);
+    let bytes = std::fs::metadata(&path).ok().map(|file| file.len());
+    let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
+    if args.output == PluginOutput::Json {
+        return print(&json_pretty(&json!({
+            "plugin": args.subject.plugin,
+            "name": descriptor.name,
+            "version": descriptor.version,
+            "bytes": bytes,
+            "imports": imports,
+            "config_schema": schema,
+            "memory_bytes": started.instance.memory_bytes(),
+            "load_ms": started.load_time.as_secs_f64() * 1e3,
+            "start_ms": started.start_time.as_secs_f64() * 1e3,
+        }))?);
+    }
+    let size = bytes.map_or("built in".to_owned(), |bytes| format!("{bytes} bytes"));
+    let mut text = format!(
+        "{} {}, {size}\n\nloaded in {:.0} ms, started in {:.1} ms, {} KiB of memory\n\nasks for:\n",
+        shown(&descriptor.name),
+        shown(&descriptor.version),
+        started.load_time.as_secs_f64() * 1e3,
+        started.start_time.as_secs_f64() * 1e3,
+        started.instance.memory_bytes() / 1_024,
+    );
+    for import in imports {
+        text.push_str(&format!("  {}\n", shown(&import)));
+    }
+    text.push_str(match schema {
+        Value::Null => "\ntakes no settings\n",
+        _ => "\ntakes settings, and these fit; --output json shows the schema\n",
+    });
+    print(&text)
+}

@@ -1,0 +1,198 @@
+//! `headgate plugin test`: one call of a component, and what it would have done.
+//!
+//! **Invariant**: the items go the way of a request: flattened, keyed, handed over by handle.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::error::CliError;
+use super::super::output::{Table, json_pretty, print, shown};
+use super::{PluginOutput, Subject};
+use crate::batch::{Batch, Entry, Slice};
+use crate::clock;
+use crate::config::Settings;
+use crate::ingest::flatten::{Limits, flatten};
+use crate::plugin::{Failure, Taken};
+use crate::pool::Effect;
+
+/// What `headgate plugin test` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate plugin test sinks/mine.wasm --input items.json --item-key id
+  echo '{\"id\": 7, \"total\": 1}' | headgate plugin test sinks/mine.wasm --stream orders --output json
+
+The input is the body of a request: a JSON object or an array of objects.
+Exit code 1 if the sink asks for a retry, rejects, or traps.")]
+pub(super) struct TestArgs {
+    #[command(flatten)]
+    subject: Subject,
+    /// A JSON file; `-` is standard input
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    input: PathBuf,
+    /// The stream that the items come from
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    stream: String,
+    /// The field that identifies each item; otherwise their position does
+    #[arg(long, value_name = "FIELD")]
+    item_key: Option<String>,
+    /// What the sink is told how often the batch was tried
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    attempt: u32,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    output: PluginOutput,
+}
+
+/// Runs the verb.
+pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
+    let batch = batch(args)?;
+    let mut started = args.subject.start().await?;
+    let items = batch.len();
+    let result = started.instance.write(batch).await;
+    let told = match &result {
+        Ok(taken) if taken.rejected.is_empty() => "took all items".to_owned(),
+        Ok(taken) => format!("rejected {} of {items} items", taken.rejected.len()),
+        Err(Failure::Retry { after, reason }) => {
+            let after = after.map_or(String::new(), |after| {
+                format!(" in {} ms", after.as_millis())
+            });
+            format!("asks for a retry{after}: {reason}")
+        }
+        Err(Failure::Reject { reason }) => format!("rejected all items: {reason}"),
+        Err(Failure::Trap { reason }) => format!("failed: {reason}"),
+    };
+    let failed = result.is_err()
+        || result
+            .as_ref()
+            .is_ok_and(|taken| !taken.rejected.is_empty());
+    let taken = result.unwrap_or_default();
+    print(&match args.output {
+        PluginOutput::Json => json_pretty(&report(&told, &taken))?,
+        PluginOutput::Text => as_text(&taken),
+    })?;
+    if failed {
+        return Err(CliError::failed(format!("the sink {}", shown(&told))));
+    }
+    if args.output == PluginOutput::Text {
+        print(&format!("the sink {}\n", shown(&told)))?;
+    }
+    Ok(())
+}
+
+fn batch(args: &TestArgs) -> Result<Batch, CliError> {
+    let body = read(&args.input)?;
+    let limits = Limits {
+        flattened_bytes_max: Settings::default().limits.max_flattened_bytes,
+    };
+    let items = flatten(&body, args.item_key.as_deref(), limits)
+        .map_err(|error| CliError::wrong_use(shown(&error.to_string())))?;
+    let entry = Entry {
+        seq: 1,
+        request_id: Uuid::now_v7(),
+        stream: args.stream.as_str().into(),
+        received_ms: clock::unix_ms(),
+        items,
+    };
+    Ok(Batch::new(
+        vec![Slice::whole(Arc::new(entry))],
+        args.attempt,
+    ))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    let read = if path == Path::new("-") {
+        let mut body = Vec::new();
+        std::io::stdin().read_to_end(&mut body).map(|_| body)
+    } else {
+        std::fs::read(path)
+    };
+    read.map_err(|error| CliError::failed(format!("cannot read {}: {error}", path.display())))
+}
+
+/// What was done to items, in order: word, stream, key, fields.
+fn changes(taken: &Taken) -> Vec<(&'static str, String, String, String)> {
+    let mut changes = Vec::new();
+    let mut add = |word, batch: &Batch, with_fields: bool| {
+        for slice in batch.slices() {
+            for (_, item) in slice.items() {
+                let fields = if with_fields { item.fields } else { "" };
+                let stream = slice.entry.stream.to_string();
+                changes.push((word, stream, item.key.to_owned(), fields.to_owned()));
+            }
+        }
+    };
+    for effect in &taken.staged.effects {
+        match effect {
+            Effect::Upsert(batch) => add("upsert", batch, true),
+            Effect::Delete(batch) => add("delete", batch, false),
+        }
+    }
+    for batch in &taken.staged.publishes {
+        add("publish", batch, false);
+    }
+    changes
+}
+
+fn as_text(taken: &Taken) -> String {
+    let mut table = Table::new(&["effect", "stream", "key", "fields"]);
+    for (word, stream, key, fields) in changes(taken) {
+        table.row(&[word, &shown(&stream), &shown(&key), &shown(&fields)]);
+    }
+    for (key, value) in &taken.staged.state {
+        let value = match value {
+            Some(value) => format!("{} bytes", value.len()),
+            None => "removed".to_owned(),
+        };
+        table.row(&["state", "", &shown(key), &value]);
+    }
+    for (index, reason) in &taken.rejected {
+        table.row(&["reject", "", &format!("item {index}"), &shown(reason)]);
+    }
+    format!("{table}\n")
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    result: &'a str,
+    effects: Vec<Line>,
+    state: Vec<Value>,
+    rejected: Vec<Value>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    effect: &'static str,
+    stream: String,
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Box<RawValue>>,
+}
+
+fn report<'a>(told: &'a str, taken: &Taken) -> Report<'a> {
+    let effects = changes(taken).into_iter();
+    let effects = effects.map(|(effect, stream, key, fields)| Line {
+        effect,
+        stream,
+        key,
+        fields: RawValue::from_string(fields).ok(),
+    });
+    let state = taken.staged.state.iter();
+    let state =
+        state.map(|(key, value)| json!({ "key": key, "bytes": value.as_ref().map(Vec::len) }));
+    let rejected = taken.rejected.iter();
+    let rejected = rejected.map(|(index, reason)| json!({ "index": index, "reason": reason }));
+    Report {
+        result: told,
+        effects: effects.collect(),
+        state: state.collect(),
+        rejected: rejected.collect(),
+    }
+}
