@@ -11,7 +11,10 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 1] = [("headgate-plugin-pool", "pool.wasm")];
+const BUILT_IN: [(&str, &str); 2] = [
+    ("headgate-plugin-pool", "pool.wasm"),
+    ("headgate-plugin-http-forward", "http_forward.wasm"),
+];
 
 fn main() {
     for path in ["build.rs", "Cargo.toml", "Cargo.lock", "plugins"] {

@@ -26,6 +26,7 @@ mod environment;
 mod explain;
 mod listen;
 mod merge;
+mod outgoing;
 mod problem;
 mod schema;
 mod secret;
@@ -38,10 +39,11 @@ mod tests;
 
 pub use explain::{Row, explain, render_json, render_text};
 pub use listen::Listen;
+pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, Connector, ConnectorKind, Durability, Key, Limits, Live, Log, LogFormat,
+    Admin, Batch, Connector, ConnectorKind, Durability, Http, Key, Limits, Live, Log, LogFormat,
     OnUpdate, Plugins, ReadKey, Retry, Runtime, Server, Settings, Sink, Storage, Stream,
 };
 
@@ -60,7 +62,7 @@ const PROFILES: &[(&str, &str)] = &[
 ];
 
 /// The plugins that are part of the program, by the names that `plugin = "…"` uses.
-pub const BUILT_IN_PLUGINS: &[&str] = &["pool"];
+pub const BUILT_IN_PLUGINS: &[&str] = &["pool", "http-forward"];
 
 /// The largest configuration file that is read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

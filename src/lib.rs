@@ -23,7 +23,7 @@
 //! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
 //! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
-//! | 2 | [`plugin`], [`live`] | components: load, instantiate, call; the only place that knows wasmtime. Renderers: subscriptions, tickets |
+//! | 2 | [`plugin`], [`live`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read; `journal.db`; `pool.db` and its latest changes |
 //! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
 //!
@@ -90,7 +90,8 @@
 //! - Memory is bounded: waiting requests by bytes, recent entries and changes by bytes, plugins by their
 //!   limits, a renderer by the size of one message.
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
-//! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only.
+//! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
+//!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from

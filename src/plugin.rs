@@ -2,13 +2,15 @@
 //!
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
-//! world is `plugins/sdk/wit/sink.wit`.
+//! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
-//! sockets, its memory and its time are bounded, and its effects are only staged. After a trap or a
-//! deadline an instance is never called again.
+//! sockets, its memory and its time are bounded, and its effects are only staged. The one way out is
+//! HTTP to the hosts that its sink's settings list. After a trap or a deadline an instance is never
+//! called again.
 
 mod cache;
+mod egress;
 mod host;
 mod output;
 mod schema;
@@ -24,14 +26,21 @@ use wasmtime::{Config, Engine, Store, UpdateDeadline};
 use crate::batch::Batch;
 use crate::config;
 use crate::pool::{Pool, Staged};
+use egress::Egress;
 use host::Host;
 use host::bindings::{SinkPlugin, SinkPluginPre, exports::headgate::sink::sink as world};
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 1] = [(
-    "pool",
-    include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
-)];
+const BUILT_IN: [(&str, &[u8]); 2] = [
+    (
+        "pool",
+        include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
+    ),
+    (
+        "http-forward",
+        include_bytes!(concat!(env!("OUT_DIR"), "/http_forward.wasm")),
+    ),
+];
 
 /// How long one tick of the interruption clock takes.
 const TICK: Duration = Duration::from_millis(10);
@@ -91,6 +100,19 @@ pub enum PluginError {
         /// wasmtime's words; they name the import or export.
         source: wasmtime::Error,
     },
+    /// It asks for HTTP, and the sink's settings grant none.
+    #[error(
+        "{name} asks for outgoing HTTP; to grant it, list the hosts that it may call in the sink's section: http = {{ hosts = [\"api.example.com\"] }}"
+    )]
+    NoHttp {
+        /// The plugin.
+        name: String,
+    },
+    /// There is nothing to check certificates with.
+    #[error(
+        "cannot read the certificate authorities of this machine, without which no host can be called over https: {0}"
+    )]
+    Authorities(std::io::Error),
     /// Its `config` does not fit the schema that the plugin brings, or the plugin does not like it.
     #[error("{name} cannot work with its `config`: {reason}")]
     Config {
@@ -169,6 +191,8 @@ pub struct Descriptor {
 pub struct Plugins {
     engine: Engine,
     linker: Linker<Host>,
+    /// The same with HTTP.
+    http_linker: Linker<Host>,
     cache: Option<cache::Cache>,
     limits: Limits,
 }
@@ -185,6 +209,8 @@ impl Plugins {
         config.max_wasm_stack(512 << 10);
         let engine = Engine::new(&config).map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
+        let mut http_linker = linker.clone();
+        host::link_http(&mut http_linker).map_err(PluginError::Engine)?;
         let cache =
             match cache_dir {
                 Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
@@ -199,21 +225,32 @@ impl Plugins {
         Ok(Self {
             engine,
             linker,
+            http_linker,
             cache,
             limits,
         })
     }
 
-    /// Loads a plugin: the name of a built-in one, or the path of a component. Compiles it unless
-    /// that was done before; may take a second. Blocks.
+    /// Loads a plugin: the name of a built-in one, or the path of a component; `http` is what it may call.
+    /// Compiles it unless that was done before; may take a second. Blocks.
     ///
     /// # Errors
     /// See [`PluginError`].
-    pub fn load(&self, source: &str) -> Result<Plugin, PluginError> {
+    pub fn load(&self, source: &str, http: Option<&config::Http>) -> Result<Plugin, PluginError> {
         let bytes = read(source)?;
         let component = self.compile(source, &bytes)?;
-        let pre = self
-            .linker
+        if http.is_none() && self.asks_for_http(&component) {
+            return Err(PluginError::NoHttp {
+                name: source.to_owned(),
+            });
+        }
+        let egress = http.map(Egress::new).transpose();
+        let egress = egress.map_err(PluginError::Authorities)?;
+        let linker = match egress {
+            Some(_) => &self.http_linker,
+            None => &self.linker,
+        };
+        let pre = linker
             .instantiate_pre(&component)
             .and_then(SinkPluginPre::new)
             .map_err(|error| PluginError::Link {
@@ -223,8 +260,15 @@ impl Plugins {
         Ok(Plugin {
             name: source.into(),
             pre,
+            egress: egress.map(Arc::new),
             limits: self.limits,
         })
+    }
+
+    fn asks_for_http(&self, component: &Component) -> bool {
+        let component = component.component_type();
+        let mut imports = component.imports(&self.engine);
+        imports.any(|(name, _)| name.starts_with("wasi:http/"))
     }
 
     fn compile(&self, name: &str, bytes: &[u8]) -> Result<Component, PluginError> {
@@ -262,6 +306,7 @@ impl std::fmt::Debug for Plugins {
 pub struct Plugin {
     name: Arc<str>,
     pre: SinkPluginPre<Host>,
+    egress: Option<Arc<Egress>>,
     limits: Limits,
 }
 
@@ -283,7 +328,12 @@ impl Plugin {
             name: self.name.to_string(),
             source,
         };
-        let host = Host::new(Arc::clone(&self.name), seat, self.limits.memory_bytes_max);
+        let host = Host::new(
+            Arc::clone(&self.name),
+            seat,
+            self.egress.clone(),
+            self.limits.memory_bytes_max,
+        );
         let mut store = Store::new(self.pre.engine(), host);
         store.limiter(|host| &mut host.memory);
         // A guest cannot hand more than this to the host in one call.
@@ -379,7 +429,9 @@ impl Instance {
         arm(&mut self.store, &self.limits);
         let trap = |reason: String| Failure::Trap { reason };
         let len = batch.len();
-        self.store.data_mut().begin();
+        let host = self.store.data_mut();
+        host.begin();
+        host.calls.begin(&batch, self.limits.call_time_max);
         let handle = self
             .store
             .data_mut()
@@ -391,6 +443,7 @@ impl Instance {
             .call_write(&mut self.store, handle);
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
+        host.calls.end();
         let staged = std::mem::take(&mut host.staged);
         match result {
             Ok(Ok(Ok(()))) => Ok(Taken {
@@ -435,12 +488,13 @@ impl Instance {
     }
 
     /// Whether the instance should be replaced before the next call: after many calls, when it
-    /// holds more than half of its memory limit, or when it kept handles of batches.
+    /// holds more than half of its memory limit, or when it kept handles of batches or requests.
     pub fn is_worn_out(&self) -> bool {
         let host = self.store.data();
         self.calls_left == 0
             || host.memory.used() > self.limits.memory_bytes_max / 2
             || host.lent() > 0
+            || host.calls.under_way()
     }
 }
 
@@ -514,6 +568,23 @@ fn jitter(below: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_calls_others_asks_for_http() {
+        let limits = Limits::from(&config::Plugins::default());
+        let plugins = Plugins::new(None, limits).expect("an engine");
+        for (name, expected) in [("pool", false), ("http-forward", true)] {
+            let component = plugins.compile(name, &read(name).expect("built in"));
+            let asks = plugins.asks_for_http(&component.expect("a component"));
+            assert_eq!(asks, expected, "{name}");
+        }
+        let refused = plugins.load("http-forward", None).expect_err("no grant");
+        assert!(refused.to_string().contains("http = { hosts"), "{refused}");
+        let granted = plugins.load("http-forward", Some(&config::Http::default()));
+        assert!(granted.is_ok(), "{granted:?}");
+    }
+
     #[test]
     fn the_configuration_knows_the_built_in_plugins() {
         let names: Vec<_> = super::BUILT_IN.iter().map(|(name, _)| *name).collect();

@@ -64,5 +64,6 @@ async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<(), PluginError> {
         config: sink.config.clone(),
         pool: None,
     };
-    plugins.load(&sink.plugin)?.start(&seat).await.map(drop)
+    let plugin = plugins.load(&sink.plugin, sink.http.as_ref())?;
+    plugin.start(&seat).await.map(drop)
 }

@@ -108,7 +108,9 @@ impl Checker<'_> {
             }
             (Shape::Plugin, Data::Text(text)) => {
                 if text.is_empty() || text.contains('\0') {
-                    self.report(path, node.line, "wants a path, or \"pool\"".to_owned());
+                    let built_in = BUILT_IN_PLUGINS.join("\" or \"");
+                    let message = format!("wants a path, or \"{built_in}\"");
+                    self.report(path, node.line, message);
                     return None;
                 }
                 if !BUILT_IN_PLUGINS.contains(&text.as_str()) {
@@ -135,6 +137,10 @@ impl Checker<'_> {
             }
             (Shape::Secret, Data::Text(_)) => Some(node),
             (Shape::Secret, Data::Table(_)) => self.secret(path, node),
+            (Shape::Secrets(check), Data::Table(entries)) => {
+                let entries = std::mem::take(entries);
+                Some(self.secrets(path, entries, *check, node.line))
+            }
             _ => {
                 self.misfit(path, &node, shape);
                 None
@@ -204,6 +210,29 @@ impl Checker<'_> {
             data: Data::List(elements),
             line,
         })
+    }
+
+    /// Checks a table of secrets, each with a name of its own choice.
+    fn secrets(
+        &mut self,
+        path: &str,
+        entries: Vec<Entry>,
+        check: super::checks::Check,
+        line: Option<usize>,
+    ) -> Node {
+        let mut kept = Vec::new();
+        for Entry { name, line, node } in entries {
+            let path = problem::join(path, &name);
+            if let Err(message) = check(&name) {
+                self.report(&path, line, message);
+            } else if let Some(node) = self.value(&path, node, &Shape::Secret) {
+                kept.push(Entry { name, line, node });
+            }
+        }
+        Node {
+            data: Data::Table(kept),
+            line,
+        }
     }
 
     /// Checks `{ file = "…" }` or `{ env = "…" }`.

@@ -15,6 +15,23 @@ const NAME_BYTES_MAX: usize = 64;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const KEY_BYTES_MIN: usize = 24;
 const KEY_BYTES_MAX: usize = 512;
+const HEADER_BYTES_MAX: usize = 8192;
+/// Headers of the connection and of the message's form, which are nobody's to set.
+const OWN_HEADERS: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
 /// A check of one text: the message says what is wrong with it.
@@ -95,6 +112,46 @@ pub(super) fn origin(text: &str) -> Result<(), String> {
         Err(format!(
             "wants an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
             quoted(text)
+        ))
+    }
+}
+
+/// A host that a sink may call.
+pub(super) fn host(text: &str) -> Result<(), String> {
+    text.parse::<super::Host>().map(|_| ())
+}
+
+/// A network that a sink may call.
+pub(super) fn network(text: &str) -> Result<(), String> {
+    text.parse::<super::Network>().map(|_| ())
+}
+
+/// The name of a header that requests of a sink get.
+pub(super) fn header_name(text: &str) -> Result<(), String> {
+    let is_name = !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    if !is_name {
+        return Err("is not the name of a header".to_owned());
+    }
+    let own = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(text));
+    if own {
+        return Err("this header is made from the request itself".to_owned());
+    }
+    Ok(())
+}
+
+/// The value of such a header.
+pub(super) fn header_value(secret: &str) -> Result<(), String> {
+    let fits = secret
+        .bytes()
+        .all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if fits && secret.len() <= HEADER_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(format!(
+            "the value of a header consists of visible ASCII characters and spaces, at most {HEADER_BYTES_MAX}"
         ))
     }
 }

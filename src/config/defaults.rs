@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use super::{
-    Admin, Batch, Durability, Limits, Listen, Live, Log, LogFormat, Plugins, Retry, Runtime,
+    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Plugins, Retry, Runtime,
     Server, Settings, Sink, Storage,
 };
 
@@ -117,6 +117,7 @@ impl Default for Sink {
             streams: Vec::new(),
             retry: Retry::default(),
             batch: Batch::default(),
+            http: None,
             config: serde_json::Value::Object(serde_json::Map::new()),
         }
     }
@@ -137,6 +138,21 @@ impl Default for Batch {
         Batch {
             items_max: 10_000,
             bytes_max: 4 * 1024 * 1024,
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http {
+            hosts: Vec::new(),
+            networks: Vec::new(),
+            headers: std::collections::BTreeMap::new(),
+            timeout_ms: 10_000,
+            request_bytes_max: 16 * 1024 * 1024,
+            response_bytes_max: 1024 * 1024,
+            requests_max: 1_000,
+            concurrency_max: 4,
         }
     }
 }

@@ -137,7 +137,9 @@ fn leaf(value: &str, shape: &Shape) -> Result<Data, String> {
             "false" => Data::Boolean(false),
             _ => text(),
         },
-        Shape::Tables(_) | Shape::Table(_) | Shape::List(..) | Shape::Free => toml()?,
+        Shape::Tables(_) | Shape::Table(_) | Shape::List(..) | Shape::Secrets(_) | Shape::Free => {
+            toml()?
+        }
         Shape::Secret if value.trim_start().starts_with('{') => toml()?,
         Shape::Secret
         | Shape::Text(_)

@@ -32,6 +32,8 @@ pub(super) enum Shape {
     /// One of these words.
     Choice(&'static [&'static str]),
     Secret,
+    /// A table of secrets; the check is of their names.
+    Secrets(Check),
     /// A table whose keys are not ours: the plugin's schema checks it.
     Free,
     /// 64 hex digits; capitals become lowercase.
@@ -51,7 +53,7 @@ impl Shape {
     /// For messages: what is wanted.
     pub(super) fn wants(&self) -> String {
         match self {
-            Shape::Table(_) | Shape::Free => "a table".to_owned(),
+            Shape::Table(_) | Shape::Secrets(_) | Shape::Free => "a table".to_owned(),
             Shape::Tables(_) => "a list of tables".to_owned(),
             Shape::List(..) => "a list of strings".to_owned(),
             Shape::Integer(..) => "an integer".to_owned(),
@@ -204,6 +206,7 @@ const SINK: Element = Element {
         required("streams", Shape::List(checks::pattern, 1)),
         field("retry", Shape::Table(RETRY)),
         field("batch", Shape::Table(BATCH)),
+        field("http", Shape::Table(HTTP)),
         field("config", Shape::Free),
     ],
     one_of: &[],
@@ -218,4 +221,15 @@ const RETRY: &[Field] = &[
 const BATCH: &[Field] = &[
     field("items_max", Shape::Integer(1, 1_000_000)),
     field("bytes_max", Shape::Integer(1, GIB)),
+];
+
+const HTTP: &[Field] = &[
+    field("hosts", Shape::List(checks::host, 0)),
+    field("networks", Shape::List(checks::network, 0)),
+    field("headers", Shape::Secrets(checks::header_name)),
+    field("timeout_ms", Shape::Integer(1, DAY_MS)),
+    field("request_bytes_max", Shape::Integer(0, GIB)),
+    field("response_bytes_max", Shape::Integer(0, GIB)),
+    field("requests_max", Shape::Integer(1, 1_000_000)),
+    field("concurrency_max", Shape::Integer(1, 1000)),
 ];

@@ -4,12 +4,13 @@
 //!
 //! **Invariant**: `Settings::default()` equals what the embedded `default.toml` says; units stand last in names.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Listen, Secret};
+use super::{Host, Listen, Network, Secret};
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,6 +265,8 @@ pub struct Sink {
     pub retry: Retry,
     /// How much is passed at once.
     pub batch: Batch,
+    /// What it may call over HTTP. None: nothing, and a plugin that asks for HTTP is not started.
+    pub http: Option<Http>,
     /// The plugin's own settings, an object; its JSON Schema says what may stand there.
     pub config: serde_json::Value,
 }
@@ -288,6 +291,44 @@ pub struct Batch {
     pub items_max: usize,
     /// Flattened bytes passed at once, at most; one larger request is a batch of its own.
     pub bytes_max: usize,
+}
+
+/// `http` of a sink: what it may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// The hosts that may be called, as [`Host`] reads them.
+    pub hosts: Vec<String>,
+    /// Networks, as [`Network`] reads them, that count as public although they are private.
+    pub networks: Vec<String>,
+    /// Headers that every request gets; the plugin never sees them.
+    pub headers: BTreeMap<String, Secret>,
+    /// How long one request may take, its answer included.
+    pub timeout_ms: u64,
+    /// The largest body of a request.
+    pub request_bytes_max: u64,
+    /// The largest body of an answer.
+    pub response_bytes_max: u64,
+    /// Requests of one call.
+    pub requests_max: u32,
+    /// Requests under way at once.
+    pub concurrency_max: usize,
+}
+
+impl Http {
+    /// The hosts; what is none was refused by [`load`](super::load).
+    pub fn hosts(&self) -> Vec<Host> {
+        parsed(&self.hosts)
+    }
+
+    /// The networks; what is none was refused by [`load`](super::load).
+    pub fn networks(&self) -> Vec<Network> {
+        parsed(&self.networks)
+    }
+}
+
+fn parsed<T: std::str::FromStr>(texts: &[String]) -> Vec<T> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 impl Settings {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
 use super::secret::Unresolved;
-use super::{BUILT_IN_PLUGINS, Durability, Secret, Settings, checks};
+use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, checks};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -147,11 +147,14 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn sinks(&mut self, settings: &Settings) {
+    fn sinks(&mut self, settings: &mut Settings) {
         let names = settings.sinks.iter().enumerate();
         let names = names.map(|(index, sink)| (format!("sinks[{index}]"), sink.name.as_str()));
         self.distinct_names(names.collect());
-        for (index, sink) in settings.sinks.iter().enumerate() {
+        for (index, sink) in settings.sinks.iter_mut().enumerate() {
+            if let Some(http) = &mut sink.http {
+                self.http(&format!("sinks[{index}].http"), http);
+            }
             if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
                 let path = format!("sinks[{index}].plugin");
                 self.plugin_file(&path, Path::new(&sink.plugin));
@@ -170,6 +173,23 @@ impl<'a> Validator<'a> {
             self.warning(
                 "sinks",
                 "no sinks: requests are accepted and logged, and their items go nowhere".to_owned(),
+            );
+        }
+    }
+
+    fn http(&mut self, path: &str, http: &mut Http) {
+        for (name, secret) in &mut http.headers {
+            let path = problem::join(&format!("{path}.headers"), name);
+            match secret.resolve(&self.env) {
+                Ok(()) => self.secret_shape(&path, secret, checks::header_value),
+                Err(error) => self.problem(&path, error.to_string()),
+            }
+        }
+        let open = http.hosts().into_iter().find(|host| !host.is_encrypted());
+        if let (Some(host), false) = (open, http.headers.is_empty()) {
+            self.warning(
+                &format!("{path}.headers"),
+                format!("they are sent to {host} too, without encryption"),
             );
         }
     }

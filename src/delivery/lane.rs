@@ -158,7 +158,10 @@ impl Lane {
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn.
     async fn step(&mut self) -> Result<Step, StepError> {
         if self.plugin.is_none() {
-            self.plugin = Some(self.plugins.load(&self.status.sink.plugin)?);
+            self.plugin = Some({
+                let sink = &self.status.sink;
+                self.plugins.load(&sink.plugin, sink.http.as_ref())?
+            });
             self.next_retry = self.delivery.pool.next_retry(&self.name)?;
             if self.pauses == 0 {
                 self.status.set_state(LaneState::Running);

@@ -1,5 +1,5 @@
 //! What a guest may ask of the host: its batch, the pool, renderers, its state, the log, and a minimal WASI
-//! (clocks, random numbers, output into the log).
+//! (clocks, random numbers, output into the log; HTTP where the sink's settings grant it).
 //!
 //! **Invariant**: a host function works on the batch that the guest was lent and on the staged
 //! effects of this call, and on nothing else.
@@ -9,8 +9,10 @@ use std::sync::Arc;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, ResourceLimiter};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::Seat;
+use super::egress::{self, Calls, Egress};
 use super::output::{Level, Output};
 use crate::batch::{self, Batch};
 use crate::pool::{Effect, Pool, Staged};
@@ -49,6 +51,8 @@ pub(super) struct Host {
     table: ResourceTable,
     wasi: WasiCtx,
     stderr: Output,
+    http: WasiHttpCtx,
+    pub(super) calls: Calls,
     /// Batches lent and not given back.
     lent: usize,
     /// Bytes that this call made the host hold: derived batches, values of state.
@@ -60,7 +64,12 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(plugin: Arc<str>, seat: &Seat, memory_bytes_max: usize) -> Self {
+    pub(super) fn new(
+        plugin: Arc<str>,
+        seat: &Seat,
+        egress: Option<Arc<Egress>>,
+        memory_bytes_max: usize,
+    ) -> Self {
         let stderr = Output::new(Arc::clone(&plugin));
         let wasi = WasiCtxBuilder::new()
             .stdout(Output::new(plugin))
@@ -74,6 +83,8 @@ impl Host {
             table,
             wasi,
             stderr,
+            http: egress::context(),
+            calls: Calls::new(Arc::clone(&seat.sink), egress),
             lent: 0,
             held_bytes: 0,
             memory: Memory {
@@ -186,6 +197,11 @@ impl ResourceLimiter for Memory {
     }
 }
 
+/// Adds outgoing HTTP, for guests whose sink may call somebody.
+pub(super) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}
+
 /// Links everything that every guest may use.
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
@@ -215,6 +231,16 @@ impl WasiView for Host {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.table,
+        }
+    }
+}
+
+impl WasiHttpView for Host {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.calls,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! **Invariant**: after every test the daemon lives, takes requests, and has delivered everything innocent.
 
 mod containment;
+mod forward;
+mod http;
 mod loading;
 mod poison;
 mod world;

@@ -17,4 +17,5 @@ mod live; // renderers follow streams: messages, resuming, who may, reading, rem
 mod log; // the request log and the admin API around it
 mod pool; // the pool as people query it
 mod process; // the real program in a process of its own
+mod receiver; // somebody whom sinks call
 mod structure; // the house rules that a text search can hold

@@ -24,13 +24,16 @@ const FLOORS: [(&str, u8); 17] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 14] = [
+const HOMES: [(&str, &[&str]); 17] = [
     ("salvo_core", &["http"]),
     ("salvo_oapi", &["http"]),
     ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
+    ("wasmtime_wasi_http", &["plugin"]),
+    ("hyper_util", &["plugin"]),
+    ("hyper_rustls", &["plugin"]),
     ("sqlx", &["journal", "pool", "sqlite"]),
     ("rusqlite", &["journal", "pool", "sqlite"]),
     ("figment", &["config"]),

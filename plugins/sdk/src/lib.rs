@@ -18,13 +18,18 @@
 //! headgate_sdk::export!(Everything);
 //! ```
 //!
+//! [`http`] calls others. A sink that does not use it does not ask for it.
+//!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
+
+pub mod http;
 
 #[doc(hidden)]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "wit",
-        world: "sink-plugin",
+        world: "http-sink",
+        generate_all,
         pub_export_macro: true,
         export_macro_name: "export_bindings",
     });

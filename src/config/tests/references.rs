@@ -210,12 +210,25 @@ fn listeners_are_addresses_and_differ() {
 }
 
 #[test]
+fn sinks_call_hosts_in_networks() {
+    check(
+        "[[sinks]]\nname = \"a\"\nplugin = \"pool\"\nstreams = [\"*\"]\n[sinks.http]\nhosts = [\"a.example/x\", \"b.example\"]\nnetworks = [\"10.0.0.0/64\"]\ntimeout_ms = 0\nredirects = 3\n",
+        &[
+            r#"6: sinks[0].http.hosts[0]: "a.example/x" is not a host; wants "api.example.com", "*.example.com", "10.0.0.5:8443", or "http://host" for one without encryption; no path"#,
+            r#"7: sinks[0].http.networks[0]: "10.0.0.0/64" is not a network; wants "10.0.0.0/8", "fd00::/8", or one address"#,
+            "8: sinks[0].http.timeout_ms: 0 is out of range; wants 1 to 86400000",
+            "9: sinks[0].http.redirects: unknown key; known here: hosts, networks, headers, timeout_ms, request_bytes_max, response_bytes_max, requests_max, concurrency_max",
+        ],
+    );
+}
+
+#[test]
 fn sinks_have_a_plugin_and_patterns() {
     check(
         "[[sinks]]\nname = \"a\"\nplugin = \"pol\"\nstreams = [\"*\"]\n[[sinks]]\nname = \"b\"\nplugin = \"./b.wasm\"\nstreams = [\"a*b\", \"\", \"*\"]\nretry = { first_ms = 10, max_ms = 5 }\n",
         &[
             "3: sinks[0].plugin: neither a built-in plugin nor a file: DIR/pol; did you mean \"pool\"?",
-            "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool",
+            "7: sinks[1].plugin: neither a built-in plugin nor a file: DIR/./b.wasm; built in: pool, http-forward",
             r#"8: sinks[1].streams[0]: bad pattern "a*b": "*" may only stand at the end"#,
             r#"8: sinks[1].streams[1]: bad pattern "": the name of a stream has 1 to 128 characters; this one has 0"#,
             "9: sinks[1].retry.max_ms: 5 is shorter than the first pause, retry.first_ms = 10",

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Connector, DEFAULT_TOML, Key, ReadKey, Secret, Settings, Stream, environment, explain, load,
-    render_text,
+    Connector, DEFAULT_TOML, Http, Key, ReadKey, Secret, Settings, Sink, Stream, environment,
+    explain, load, render_text,
 };
 use super::{FULL, Place};
 
@@ -63,6 +63,10 @@ fn the_schema_names_what_the_settings_have() {
             ..Connector::default()
         }],
         read_keys: vec![ReadKey::default()],
+        sinks: vec![Sink {
+            http: Some(Http::default()),
+            ..Sink::default()
+        }],
         ..Settings::default()
     };
     let mut expected = BTreeSet::new();
@@ -103,7 +107,7 @@ fn the_examples_in_default_toml_are_sound() {
         .filter(|line| !line.contains("# # sha256"))
         .map(|line| {
             let example = line.strip_prefix("# ").filter(|rest| {
-                rest.starts_with("[[")
+                rest.starts_with('[')
                     || rest.split_once(" = ").is_some_and(|(name, _)| {
                         name.bytes()
                             .all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'2')
@@ -114,11 +118,21 @@ fn the_examples_in_default_toml_are_sound() {
         .collect();
     let place = Place::with(&text)
         .file("lobby-screen.key", "rk_live_0123456789abcdef")
-        .var("SHOP_KEY", "ik_live_0123456789abcdef");
+        .var("SHOP_KEY", "ik_live_0123456789abcdef")
+        .var("TEAM_AUTHORIZATION", "Bearer 0123456789");
     let settings = place.settings();
     assert_eq!(settings.connectors[0].keys[0].stream, "orders");
     assert_eq!(settings.read_keys[0].streams, ["orders"]);
-    assert_eq!(settings.sinks, Settings::default().sinks);
+    assert_eq!(settings.sinks[..1], Settings::default().sinks);
+    let http = settings.sinks[1].http.as_ref().expect("an example");
+    assert_eq!(http.headers["authorization"].reveal(), "Bearer 0123456789");
+    let emptied = Http {
+        hosts: Vec::new(),
+        networks: Vec::new(),
+        headers: Default::default(),
+        ..http.clone()
+    };
+    assert_eq!(emptied, Http::default(), "the example shows the defaults");
     assert_eq!(settings.server, Settings::default().server);
 }
 

@@ -229,3 +229,55 @@ fn nothing_shows_a_secret() {
         clean(&problems.to_string());
     }
 }
+
+#[test]
+fn headers_of_sinks_are_secrets() {
+    let site = |headers: &str| {
+        format!(
+            "[[sinks]]\nname = \"a\"\nplugin = \"pool\"\nstreams = [\"*\"]\n[sinks.http]\nhosts = [\"https://a.example\", \"http://b.example\"]\nheaders = {headers}\n"
+        )
+    };
+    let headers = "{ Authorization = { file = \"key\" }, x-team = \"team canary\", x-env = { env = \"HEADGATE_TEAM\" } }";
+    let place = Place::with(&site(headers))
+        .file("key", "Bearer canary\n")
+        .var("HEADGATE_TEAM", "blue canary");
+    let loaded = place.load();
+    let http = loaded.settings.sinks[0].http.as_ref().expect("a table");
+    let values: Vec<&str> = http.headers.values().map(|one| one.reveal()).collect();
+    assert_eq!(values, ["Bearer canary", "blue canary", "team canary"]);
+    let rows = explain(&loaded);
+    for shown in [
+        render_text(&rows),
+        render_json(&rows).to_string(),
+        format!("{loaded:?}"),
+    ] {
+        assert!(
+            shown.contains("x-team") && !shown.contains("canary"),
+            "{shown}"
+        );
+    }
+    let warnings = place.warnings().join("\n");
+    assert!(
+        warnings.contains("sent to http://b.example too, without encryption"),
+        "{warnings}"
+    );
+
+    for (headers, words) in [
+        (
+            "{ Host = \"canary\" }",
+            "sinks[0].http.headers.Host: this header is made from the request itself",
+        ),
+        ("{ \"a b\" = \"canary\" }", "is not the name of a header"),
+        ("{ a = 3 }", "sinks[0].http.headers.a: wants a string"),
+        ("{ a = { fil = \"canary\" } }", "did you mean \"file\"?"),
+        ("{ a = { env = \"NOT_SET\" } }", "NOT_SET is not set"),
+        ("{ a = \"canary\\r\\nb: c\" }", "visible ASCII"),
+        ("\"canary\"", "wants a table"),
+    ] {
+        let problems = Place::with(&site(headers)).problems();
+        assert!(
+            problems.contains(words) && !problems.contains("canary"),
+            "{headers}: {problems}"
+        );
+    }
+}

@@ -1,0 +1,312 @@
+//! What a sink may call over HTTP: hosts, networks, and their text.
+//!
+//! Read by the plugin engine, which asks for each request.
+//!
+//! **Invariant**: what is displayed parses back to the same value; a host that is not written down is never matched.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use super::problem::quoted;
+
+/// A host that a sink may call: `api.example.com`, `*.example.com:8443`, `10.0.0.5`, `[2001:db8::1]:8443`, and
+/// `http://…` for one that is called without encryption.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    encrypted: bool,
+    name: HostName,
+    port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum HostName {
+    Address(IpAddr),
+    /// Lower case.
+    Name(String),
+    /// What follows the `*`, from the dot on, in lower case.
+    Below(String),
+}
+
+impl Host {
+    /// Whether it is called over TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Whether this is the host of a URL: its scheme, its host as it stands there, and its port or the scheme's own.
+    pub fn matches(&self, encrypted: bool, host: &str, port: u16) -> bool {
+        if (encrypted, port) != (self.encrypted, self.port) {
+            return false;
+        }
+        match &self.name {
+            HostName::Address(own) => address(host).is_some_and(|address| address == *own),
+            HostName::Name(own) => host.eq_ignore_ascii_case(own),
+            HostName::Below(suffix) => {
+                let host = host.to_ascii_lowercase();
+                host.strip_suffix(suffix.as_str()).is_some_and(is_name)
+            }
+        }
+    }
+}
+
+impl FromStr for Host {
+    /// A message for the person who wrote the setting.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (encrypted, rest) = match text.split_once("://") {
+            Some(("https", rest)) => (true, rest),
+            Some(("http", rest)) => (false, rest),
+            Some(_) => return Err(misfit(text)),
+            None => (true, text),
+        };
+        let (host, port) = match rest.rsplit_once(':') {
+            // The colons of an address without brackets.
+            Some((before, _)) if before.contains(':') && !before.ends_with(']') => (rest, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        };
+        let port = match port {
+            None => default_port(encrypted),
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let port = port.parse().ok().filter(|port| *port > 0);
+                port.ok_or_else(|| misfit(text))?
+            }
+            Some(_) => return Err(misfit(text)),
+        };
+        let name = match (address(host), host.strip_prefix('*')) {
+            (Some(address), _) => HostName::Address(address),
+            (None, Some(suffix)) => match suffix.strip_prefix('.') {
+                Some(domain) if is_name(domain) => HostName::Below(suffix.to_ascii_lowercase()),
+                _ => return Err(misfit(text)),
+            },
+            (None, None) if is_name(host) => HostName::Name(host.to_ascii_lowercase()),
+            (None, None) => return Err(misfit(text)),
+        };
+        Ok(Self {
+            encrypted,
+            name,
+            port,
+        })
+    }
+}
+
+fn misfit(text: &str) -> String {
+    format!(
+        "{} is not a host; wants \"api.example.com\", \"*.example.com\", \"10.0.0.5:8443\", or \"http://host\" for one without encryption; no path",
+        quoted(text)
+    )
+}
+
+/// The port of a URL that names none.
+pub fn default_port(encrypted: bool) -> u16 {
+    if encrypted { 443 } else { 80 }
+}
+
+/// The address that a host is in its usual form, with or without brackets.
+fn address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(rest) => Some(rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok()?.into()),
+        None => host.parse().ok(),
+    }
+}
+
+/// Labels of letters, digits, `-` and `_`, none of them empty.
+fn is_name(text: &str) -> bool {
+    text.split('.').all(|label| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    })
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.encrypted {
+            f.write_str("http://")?;
+        }
+        match &self.name {
+            HostName::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            HostName::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
+            HostName::Name(name) => f.write_str(name)?,
+            HostName::Below(suffix) => write!(f, "*{suffix}")?,
+        }
+        if self.port != default_port(self.encrypted) {
+            write!(f, ":{}", self.port)?;
+        }
+        Ok(())
+    }
+}
+
+/// Addresses with the same beginning: `10.0.0.0/8`, `fd00::/8`, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// The network of these first bits of an address.
+    pub(crate) const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Self {
+        Self {
+            address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+            bits,
+        }
+    }
+
+    /// The network of these first bits of an address, of which the first four groups are given.
+    pub(crate) const fn v6(groups: [u16; 4], bits: u8) -> Self {
+        let [a, b, c, d] = groups;
+        Self {
+            address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)),
+            bits,
+        }
+    }
+
+    /// Whether the address lies in it. An IPv4 address never lies in a network of IPv6.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.leading_zeros() >= u32::from(self.bits)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let differing = own.to_bits() ^ other.to_bits();
+                differing.leading_zeros() >= u32::from(self.bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    /// A message for the person who wrote the setting.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let misfit = || {
+            format!(
+                "{} is not a network; wants \"10.0.0.0/8\", \"fd00::/8\", or one address",
+                quoted(text)
+            )
+        };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| misfit())?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            None => width,
+            Some(bits) if bits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let bits = bits.parse().ok().filter(|bits| *bits <= width);
+                bits.ok_or_else(misfit)?
+            }
+            Some(_) => return Err(misfit()),
+        };
+        Ok(Self { address, bits })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_matches_what_is_written_and_nothing_else() {
+        fn check(pattern: &str, encrypted: bool, host: &str, port: u16, expected: bool) {
+            let parsed: Host = pattern.parse().unwrap_or_else(|error| panic!("{error}"));
+            let matched = parsed.matches(encrypted, host, port);
+            assert_eq!(matched, expected, "{pattern} and {host}:{port}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
+        }
+        check("api.example.com", true, "api.example.com", 443, true);
+        check("api.example.com", true, "API.Example.COM", 443, true);
+        check("API.example.com", true, "api.example.com", 443, true);
+        check("https://a.example:443", true, "a.example", 443, true);
+        check("api.example.com", false, "api.example.com", 443, false);
+        check("api.example.com", false, "api.example.com", 80, false);
+        check("api.example.com", true, "api.example.com", 8443, false);
+        check("api.example.com", true, "api.example.com.", 443, false);
+        check("api.example.com", true, "xapi.example.com", 443, false);
+        check("*.example.com", true, "a.b.example.com", 443, true);
+        check("*.example.com", true, "example.com", 443, false);
+        check("*.example.com", true, ".example.com", 443, false);
+        check("*.example.com", true, "badexample.com", 443, false);
+        check("*.example.com", true, "a.example.com.evil", 443, false);
+        check("*.example.com:8443", true, "a.example.com", 8443, true);
+        check("http://a.example", false, "a.example", 80, true);
+        check("http://a.example", true, "a.example", 443, false);
+        check("http://a.example:8080", false, "a.example", 8080, true);
+        check("10.0.0.5", true, "10.0.0.5", 443, true);
+        check("10.0.0.5", true, "10.0.0.05", 443, false);
+        check("10.0.0.5", true, "0xa.0.0.5", 443, false);
+        check("10.0.0.5", true, "167772165", 443, false);
+        check("[fd00::1]:8443", true, "[fd00:0::1]", 8443, true);
+        check("fd00::1", true, "[fd00::1]", 443, true);
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "*example.com",
+            "a.*.example",
+            "a..b",
+            "a/b",
+            "https://",
+            "ftp://a",
+            "a:0",
+            "a:x",
+            "a:70000",
+            "a:+1",
+            "user@a",
+            "a?b",
+            "[::1",
+            "a b",
+            "https://a/",
+        ] {
+            assert!(text.parse::<Host>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn networks_hold_addresses() {
+        fn check(network: &str, address: &str, expected: bool) {
+            let network: Network = network.parse().unwrap_or_else(|error| panic!("{error}"));
+            let address = address.parse().expect("an address");
+            assert_eq!(network.contains(address), expected, "{network} {address}");
+            assert_eq!(network.to_string().parse(), Ok(network));
+        }
+        check("10.0.0.0/8", "10.255.0.1", true);
+        check("10.0.0.0/8", "11.0.0.1", false);
+        check("10.0.0.0/8", "::ffff:10.0.0.1", false);
+        check("0.0.0.0/0", "255.255.255.255", true);
+        check("10.0.0.5", "10.0.0.5", true);
+        check("10.0.0.5", "10.0.0.4", false);
+        check("fd00::/8", "fdff::1", true);
+        check("fd00::/8", "fc00::1", false);
+        check("::/0", "ffff::1", true);
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0.0/-1",
+            "10.0.0/8",
+            "::/129",
+            "a/8",
+            "1.2.3.4/+8",
+        ] {
+            assert!(text.parse::<Network>().is_err(), "{text:?}");
+        }
+    }
+}
