@@ -115,7 +115,7 @@ impl Body for Answer {
                 self.alarm.as_mut().reset(next);
                 Poll::Ready(Some(Ok(frame)))
             }
-            Some(Err(error)) => Poll::Ready(Some(Err(super::of_hyper(&error)))),
+            Some(Err(error)) => Poll::Ready(Some(Err(super::failed::of_hyper(&error)))),
             None => {
                 self.slot = None;
                 Poll::Ready(None)

@@ -1,0 +1,234 @@
+//! The requests of one instance: what `wasi:http` asks of the host.
+//!
+//! **Invariant**: a request is checked and completed here before anything of it leaves; outside of `write` none does.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use wasmtime_wasi_http::{
+    DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
+    WasiHttpHooks,
+};
+
+use super::Egress;
+use super::body::{Answer, Outgoing};
+use super::target::Target;
+use crate::batch::Batch;
+
+/// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
+const FAREWELL_MAX: Duration = Duration::from_millis(250);
+/// Bytes of a body that a guest hands over at once: it may begin as many as it has handles.
+const PIECE_BYTES_MAX: usize = 32 << 10;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
+/// The requests of one instance.
+pub(in crate::plugin) struct Calls {
+    sink: Arc<str>,
+    egress: Option<Arc<Egress>>,
+    call: Option<Call>,
+}
+
+/// The call that is under way.
+struct Call {
+    /// What tells the batch from all others, of other daemons too.
+    batch: String,
+    deadline: Instant,
+    requests: u32,
+    /// How many requests went to each target.
+    keys: HashMap<[u8; 32], u32>,
+}
+
+impl Calls {
+    pub(in crate::plugin) fn new(sink: Arc<str>, egress: Option<Arc<Egress>>) -> Self {
+        Self {
+            sink,
+            egress,
+            call: None,
+        }
+    }
+
+    /// A new call, which may take so long.
+    pub(in crate::plugin) fn begin(&mut self, batch: &Batch, time_max: Duration) {
+        if self.egress.is_none() {
+            return;
+        }
+        let request_id = batch.slices().first().map(|slice| slice.entry.request_id);
+        let farewell = FAREWELL_MAX.min(time_max / 4);
+        self.call = Some(Call {
+            batch: format!("{} {}", request_id.unwrap_or_default(), batch.id()),
+            deadline: Instant::now() + time_max.saturating_sub(farewell),
+            requests: 0,
+            keys: HashMap::new(),
+        });
+    }
+
+    /// The call is over.
+    pub(in crate::plugin) fn end(&mut self) {
+        self.call = None;
+    }
+
+    /// Whether the guest keeps a request or an answer.
+    pub(in crate::plugin) fn under_way(&self) -> bool {
+        let egress = self.egress.as_ref();
+        egress.is_some_and(|egress| egress.slots.available_permits() < egress.concurrency_max)
+    }
+
+    /// Checks a request and makes it ready.
+    fn prepare(&mut self, request: Request<WasiBody>) -> Result<Prepared, Error> {
+        let (Some(egress), Some(target)) = (&self.egress, Target::of(request.uri())) else {
+            return Err(Error::HttpRequestUriInvalid);
+        };
+        let sink = &*self.sink;
+        let Some(call) = &mut self.call else {
+            let message = "the sink calls somebody outside of `write`, which it may not";
+            egress.tell(sink, &target, "none", message);
+            return Err(Error::HttpRequestDenied);
+        };
+        if !egress.allows(&target) {
+            let message = "the sink may not call this host; to allow it, add it to `hosts` of the sink's `http` table";
+            egress.tell(sink, &target, "http.hosts", message);
+            return Err(Error::HttpRequestDenied);
+        }
+        if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
+            return Err(Error::HttpRequestMethodInvalid);
+        }
+        if call.requests >= egress.requests_max {
+            let message = "the sink sends more requests in one call than `requests_max` of its `http` table allows";
+            egress.tell(sink, &target, "http.requests_max", message);
+            return Err(Error::HttpRequestDenied);
+        }
+        call.requests += 1;
+        let (mut head, body) = request.into_parts();
+        let declared = head.headers.get(header::CONTENT_LENGTH);
+        let declared: Option<u64> = declared.and_then(|value| value.to_str().ok()?.parse().ok());
+        if declared.is_some_and(|bytes| bytes > egress.request_bytes_max) {
+            let message = "the sink sends more than `request_bytes_max` of its `http` table allows";
+            egress.tell(sink, &target, "http.request_bytes_max", message);
+            return Err(Error::HttpRequestBodySize(declared));
+        }
+        let key = call.key(sink, &head.method, &target, head.uri.path());
+        complete(
+            &mut head.headers,
+            &target,
+            &head.method,
+            &key,
+            &egress.headers,
+        )?;
+        let body = Outgoing::new(body, egress.request_bytes_max);
+        Ok(Prepared {
+            sink: Arc::clone(&self.sink),
+            egress: Arc::clone(egress),
+            deadline: call.deadline.min(Instant::now() + egress.time_max),
+            request: Request::from_parts(head, body),
+            target,
+        })
+    }
+}
+
+impl Call {
+    /// The same for the same request of the same batch, however often it is delivered; requests to other targets
+    /// don't change it.
+    fn key(&mut self, sink: &str, method: &Method, target: &Target, path: &str) -> String {
+        let text = format!("{sink} {} {method} {target}{path}", self.batch);
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        let count = self.keys.entry(digest).or_default();
+        *count += 1;
+        let mut key = String::new();
+        for byte in &digest[..16] {
+            let _ = write!(key, "{byte:02x}");
+        }
+        if *count > 1 {
+            let _ = write!(key, "-{count}");
+        }
+        key
+    }
+}
+
+/// Sets the headers that are not the guest's to choose.
+fn complete(
+    headers: &mut HeaderMap,
+    target: &Target,
+    method: &Method,
+    key: &str,
+    own: &[(HeaderName, HeaderValue)],
+) -> Result<(), Error> {
+    for name in [header::TE, header::TRAILER, header::EXPECT] {
+        headers.remove(name);
+    }
+    let host = HeaderValue::from_str(&target.authority());
+    headers.insert(
+        header::HOST,
+        host.map_err(|_| Error::HttpRequestUriInvalid)?,
+    );
+    let agent = headers.entry(header::USER_AGENT);
+    agent.or_insert(HeaderValue::from_static(AGENT));
+    if !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+        && let Ok(key) = HeaderValue::from_str(key)
+    {
+        headers.entry(IDEMPOTENCY_KEY).or_insert(key);
+    }
+    for (name, value) in own {
+        headers.insert(name, value.clone());
+    }
+    Ok(())
+}
+
+/// A request that may be sent.
+struct Prepared {
+    sink: Arc<str>,
+    egress: Arc<Egress>,
+    target: Target,
+    request: Request<Outgoing>,
+    deadline: Instant,
+}
+
+impl Prepared {
+    async fn send(self, options: RequestOptions) -> Result<Response<Answer>, Error> {
+        let sent = self.egress.send(self.request, options, self.deadline).await;
+        sent.map_err(|failed| {
+            let (sink, target) = (&*self.sink, &self.target);
+            if let Some(address) = failed.prohibited {
+                let message = format!(
+                    "the host is at {address}, which is not a public address; to allow it, add its network to `networks` of the sink's `http` table"
+                );
+                self.egress.tell(sink, target, "http.networks", &message);
+            } else {
+                tracing::debug!(sink, host = %target, error = %failed.words, "a request of the sink failed");
+            }
+            failed.code
+        })
+    }
+}
+
+type Worker = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+impl WasiHttpHooks for Calls {
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name| DEFAULT_FORBIDDEN_HEADERS.contains(name))
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        PIECE_BYTES_MAX
+    }
+
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Worker,
+    ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Worker), Error>> + Send> {
+        let prepared = self.prepare(request);
+        Box::new(async move {
+            let response = prepared?.send(options.unwrap_or_default()).await?;
+            let worker: Worker = Box::new(std::future::ready(Ok(())));
+            Ok((response.map(BodyExt::boxed_unsync), worker))
+        })
+    }
+}

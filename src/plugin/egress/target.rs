@@ -1,0 +1,57 @@
+//! Where a request goes: scheme, host and port of its URL.
+//!
+//! **Invariant**: what is shown to an operator is what the setting `hosts` would have to say.
+
+use hyper::Uri;
+
+use crate::config;
+
+/// Where a request goes.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) encrypted: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Target {
+    pub(super) fn of(uri: &Uri) -> Option<Self> {
+        let encrypted = match uri.scheme_str()? {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let authority = uri.authority()?;
+        // A name and a password in a URL are the guest's way around the headers of the configuration.
+        if authority.as_str().contains('@') {
+            return None;
+        }
+        let port = match authority.port() {
+            Some(port) => Some(port.as_u16()).filter(|port| *port > 0)?,
+            None => config::default_port(encrypted),
+        };
+        let host = authority.host().to_ascii_lowercase();
+        Some(Self {
+            encrypted,
+            host,
+            port,
+        })
+    }
+
+    /// As the header `Host` has it.
+    pub(super) fn authority(&self) -> String {
+        if self.port == config::default_port(self.encrypted) {
+            self.host.clone()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// As the setting `hosts` has it.
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.encrypted { "" } else { "http://" };
+        write!(f, "{scheme}{}", self.authority())
+    }
+}
