@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
-use crate::config::{Log, Settings};
+use crate::config::{Host, Http, Log, Network, Settings};
 use crate::plugin::{Instance, Plugin, Plugins, Seat};
 
 /// What `headgate plugin` is told.
@@ -51,6 +51,12 @@ struct Subject {
     /// `config` of the sink's section, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     settings: String,
+    /// A host that it may call over HTTP, as in `http.hosts` of the sink's section
+    #[arg(long, value_name = "HOST")]
+    host: Vec<Host>,
+    /// A private network that it may call into, as in `http.networks`
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<Network>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -91,7 +97,15 @@ impl Subject {
         let limits = &Settings::default().plugins;
         let plugins = Plugins::new(None, limits.into()).map_err(|error| wrong(&error))?;
         let before = Instant::now();
-        let plugin = plugins.load(&self.plugin).map_err(|error| wrong(&error))?;
+        // Whoever tries a plugin out wants to see it start; without hosts it can call nobody.
+        let http = Http {
+            hosts: self.host.iter().map(ToString::to_string).collect(),
+            networks: self.network.iter().map(ToString::to_string).collect(),
+            ..Http::default()
+        };
+        let plugin = plugins
+            .load(&self.plugin, Some(&http))
+            .map_err(|error| wrong(&error))?;
         let load_time = before.elapsed();
         let seat = Seat {
             sink: "test".into(),
