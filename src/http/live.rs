@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use percent_encoding::percent_decode_str;
 use salvo_core::conn::ConnCtrl;
+use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL,
     UPGRADE,
 };
-use salvo_core::http::{Method, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
 use salvo_oapi::{ToSchema, endpoint};
@@ -132,9 +132,6 @@ impl GetLive {
         transport: Transport,
         cut: CancellationToken,
     ) -> Result<Wish, Mistake> {
-        if req.method() != Method::GET {
-            return Err(Mistake::Invalid("this path takes GET only".to_owned()));
-        }
         let (reader, allowed) = reader::follower(&self.0, req)?;
         let streams = match wanted_streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
