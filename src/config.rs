@@ -44,7 +44,8 @@ pub use problem::{Origin, Problem, Problems};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     Admin, Batch, Connector, ConnectorKind, Durability, Http, Key, Limits, Live, Log, LogFormat,
-    OnUpdate, Plugins, ReadKey, Retry, Runtime, Server, Settings, Sink, Storage, Stream,
+    OnUpdate, Ordering, Plugins, Postgres, ReadKey, Retry, Runtime, Server, Settings, Sink,
+    SinkLimits, Start, Storage, Stream,
 };
 
 use checker::Checker;

@@ -1,6 +1,10 @@
 //! What the daemon counts. The fields of [`Metrics`] are the list of metrics; `/metrics` prints them.
 //!
-//! **Invariant**: a label never takes its value from a request, so the number of series is fixed.
+//! Plugins have numbers of their own (`metrics/plugins.rs`).
+//!
+//! **Invariant**: a label never takes its value from a request, so the number of series is bounded.
+
+mod plugins;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -8,6 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+pub use plugins::{PluginMetrics, Refused};
 
 /// Every metric. Counters are cheap to increment from any thread.
 #[derive(Debug)]
@@ -65,6 +71,8 @@ pub struct Metrics {
     pub live_resets: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
+    /// What plugins count themselves.
+    pub plugins: PluginMetrics,
 }
 
 impl Metrics {
@@ -135,6 +143,7 @@ impl Metrics {
             "Bytes free on the disk of the data folder",
             disk_free_bytes.clone(),
         );
+        let plugins = PluginMetrics::register(&mut registry);
         Self {
             accepted: outcome("accepted"),
             duplicates: outcome("duplicate"),
@@ -162,6 +171,7 @@ impl Metrics {
             live_messages,
             live_resets,
             disk_free_bytes,
+            plugins,
             registry,
         }
     }

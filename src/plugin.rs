@@ -2,19 +2,22 @@
 //!
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
-//! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`.
+//! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
+//! in `plugin/postgres.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
-//! sockets, its memory and its time are bounded, and its effects are only staged. The one way out is
-//! HTTP to the hosts that its sink's settings list. After a trap or a deadline an instance is never
+//! sockets, its memory and its time are bounded, and its effects are only staged. The ways out are
+//! HTTP to the hosts and statements to the database that its sink's settings list. After a trap or a deadline an instance is never
 //! called again.
 
 mod cache;
 mod egress;
 mod host;
 mod output;
+mod postgres;
 mod schema;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +28,15 @@ use wasmtime::{Config, Engine, Store, UpdateDeadline};
 
 use crate::batch::Batch;
 use crate::config;
+use crate::metrics::Metrics;
 use crate::pool::{Pool, Staged};
 use egress::Egress;
 use host::Host;
-use host::bindings::{SinkPlugin, SinkPluginPre, exports::headgate::sink::sink as world};
+use host::bindings::{
+    PostgresSink as Bindings, PostgresSinkPre as BindingsPre,
+    exports::headgate::sink::sink as world,
+};
+use postgres::Database;
 
 /// The plugins inside the binary: name in the configuration and component.
 const BUILT_IN: [(&str, &[u8]); 2] = [
@@ -70,6 +78,19 @@ impl From<&config::Plugins> for Limits {
     }
 }
 
+impl Limits {
+    /// With those that a sink has of its own.
+    fn of(self, sink: &config::Sink) -> Self {
+        let own = &sink.limits;
+        let time = |own: Option<u64>, all| own.map_or(all, Duration::from_millis);
+        Self {
+            memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),
+            cpu_time_max: time(own.cpu_timeout_ms, self.cpu_time_max),
+            call_time_max: time(own.write_timeout_ms, self.call_time_max),
+        }
+    }
+}
+
 /// Why a plugin cannot be used at all.
 #[derive(Debug, Error)]
 pub enum PluginError {
@@ -93,7 +114,7 @@ pub enum PluginError {
         source: wasmtime::Error,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
-    #[error("{name} does not fit the world headgate:sink@0.2.0: {source:#}")]
+    #[error("{name} does not fit the world headgate:sink@1.0.0: {source:#}")]
     Link {
         /// The plugin.
         name: String,
@@ -107,6 +128,24 @@ pub enum PluginError {
     NoHttp {
         /// The plugin.
         name: String,
+    },
+    /// It asks for a database, and the sink's settings name none.
+    #[error(
+        "{name} asks for a PostgreSQL database; name it in the sink's section: postgres = {{ url = {{ env = \"DATABASE_URL\" }} }} (to try it out: --postgres URL)"
+    )]
+    NoDatabase {
+        /// The plugin.
+        name: String,
+    },
+    /// The database's address cannot be read.
+    #[error(
+        "`postgres.url` of {name}: {reason}; wants postgresql://user:password@host:5432/database"
+    )]
+    Database {
+        /// The plugin.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// There is nothing to check certificates with.
     #[error(
@@ -172,8 +211,32 @@ pub struct Seat {
     pub sink: Arc<str>,
     /// Its `config`, an object.
     pub config: serde_json::Value,
+    /// What it may read.
+    pub secrets: BTreeMap<String, config::Secret>,
     /// Where its state is kept; without a pool it has none.
     pub pool: Option<Arc<Pool>>,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Seat {
+    /// What an instance of this sink is told.
+    pub fn new(sink: &config::Sink, pool: Option<&Arc<Pool>>, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            sink: sink.name.as_str().into(),
+            config: sink.config.clone(),
+            secrets: sink.secrets.clone(),
+            pool: pool.cloned(),
+            metrics: Arc::clone(metrics),
+        }
+    }
+}
+
+/// What a sink may reach outside, shared by all its instances.
+#[derive(Clone, Default)]
+struct Grants {
+    egress: Option<Arc<Egress>>,
+    database: Option<Arc<Database>>,
 }
 
 /// What a plugin says of itself.
@@ -191,8 +254,6 @@ pub struct Descriptor {
 pub struct Plugins {
     engine: Engine,
     linker: Linker<Host>,
-    /// The same with HTTP.
-    http_linker: Linker<Host>,
     cache: Option<cache::Cache>,
     limits: Limits,
 }
@@ -209,8 +270,6 @@ impl Plugins {
         config.max_wasm_stack(512 << 10);
         let engine = Engine::new(&config).map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
-        let mut http_linker = linker.clone();
-        host::link_http(&mut http_linker).map_err(PluginError::Engine)?;
         let cache =
             match cache_dir {
                 Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
@@ -225,50 +284,66 @@ impl Plugins {
         Ok(Self {
             engine,
             linker,
-            http_linker,
             cache,
             limits,
         })
     }
 
-    /// Loads a plugin: the name of a built-in one, or the path of a component; `http` is what it may call.
-    /// Compiles it unless that was done before; may take a second. Blocks.
+    /// Loads the plugin of a sink, with what the sink's section grants. Compiles it unless that was done before; may
+    /// take seconds. Blocks.
     ///
     /// # Errors
     /// See [`PluginError`].
-    pub fn load(&self, source: &str, http: Option<&config::Http>) -> Result<Plugin, PluginError> {
-        let bytes = read(source)?;
-        let component = self.compile(source, &bytes)?;
-        if http.is_none() && self.asks_for_http(&component) {
-            return Err(PluginError::NoHttp {
-                name: source.to_owned(),
-            });
+    pub fn load(&self, sink: &config::Sink) -> Result<Plugin, PluginError> {
+        let name = || sink.plugin.clone();
+        let bytes = read(&sink.plugin)?;
+        let component = self.compile(&sink.plugin, &bytes)?;
+        let mut linker = self.linker.clone();
+        let mut grants = Grants::default();
+        match &sink.http {
+            Some(http) => {
+                let egress = Egress::new(http).map_err(PluginError::Authorities)?;
+                grants.egress = Some(egress.into());
+                host::link_http(&mut linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(&component, "wasi:http/") => {
+                return Err(PluginError::NoHttp { name: name() });
+            }
+            None => {}
         }
-        let egress = http.map(Egress::new).transpose();
-        let egress = egress.map_err(PluginError::Authorities)?;
-        let linker = match egress {
-            Some(_) => &self.http_linker,
-            None => &self.linker,
-        };
+        match &sink.postgres {
+            Some(postgres) => {
+                let database = Database::new(postgres).map_err(|reason| PluginError::Database {
+                    name: name(),
+                    reason,
+                })?;
+                grants.database = Some(database.into());
+                host::link_postgres(&mut linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(&component, "headgate:sink/postgres@") => {
+                return Err(PluginError::NoDatabase { name: name() });
+            }
+            None => {}
+        }
         let pre = linker
             .instantiate_pre(&component)
-            .and_then(SinkPluginPre::new)
-            .map_err(|error| PluginError::Link {
-                name: source.to_owned(),
-                source: error,
+            .and_then(BindingsPre::new)
+            .map_err(|source| PluginError::Link {
+                name: name(),
+                source,
             })?;
         Ok(Plugin {
-            name: source.into(),
+            name: sink.plugin.as_str().into(),
             pre,
-            egress: egress.map(Arc::new),
-            limits: self.limits,
+            grants,
+            limits: self.limits.of(sink),
         })
     }
 
-    fn asks_for_http(&self, component: &Component) -> bool {
+    fn asks_for(&self, component: &Component, interface: &str) -> bool {
         let component = component.component_type();
         let mut imports = component.imports(&self.engine);
-        imports.any(|(name, _)| name.starts_with("wasi:http/"))
+        imports.any(|(name, _)| name.starts_with(interface))
     }
 
     fn compile(&self, name: &str, bytes: &[u8]) -> Result<Component, PluginError> {
@@ -305,8 +380,8 @@ impl std::fmt::Debug for Plugins {
 #[derive(Clone)]
 pub struct Plugin {
     name: Arc<str>,
-    pre: SinkPluginPre<Host>,
-    egress: Option<Arc<Egress>>,
+    pre: BindingsPre<Host>,
+    grants: Grants,
     limits: Limits,
 }
 
@@ -331,7 +406,7 @@ impl Plugin {
         let host = Host::new(
             Arc::clone(&self.name),
             seat,
-            self.egress.clone(),
+            &self.grants,
             self.limits.memory_bytes_max,
         );
         let mut store = Store::new(self.pre.engine(), host);
@@ -371,7 +446,7 @@ impl Plugin {
     async fn open(
         &self,
         store: &mut Store<Host>,
-        bindings: &SinkPlugin,
+        bindings: &Bindings,
         seat: &Seat,
     ) -> Result<Descriptor, PluginError> {
         let guest = bindings.headgate_sink_sink();
@@ -412,7 +487,7 @@ impl std::fmt::Debug for Plugin {
 /// A running guest, owned by one lane.
 pub struct Instance {
     store: Store<Host>,
-    bindings: SinkPlugin,
+    bindings: Bindings,
     descriptor: Descriptor,
     limits: Limits,
     calls_left: u32,
@@ -571,17 +646,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_calls_others_asks_for_http() {
-        let limits = Limits::from(&config::Plugins::default());
-        let plugins = Plugins::new(None, limits).expect("an engine");
-        for (name, expected) in [("pool", false), ("http-forward", true)] {
-            let component = plugins.compile(name, &read(name).expect("built in"));
-            let asks = plugins.asks_for_http(&component.expect("a component"));
-            assert_eq!(asks, expected, "{name}");
-        }
-        let refused = plugins.load("http-forward", None).expect_err("no grant");
+    fn who_asks_for_more_is_told_how_to_grant_it() {
+        let plugins = Plugins::new(None, Limits::from(&config::Plugins::default()));
+        let plugins = plugins.expect("an engine");
+        let mut sink = config::Sink::default();
+        assert!(plugins.load(&sink).is_ok(), "pool asks for nothing");
+        sink.plugin = "http-forward".to_owned();
+        let refused = plugins.load(&sink).expect_err("no grant");
         assert!(refused.to_string().contains("http = { hosts"), "{refused}");
-        let granted = plugins.load("http-forward", Some(&config::Http::default()));
+        sink.http = Some(config::Http::default());
+        let granted = plugins.load(&sink);
         assert!(granted.is_ok(), "{granted:?}");
     }
 

@@ -2,10 +2,13 @@
 //!
 //! **Invariant**: starts nothing and writes nothing.
 
+use std::sync::Arc;
+
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load};
 use crate::config::Sink;
+use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins, Seat};
 
 /// What `headgate check` is told.
@@ -59,11 +62,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
 
 /// Loads the plugin, starts it, and gives it its settings.
 async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<(), PluginError> {
-    let seat = Seat {
-        sink: sink.name.as_str().into(),
-        config: sink.config.clone(),
-        pool: None,
-    };
-    let plugin = plugins.load(&sink.plugin, sink.http.as_ref())?;
+    let seat = Seat::new(sink, None, &Arc::new(Metrics::new()));
+    let plugin = plugins.load(sink)?;
     plugin.start(&seat).await.map(drop)
 }

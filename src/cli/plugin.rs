@@ -5,13 +5,15 @@
 mod trial;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::output::{json_pretty, print, shown};
-use crate::config::{Host, Http, Log, Network, Settings};
+use crate::config::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
+use crate::metrics::Metrics;
 use crate::plugin::{Instance, Plugin, Plugins, Seat};
 
 /// What `headgate plugin` is told.
@@ -57,6 +59,24 @@ struct Subject {
     /// A private network that it may call into, as in `http.networks`
     #[arg(long, value_name = "NETWORK")]
     network: Vec<Network>,
+    /// A secret that it may read, as in `secrets` of the sink's section
+    #[arg(long, value_name = "NAME=VALUE", value_parser = secret)]
+    secret: Vec<(String, Secret)>,
+    /// The database that it may write to, as in `postgres.url`: postgresql://user:password@host/database
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "HEADGATE_PLUGIN_POSTGRES",
+        hide_env_values = true
+    )]
+    postgres: Option<String>,
+}
+
+fn secret(text: &str) -> Result<(String, Secret), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !value.is_empty() => Ok((name.to_owned(), Secret::new(value))),
+        _ => Err("wants NAME=VALUE".to_owned()),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -96,22 +116,27 @@ impl Subject {
             .map_err(|error| wrong(&format!("--settings is not JSON: {error}")))?;
         let limits = &Settings::default().plugins;
         let plugins = Plugins::new(None, limits.into()).map_err(|error| wrong(&error))?;
-        let before = Instant::now();
-        // Whoever tries a plugin out wants to see it start; without hosts it can call nobody.
-        let http = Http {
-            hosts: self.host.iter().map(ToString::to_string).collect(),
-            networks: self.network.iter().map(ToString::to_string).collect(),
-            ..Http::default()
-        };
-        let plugin = plugins
-            .load(&self.plugin, Some(&http))
-            .map_err(|error| wrong(&error))?;
-        let load_time = before.elapsed();
-        let seat = Seat {
-            sink: "test".into(),
+        let sink = Sink {
+            name: "test".to_owned(),
+            plugin: self.plugin.clone(),
             config,
-            pool: None,
+            // Whoever tries a plugin out wants to see it start; without hosts it can call nobody.
+            http: Some(Http {
+                hosts: self.host.iter().map(ToString::to_string).collect(),
+                networks: self.network.iter().map(ToString::to_string).collect(),
+                ..Http::default()
+            }),
+            postgres: self.postgres.as_ref().map(|url| Postgres {
+                url: Secret::new(url),
+                ..Postgres::default()
+            }),
+            secrets: self.secret.iter().cloned().collect(),
+            ..Sink::default()
         };
+        let before = Instant::now();
+        let plugin = plugins.load(&sink).map_err(|error| wrong(&error))?;
+        let load_time = before.elapsed();
+        let seat = Seat::new(&sink, None, &Arc::new(Metrics::new()));
         let before = Instant::now();
         let instance = plugin.start(&seat).await.map_err(|error| wrong(&error))?;
         Ok(Started {

@@ -156,6 +156,17 @@ pub(super) fn header_value(secret: &str) -> Result<(), String> {
     }
 }
 
+/// The address of a PostgreSQL database, with all that is needed to connect. Told without a word of it.
+pub(super) fn postgres_url(secret: &str) -> Result<(), String> {
+    let rest = secret
+        .strip_prefix("postgresql://")
+        .or_else(|| secret.strip_prefix("postgres://"));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(()),
+        _ => Err("wants postgresql://user:password@host:5432/database".to_owned()),
+    }
+}
+
 /// Where to listen.
 pub(super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<super::Listen>().map(|_| ())

@@ -5,11 +5,12 @@
 //! **Invariant**: equal to the embedded `default.toml`, which a test checks; an empty name only ever stands for a
 //! name that has been reported as missing.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{
-    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Plugins, Retry, Runtime,
-    Server, Settings, Sink, Storage,
+    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins,
+    Postgres, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits, Start, Storage,
 };
 
 impl Default for Settings {
@@ -115,9 +116,14 @@ impl Default for Sink {
             name: String::new(),
             plugin: "pool".to_owned(),
             streams: Vec::new(),
+            start: Start::default(),
+            ordering: Ordering::default(),
             retry: Retry::default(),
             batch: Batch::default(),
+            limits: SinkLimits::default(),
             http: None,
+            postgres: None,
+            secrets: BTreeMap::new(),
             config: serde_json::Value::Object(serde_json::Map::new()),
         }
     }
@@ -138,6 +144,16 @@ impl Default for Batch {
         Batch {
             items_max: 10_000,
             bytes_max: 4 * 1024 * 1024,
+            linger_ms: 8,
+        }
+    }
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Postgres {
+            url: Secret::new(String::new()),
+            timeout_ms: 10_000,
         }
     }
 }
@@ -147,7 +163,7 @@ impl Default for Http {
         Http {
             hosts: Vec::new(),
             networks: Vec::new(),
-            headers: std::collections::BTreeMap::new(),
+            headers: BTreeMap::new(),
             timeout_ms: 10_000,
             request_bytes_max: 16 * 1024 * 1024,
             response_bytes_max: 1024 * 1024,

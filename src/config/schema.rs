@@ -204,9 +204,14 @@ const SINK: Element = Element {
         required("name", Shape::Text(checks::name)),
         required("plugin", Shape::Plugin),
         required("streams", Shape::List(checks::pattern, 1)),
+        field("start", Shape::Choice(&["now", "oldest"])),
+        field("ordering", Shape::Choice(&["any", "strict"])),
         field("retry", Shape::Table(RETRY)),
         field("batch", Shape::Table(BATCH)),
+        field("limits", Shape::Table(PLUGINS)),
         field("http", Shape::Table(HTTP)),
+        field("postgres", Shape::Table(POSTGRES)),
+        field("secrets", Shape::Secrets(checks::name)),
         field("config", Shape::Free),
     ],
     one_of: &[],
@@ -221,6 +226,12 @@ const RETRY: &[Field] = &[
 const BATCH: &[Field] = &[
     field("items_max", Shape::Integer(1, 1_000_000)),
     field("bytes_max", Shape::Integer(1, GIB)),
+    field("linger_ms", Shape::Integer(0, DAY_MS)),
+];
+
+const POSTGRES: &[Field] = &[
+    field("url", Shape::Secret),
+    field("timeout_ms", Shape::Integer(1, DAY_MS)),
 ];
 
 const HTTP: &[Field] = &[

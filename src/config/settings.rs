@@ -261,14 +261,46 @@ pub struct Sink {
     pub plugin: String,
     /// Names of streams; `*` at the end stands for any rest.
     pub streams: Vec<String>,
+    /// Where it begins when it is new.
+    pub start: Start,
+    /// Whether a batch may overtake one that waits for a retry.
+    pub ordering: Ordering,
     /// What happens after a failure.
     pub retry: Retry,
     /// How much is passed at once.
     pub batch: Batch,
+    /// Its own limits.
+    pub limits: SinkLimits,
     /// What it may call over HTTP. None: nothing, and a plugin that asks for HTTP is not started.
     pub http: Option<Http>,
+    /// The database that it may write to. None: none, and a plugin that asks for one is not started.
+    pub postgres: Option<Postgres>,
+    /// Secrets that the plugin may read, by name.
+    pub secrets: BTreeMap<String, Secret>,
     /// The plugin's own settings, an object; its JSON Schema says what may stand there.
     pub config: serde_json::Value,
+}
+
+/// Where a sink begins that has never run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// With the next request.
+    #[default]
+    Now,
+    /// With the oldest request whose items are still kept.
+    Oldest,
+}
+
+/// In which order a sink gets its batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ordering {
+    /// New ones go on while a failed one waits.
+    #[default]
+    Any,
+    /// That of acceptance: a failed one holds up all that follow.
+    Strict,
 }
 
 /// `retry` of a sink.
@@ -291,6 +323,30 @@ pub struct Batch {
     pub items_max: usize,
     /// Flattened bytes passed at once, at most; one larger request is a batch of its own.
     pub bytes_max: usize,
+    /// How long after its last batch a busy sink waits for more, so that few large ones are made of many small ones.
+    pub linger_ms: u64,
+}
+
+/// `limits` of a sink; what is not there is as in `[plugins]`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SinkLimits {
+    /// Memory of one instance.
+    pub memory_max_bytes: Option<usize>,
+    /// How long one call may take, waiting included.
+    pub write_timeout_ms: Option<u64>,
+    /// How long one call may compute.
+    pub cpu_timeout_ms: Option<u64>,
+}
+
+/// `postgres` of a sink: the database that it may write to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Postgres {
+    /// `postgresql://user:password@host:port/database?sslmode=verify-full`; the plugin never sees it.
+    pub url: Secret,
+    /// How long connecting and each transaction may take.
+    pub timeout_ms: u64,
 }
 
 /// `http` of a sink: what it may call.

@@ -155,6 +155,19 @@ impl<'a> Validator<'a> {
             if let Some(http) = &mut sink.http {
                 self.http(&format!("sinks[{index}].http"), http);
             }
+            if let Some(postgres) = &mut sink.postgres {
+                let path = format!("sinks[{index}].postgres.url");
+                match postgres.url.resolve(&self.env) {
+                    Ok(()) => self.secret_shape(&path, &postgres.url, checks::postgres_url),
+                    Err(error) => self.problem(&path, error.to_string()),
+                }
+            }
+            for (name, secret) in &mut sink.secrets {
+                if let Err(error) = secret.resolve(&self.env) {
+                    let path = problem::join(&format!("sinks[{index}].secrets"), name);
+                    self.problem(&path, error.to_string());
+                }
+            }
             if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
                 let path = format!("sinks[{index}].plugin");
                 self.plugin_file(&path, Path::new(&sink.plugin));

@@ -23,8 +23,6 @@ use crate::pool::{Part, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
-/// A lane that was busy within this time waits for more before it takes the next batch.
-const LINGER: Duration = Duration::from_millis(8);
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 /// Pauses of a lane as a whole.
@@ -102,11 +100,7 @@ impl Lane {
             metrics: Arc::clone(metrics),
             plugin: None,
             instance: None,
-            seat: Seat {
-                sink: status.sink.name.as_str().into(),
-                config: status.sink.config.clone(),
-                pool: Some(Arc::clone(&delivery.pool)),
-            },
+            seat: Seat::new(&status.sink, Some(&delivery.pool), metrics),
             status,
             next_retry: None,
             retried: false,
@@ -158,10 +152,7 @@ impl Lane {
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn.
     async fn step(&mut self) -> Result<Step, StepError> {
         if self.plugin.is_none() {
-            self.plugin = Some({
-                let sink = &self.status.sink;
-                self.plugins.load(&sink.plugin, sink.http.as_ref())?
-            });
+            self.plugin = Some(self.plugins.load(&self.status.sink)?);
             self.next_retry = self.delivery.pool.next_retry(&self.name)?;
             if self.pauses == 0 {
                 self.status.set_state(LaneState::Running);
@@ -448,10 +439,12 @@ impl Lane {
     /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
     /// at once.
     async fn linger(&self) {
-        let was_large = self.last_items >= self.status.sink.batch.items_max / 4;
+        let batch = &self.status.sink.batch;
+        let linger = Duration::from_millis(batch.linger_ms);
+        let was_large = self.last_items >= batch.items_max / 4;
         if !was_large
             && let Some(busy_at) = self.busy_at
-            && let Some(left) = LINGER.checked_sub(busy_at.elapsed())
+            && let Some(left) = linger.checked_sub(busy_at.elapsed())
         {
             tokio::time::sleep(left).await;
         }

@@ -11,11 +11,12 @@ use wasmtime::{Engine, ResourceLimiter};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use super::Seat;
-use super::egress::{self, Calls, Egress};
+use super::egress::{self, Calls};
 use super::output::{Level, Output};
+use super::postgres::{Bound, Database, STATEMENTS_MAX};
+use super::{Grants, Seat};
 use crate::batch::{self, Batch};
-use crate::pool::{Effect, Pool, Staged};
+use crate::pool::{Effect, Staged};
 
 #[allow(
     clippy::all,
@@ -24,14 +25,16 @@ use crate::pool::{Effect, Pool, Staged};
 pub(super) mod bindings {
     wasmtime::component::bindgen!({
         path: "plugins/sdk/wit",
-        world: "sink-plugin",
-        imports: { default: trappable },
+        world: "postgres-sink",
+        imports: { "headgate:sink/postgres.execute": async | trappable, default: trappable },
         exports: { default: async },
         with: { "headgate:sink/batches.batch": crate::batch::Batch },
     });
 }
 
-use bindings::headgate::sink::{batches, logging, pool, renderers, state};
+use bindings::headgate::sink::{
+    batches, logging, metrics, pool, postgres, renderers, secrets, state,
+};
 
 /// Handles that a guest may hold at once.
 const HANDLES_MAX: usize = 1_000;
@@ -46,13 +49,13 @@ const STATE_VALUE_BYTES_MAX: usize = 65_536;
 
 /// The state of one instance.
 pub(super) struct Host {
-    sink: Arc<str>,
-    pool: Option<Arc<Pool>>,
+    seat: Seat,
     table: ResourceTable,
     wasi: WasiCtx,
     stderr: Output,
     http: WasiHttpCtx,
     pub(super) calls: Calls,
+    database: Option<Arc<Database>>,
     /// Batches lent and not given back.
     lent: usize,
     /// Bytes that this call made the host hold: derived batches, values of state.
@@ -67,7 +70,7 @@ impl Host {
     pub(super) fn new(
         plugin: Arc<str>,
         seat: &Seat,
-        egress: Option<Arc<Egress>>,
+        grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
         let stderr = Output::new(Arc::clone(&plugin));
@@ -78,13 +81,13 @@ impl Host {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
         Self {
-            sink: Arc::clone(&seat.sink),
-            pool: seat.pool.clone(),
+            seat: seat.clone(),
             table,
             wasi,
             stderr,
             http: egress::context(),
-            calls: Calls::new(Arc::clone(&seat.sink), egress),
+            calls: Calls::new(Arc::clone(&seat.sink), grants.egress.clone()),
+            database: grants.database.clone(),
             lent: 0,
             held_bytes: 0,
             memory: Memory {
@@ -202,6 +205,11 @@ pub(super) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
+/// Adds the database, for guests whose sink has one.
+pub(super) fn link_postgres(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    postgres::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)
+}
+
 /// Links everything that every guest may use.
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
@@ -209,7 +217,9 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     pool::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     renderers::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     logging::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    metrics::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     state::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    secrets::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
@@ -428,8 +438,54 @@ impl logging::Host for Host {
             logging::Level::Warn => Level::Warn,
             logging::Level::Error => Level::Error,
         };
-        self.stderr.log(level, &self.sink, &message);
+        self.stderr.log(level, &self.seat.sink, &message);
         Ok(())
+    }
+}
+
+impl metrics::Host for Host {
+    fn count(&mut self, name: String, by: u64) -> wasmtime::Result<()> {
+        Ok(self
+            .seat
+            .metrics
+            .plugins
+            .count(&self.seat.sink, &name, by)?)
+    }
+
+    fn gauge(&mut self, name: String, value: f64) -> wasmtime::Result<()> {
+        Ok(self
+            .seat
+            .metrics
+            .plugins
+            .set(&self.seat.sink, &name, value)?)
+    }
+}
+
+impl secrets::Host for Host {
+    fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
+        let secret = self.seat.secrets.get(&name);
+        Ok(secret.map(|secret| secret.reveal().to_owned()))
+    }
+}
+
+impl postgres::Host for Host {
+    async fn execute(
+        &mut self,
+        batch: Resource<Batch>,
+        statements: Vec<postgres::Statement>,
+    ) -> wasmtime::Result<Result<Vec<u64>, postgres::Error>> {
+        let Some(database) = self.database.clone() else {
+            wasmtime::bail!("the sink's section has no `postgres`");
+        };
+        if statements.len() > STATEMENTS_MAX {
+            wasmtime::bail!("more than {STATEMENTS_MAX} statements in one call");
+        }
+        let batch = self.table.get(&batch)?.clone();
+        let bound = statements
+            .into_iter()
+            .map(|statement| Bound::new(statement, &batch, |bytes| self.hold(bytes)))
+            .collect::<wasmtime::Result<Vec<_>>>()?;
+        Ok(database.execute(bound).await)
     }
 }
 
@@ -440,8 +496,8 @@ impl state::Host for Host {
         if let Some((_, value)) = staged.next() {
             return Ok(value.clone());
         }
-        match &self.pool {
-            Some(pool) => Ok(pool.sink_value(&self.sink, &key)?),
+        match &self.seat.pool {
+            Some(pool) => Ok(pool.sink_value(&self.seat.sink, &key)?),
             None => Ok(None),
         }
     }
@@ -454,8 +510,8 @@ impl state::Host for Host {
             wasmtime::bail!("a value of state has at most {STATE_VALUE_BYTES_MAX} bytes");
         }
         if self.get(key.clone())?.is_none() {
-            let stored = match &self.pool {
-                Some(pool) => pool.sink_keys(&self.sink)?,
+            let stored = match &self.seat.pool {
+                Some(pool) => pool.sink_keys(&self.seat.sink)?,
                 None => 0,
             };
             if stored + self.staged.state.len() as u64 >= STATE_KEYS_MAX {

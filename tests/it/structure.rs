@@ -34,7 +34,7 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("wasmtime_wasi_http", &["plugin"]),
     ("hyper_util", &["plugin"]),
     ("hyper_rustls", &["plugin"]),
-    ("sqlx", &["journal", "pool", "sqlite"]),
+    ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
     ("rusqlite", &["journal", "pool", "sqlite"]),
     ("figment", &["config"]),
     ("toml_edit", &["config"]),

@@ -18,7 +18,7 @@
 //! headgate_sdk::export!(Everything);
 //! ```
 //!
-//! [`http`] calls others. A sink that does not use it does not ask for it.
+//! [`http`] calls others, [`postgres`] writes to a database. A sink that does not use them does not ask for them.
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
 
@@ -28,7 +28,14 @@ pub mod http;
 pub mod bindings {
     wit_bindgen::generate!({
         path: "wit",
-        world: "http-sink",
+        inline: "
+            package headgate:sdk;
+            world everything {
+                include headgate:sink/http-sink@1.0.0;
+                include headgate:sink/postgres-sink@1.0.0;
+            }
+        ",
+        world: "headgate:sdk/everything",
         generate_all,
         pub_export_macro: true,
         export_macro_name: "export_bindings",
@@ -37,7 +44,7 @@ pub mod bindings {
 
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
 pub use bindings::headgate::sink::batches::{Batch, Form, Span};
-pub use bindings::headgate::sink::{logging, pool, renderers, state};
+pub use bindings::headgate::sink::{logging, metrics, pool, postgres, renderers, secrets, state};
 
 /// All items of a batch.
 pub const ALL: Span = Span {

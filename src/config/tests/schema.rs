@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Connector, DEFAULT_TOML, Http, Key, ReadKey, Secret, Settings, Sink, Stream, environment,
-    explain, load, render_text,
+    Connector, DEFAULT_TOML, Http, Key, Postgres, ReadKey, Secret, Settings, Sink, Stream,
+    environment, explain, load, render_text,
 };
 use super::{FULL, Place};
 
@@ -65,6 +65,7 @@ fn the_schema_names_what_the_settings_have() {
         read_keys: vec![ReadKey::default()],
         sinks: vec![Sink {
             http: Some(Http::default()),
+            postgres: Some(Postgres::default()),
             ..Sink::default()
         }],
         ..Settings::default()
@@ -119,7 +120,9 @@ fn the_examples_in_default_toml_are_sound() {
     let place = Place::with(&text)
         .file("lobby-screen.key", "rk_live_0123456789abcdef")
         .var("SHOP_KEY", "ik_live_0123456789abcdef")
-        .var("TEAM_AUTHORIZATION", "Bearer 0123456789");
+        .var("TEAM_AUTHORIZATION", "Bearer 0123456789")
+        .var("SIGNING_SECRET", "whsec_0123456789")
+        .var("SHOP_DATABASE", "postgresql://shop:0123456789@db/shop");
     let settings = place.settings();
     assert_eq!(settings.connectors[0].keys[0].stream, "orders");
     assert_eq!(settings.read_keys[0].streams, ["orders"]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
-use crate::process::{Folder, items, read_only};
+use crate::process::{ADMIN_TOKEN, Client, Folder, items, read_only};
 
 /// A daemon whose stream `hostile` goes to the sink that sorts.
 fn sorting(config: &str) -> Folder {
@@ -134,4 +134,34 @@ fn what_a_sink_derives_and_keeps_is_bounded() {
         assert!(reason.contains("more than 8388608 bytes"), "{reason}");
         nobody_else_suffers(&folder, process);
     }
+}
+
+#[test]
+fn a_sink_counts_and_reads_the_secrets_that_it_is_granted() {
+    const CANARY: &str = "canary-0123456789";
+    let more = format!("{QUICK_RETRIES}secrets = {{ token = \"{CANARY}\" }}\n");
+    let folder = beside_a_good_sink("measures", &more);
+    let process = folder.start();
+    let id = process.accepted("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
+    process.request_becomes(&id, "processed");
+    let mut client = Client::connect(process.admin).expect("it listens");
+    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer");
+    let metrics = metrics.body;
+    for line in [
+        "headgate_plugin_events_total{sink=\"hostile\",name=\"rows\"} 2",
+        "headgate_plugin_value{sink=\"hostile\",name=\"secret_bytes\"} 17",
+        "headgate_plugin_value{sink=\"hostile\",name=\"other\"} 0.5",
+    ] {
+        assert!(
+            metrics.lines().any(|own| own.starts_with(line)),
+            "{metrics}"
+        );
+    }
+    let bad = process.accepted("hostile", BY_ID, r#"{"id": "c", "metric": "a b"}"#);
+    process.request_becomes(&bad, "failed");
+    let letters = process.dead_letters("hostile");
+    let reason = letters[0]["reason"].as_str().expect("text");
+    assert!(reason.contains("1 to 64 letters"), "{reason}");
+    assert!(!process.log().contains(CANARY) && !metrics.contains(CANARY));
+    nobody_else_suffers(&folder, process);
 }
