@@ -3,17 +3,17 @@
 //! `serve`, `demo` and the tests start it.
 //!
 //! **Invariant**: every task of the daemon is spawned here, and has ended when [`Daemon::run`] returns.
-//! Threads: a lane each, spawned here; the journal's writer and the plugins' clock, by their modules.
+//! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
 mod files;
 mod memory;
+mod reload;
+mod sinks;
 mod watch;
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -23,14 +23,16 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::{Catalog, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
-use crate::delivery::{Delivery, Lane};
-use crate::http::{self, About, Bound, ListenError, Parts, Stopper};
+use crate::delivery::{AddError, Delivery};
+use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins};
 use crate::pool::{OnUpdate, Pool, PoolError};
+pub use reload::{Files, Reload};
+use sinks::Sinks;
 
 /// Why the daemon could not start, or had to end.
 #[derive(Debug, Error)]
@@ -47,6 +49,9 @@ pub enum DaemonError {
     /// The plugin engine cannot be set up.
     #[error(transparent)]
     Plugin(#[from] PluginError),
+    /// The lanes cannot be made.
+    #[error(transparent)]
+    Sinks(#[from] AddError),
     /// A listener cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -62,7 +67,7 @@ impl DaemonError {
     /// The exit code of the process: 70 for storage, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Journal(_) | Self::Pool(_) | Self::JournalFailed => 70,
+            Self::Journal(_) | Self::Pool(_) | Self::Sinks(_) | Self::JournalFailed => 70,
             _ => 1,
         }
     }
@@ -89,7 +94,7 @@ pub struct Daemon {
     servers: Vec<Stopper>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    lanes: Vec<JoinHandle<()>>,
+    sinks: Arc<Sinks>,
     /// Held as long as the daemon lives: nobody else may use the data folder.
     lock: files::Lock,
 }
@@ -108,16 +113,7 @@ impl Daemon {
         let admin_listener = http::bind(&settings.admin.listen).await?;
 
         let metrics = Arc::new(Metrics::new());
-        let pool = Pool::open(
-            &data_dir.join("pool.db"),
-            on_update(settings),
-            settings
-                .sinks
-                .iter()
-                .map(|sink| sink.name.as_str().into())
-                .collect(),
-        )
-        .await?;
+        let pool = Pool::open(&data_dir.join("pool.db"), on_update(settings)).await?;
         let journal = Journal::open(
             &data_dir.join("journal.db"),
             journal_options(settings, &pool)?,
@@ -128,8 +124,7 @@ impl Daemon {
             Some(&data_dir.join("plugin-cache")),
             (&settings.plugins).into(),
         )?);
-        let (delivery, lanes) =
-            Delivery::new(&settings.sinks, &journal, &pool, &plugins, &metrics)?;
+        let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
         let catalog = Arc::new(Catalog::from_settings(settings));
         let live = Arc::new(Live::new(settings, &pool, &metrics));
         let gate = Arc::new(Gate::new(settings.limits.max_pending_bytes as u64));
@@ -165,7 +160,10 @@ impl Daemon {
                 },
                 started_ms: clock::unix_ms(),
             }),
+            configuration: Arc::new(Configuration::default()),
         };
+        let stop = CancellationToken::new();
+        let sinks = Sinks::start(&parts.delivery, &settings.sinks, stop.child_token()).await?;
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
             admin_address: admin_listener.address.clone(),
@@ -173,12 +171,12 @@ impl Daemon {
             shutdown_time_max: Duration::from_secs(settings.server.shutdown_seconds),
             servers: Vec::new(),
             tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            lanes: Vec::new(),
+            stop,
+            sinks: Arc::new(sinks),
             lock,
             parts,
         };
-        daemon.spawn(settings, service_listener, admin_listener, lanes)?;
+        daemon.spawn(settings, service_listener, admin_listener);
         Ok(daemon)
     }
 
@@ -229,16 +227,7 @@ impl Daemon {
             // The files are left as they are: the next start reads what is really there.
             return Err(DaemonError::JournalFailed);
         }
-        let lanes = self.lanes;
-        let joined = tokio::task::spawn_blocking(move || {
-            for lane in lanes {
-                let _ = lane.join();
-            }
-        });
-        if tokio::time::timeout(self.shutdown_time_max, joined)
-            .await
-            .is_err()
-        {
+        if !self.sinks.ended(self.shutdown_time_max).await {
             // Safe, because nothing of the call is committed.
             tracing::warn!(
                 "a sink is still in a call; it is abandoned, the next start delivers again"
@@ -254,13 +243,15 @@ impl Daemon {
         Ok(())
     }
 
-    fn spawn(
-        &mut self,
-        settings: &Settings,
-        service: Bound,
-        admin: Bound,
-        lanes: Vec<Lane>,
-    ) -> Result<(), DaemonError> {
+    /// Takes changes of the configuration while the daemon runs.
+    pub fn reload(&self) -> Reload {
+        Reload {
+            parts: self.parts.clone(),
+            sinks: Arc::clone(&self.sinks),
+        }
+    }
+
+    fn spawn(&mut self, settings: &Settings, service: Bound, admin: Bound) {
         let connections_max = settings.server.connections_max;
         let (stopper, serving) = service.serve(http::service(&self.parts), connections_max);
         self.servers.push(stopper);
@@ -268,22 +259,6 @@ impl Daemon {
         let (stopper, serving) = admin.serve(http::admin(&self.parts), connections_max);
         self.servers.push(stopper);
         self.tasks.spawn(serving);
-        let runtime = tokio::runtime::Handle::current();
-        for lane in lanes {
-            let runtime = runtime.clone();
-            let stop = self.stop.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("sink-{}", lane.name()))
-                .spawn(move || {
-                    let status = lane.status();
-                    let run = AssertUnwindSafe(|| runtime.block_on(lane.run(stop)));
-                    if std::panic::catch_unwind(run).is_err() {
-                        status.crashed();
-                    }
-                })
-                .map_err(DaemonError::Thread)?;
-            self.lanes.push(thread);
-        }
         let watch = watch::Watch {
             parts: self.parts.clone(),
             data_dir: self.data_dir.clone(),
@@ -291,7 +266,6 @@ impl Daemon {
             retention_ms: retention_ms(settings),
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
-        Ok(())
     }
 }
 

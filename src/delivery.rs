@@ -1,6 +1,6 @@
 //! Delivery: from the journal to the sinks, a lane for each.
 //!
-//! `daemon` makes the lanes and gives each a thread; the admin API reads their status. How a lane
+//! `daemon` has lanes made, changed and removed, and gives each a thread; the admin API reads their status. How a lane
 //! works is in `delivery/lane.rs`.
 //!
 //! **Invariant**: a sink that fails, hangs or is slow holds up its own lane only, and nothing that
@@ -9,84 +9,32 @@
 mod lane;
 mod pace;
 pub mod report;
+mod status;
 mod verdict;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::config;
-use crate::journal::Journal;
+use crate::journal::{Journal, StorageError};
 use crate::metrics::Metrics;
-use crate::plugin::Plugins;
+use crate::plugin::{Plugins, Seat};
 use crate::pool::{Pool, PoolError};
+use status::Assignment;
 
 pub use lane::Lane;
+pub use status::{LaneState, LaneStatus};
 
-/// What a lane is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LaneState {
-    /// Loading its plugin.
-    Starting,
-    /// Delivering, or waiting for something to deliver.
-    Running,
-    /// Ended by a defect of the daemon; its data waits for the next start.
-    Crashed,
-    /// The sink keeps failing: the next attempt comes later, the data waits.
-    Paused {
-        /// Why.
-        reason: String,
-        /// When the next attempt is due: Unix time in milliseconds.
-        until_ms: u64,
-    },
-}
-
-/// What a lane shows of itself.
-#[derive(Debug)]
-pub struct LaneStatus {
-    /// The sink as configured.
-    pub sink: config::Sink,
-    cursor: AtomicU64,
-    state: Mutex<LaneState>,
-    last_error: Mutex<Option<(u64, String)>>,
-}
-
-impl LaneStatus {
-    /// Everything up to here was delivered, put aside for a retry, or given up.
-    pub fn cursor(&self) -> u64 {
-        self.cursor.load(Ordering::Acquire)
-    }
-
-    /// What the lane is doing.
-    pub fn state(&self) -> LaneState {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// The last failure: Unix time in milliseconds and reason.
-    pub fn last_error(&self) -> Option<(u64, String)> {
-        self.last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// The lane's thread has ended by a panic.
-    pub fn crashed(&self) {
-        self.set_state(LaneState::Crashed);
-    }
-
-    fn set_state(&self, state: LaneState) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-
-    fn set_last_error(&self, at_ms: u64, reason: &str) {
-        *self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some((at_ms, reason.to_owned()));
-    }
+/// Why lanes could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] StorageError),
+    /// The cursors cannot be read.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
 }
 
 /// All lanes together.
@@ -94,64 +42,141 @@ impl LaneStatus {
 pub struct Delivery {
     journal: Arc<Journal>,
     pool: Arc<Pool>,
-    lanes: Vec<Arc<LaneStatus>>,
+    plugins: Arc<Plugins>,
+    metrics: Arc<Metrics>,
+    /// In the order of the configuration.
+    lanes: RwLock<Vec<Arc<LaneStatus>>>,
 }
 
 impl Delivery {
-    /// Makes a lane for each configured sink. On a new pool a sink starts with the oldest entry;
-    /// one that is added later starts with the next.
-    ///
-    /// # Errors
-    /// The cursors cannot be read.
+    /// Without lanes.
     pub fn new(
-        sinks: &[config::Sink],
         journal: &Arc<Journal>,
         pool: &Arc<Pool>,
         plugins: &Arc<Plugins>,
         metrics: &Arc<Metrics>,
-    ) -> Result<(Arc<Self>, Vec<Lane>), PoolError> {
-        let newest = *journal.newest().borrow();
-        let start = if pool.is_new()? { 0 } else { newest };
-        let mut statuses = Vec::with_capacity(sinks.len());
-        for sink in sinks {
-            statuses.push(Arc::new(LaneStatus {
-                cursor: AtomicU64::new(pool.cursor(&sink.name, start)?),
-                sink: sink.clone(),
-                state: Mutex::new(LaneState::Starting),
-                last_error: Mutex::new(None),
-            }));
-        }
-        let delivery = Arc::new(Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             journal: Arc::clone(journal),
             pool: Arc::clone(pool),
-            lanes: statuses.clone(),
-        });
-        let lanes = statuses
-            .into_iter()
-            .map(|status| Lane::new(status, &delivery, plugins, metrics))
-            .collect();
-        Ok((delivery, lanes))
+            plugins: Arc::clone(plugins),
+            metrics: Arc::clone(metrics),
+            lanes: RwLock::default(),
+        })
+    }
+
+    /// Makes lanes for sinks that have none, which end with `stop`. On a new pool a sink starts with the first entry;
+    /// one that is added later starts as its settings say.
+    ///
+    /// # Errors
+    /// The files cannot be read; there are no new lanes then.
+    pub async fn add(
+        self: &Arc<Self>,
+        sinks: &[config::Sink],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Lane>, AddError> {
+        let newest = *self.journal.newest().borrow();
+        let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1);
+        // Nothing is released meanwhile: what a new lane starts with is still there.
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        let newest = *self.journal.newest().borrow();
+        let is_new = self.pool.is_new()?;
+        let mut added = Vec::with_capacity(sinks.len());
+        for sink in sinks {
+            let start = match sink.start {
+                _ if is_new => 0,
+                config::Start::Now => newest,
+                config::Start::Oldest => (oldest - 1).max(self.journal.released()).min(newest),
+            };
+            let cursor = self.pool.add_sink(&sink.name, start)?;
+            added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
+        }
+        lanes.extend(added.iter().cloned());
+        let lane = |status| Lane::new(status, self);
+        Ok(added.into_iter().map(lane).collect())
+    }
+
+    /// Forgets the lane of a sink, which must have ended. Its cursor, retries and dead letters stay in the pool.
+    pub fn remove(&self, name: &str) {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|lane| **lane.name() != *name);
+        drop(lanes);
+        self.pool.remove_sink(name);
+        self.metrics.plugins.forget(name);
+        self.release();
+    }
+
+    /// Has a lane go on with changed settings, or a changed plugin, if they work: the plugin is loaded and started once
+    /// before the lane gets it, at the edge of a batch. Otherwise the lane stays as it is and shows why.
+    ///
+    /// # Errors
+    /// Why the lane stays as it is.
+    pub async fn change(&self, lane: &LaneStatus, sink: &config::Sink) -> Result<(), String> {
+        let changed = self.prepare(lane, sink).await;
+        match changed {
+            Ok(None) => {
+                lane.set_current();
+                Ok(())
+            }
+            Ok(Some(assignment)) => {
+                lane.assign(assignment);
+                Ok(())
+            }
+            Err(reason) => {
+                lane.refuse(sink, &reason);
+                Err(reason)
+            }
+        }
+    }
+
+    async fn prepare(
+        &self,
+        lane: &LaneStatus,
+        sink: &config::Sink,
+    ) -> Result<Option<Assignment>, String> {
+        let sink = Arc::new(sink.clone());
+        let (plugins, wanted) = (Arc::clone(&self.plugins), Arc::clone(&sink));
+        let plugin = tokio::task::spawn_blocking(move || plugins.load(&wanted)).await;
+        let plugin = plugin
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
+        if lane.has(&sink, &plugin) {
+            return Ok(None);
+        }
+        let seat = Seat::new(&sink, Some(&self.pool), &self.metrics);
+        let started = plugin.start(&seat).await;
+        started.map_err(|error| error.to_string())?;
+        Ok(Some(Assignment { sink, plugin }))
     }
 
     /// The lanes, in the order of the configuration.
-    pub fn lanes(&self) -> &[Arc<LaneStatus>] {
-        &self.lanes
+    pub fn lanes(&self) -> Vec<Arc<LaneStatus>> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        lanes.clone()
+    }
+
+    /// The lane of a sink.
+    pub fn lane(&self, name: &str) -> Option<Arc<LaneStatus>> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().find(|lane| **lane.name() == *name).cloned()
     }
 
     /// Everything up to here is behind every lane.
     pub fn passed(&self) -> u64 {
+        self.passed_by(&self.lanes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn passed_by(&self, lanes: &[Arc<LaneStatus>]) -> u64 {
         let newest = *self.journal.newest().borrow();
-        self.lanes
-            .iter()
-            .map(|lane| lane.cursor())
-            .min()
-            .unwrap_or(newest)
+        let cursors = lanes.iter().map(|lane| lane.cursor());
+        cursors.min().unwrap_or(newest)
     }
 
     /// Lets the journal forget what every lane has behind it, and delete what is on disk in the
     /// sinks.
     pub fn release(&self) {
-        self.journal.passed(self.passed());
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        self.journal.passed(self.passed_by(&lanes));
         let newest = *self.journal.newest().borrow();
         self.journal
             .release(self.pool.durable_through().min(newest));

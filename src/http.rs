@@ -18,7 +18,7 @@ mod outer;
 mod pages;
 mod reader;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
@@ -62,6 +62,30 @@ pub struct Parts {
     pub body_timeout_seconds: u64,
     /// What the status page says of the daemon.
     pub about: Arc<About>,
+    /// How the last reading of the configuration went.
+    pub configuration: Arc<Configuration>,
+}
+
+/// How the last reading of the configuration went.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    problem: Mutex<Option<String>>,
+}
+
+impl Configuration {
+    /// Why the configuration as it stands is not in use.
+    pub fn problem(&self) -> Option<String> {
+        self.lock().clone()
+    }
+
+    /// Keeps why it is not in use; none: it is.
+    pub fn set_problem(&self, problem: Option<String>) {
+        *self.lock() = problem;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Facts that do not change while the daemon runs.

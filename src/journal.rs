@@ -301,6 +301,22 @@ impl Journal {
         self.shared.prune_to.fetch_max(seq, Ordering::Relaxed);
     }
 
+    /// The oldest entry that is still there, if there is one.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
+        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
+            .fetch_one(&self.lane_reads)
+            .await?;
+        Ok(oldest.map(i64::unsigned_abs))
+    }
+
+    /// Up to here entries may have been deleted since the start.
+    pub fn released(&self) -> u64 {
+        self.shared.prune_to.load(Ordering::Relaxed)
+    }
+
     /// The reading connections, for the [`log`].
     fn reads(&self) -> &sqlx::SqlitePool {
         &self.reads

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store, UpdateDeadline};
@@ -334,6 +335,7 @@ impl Plugins {
             })?;
         Ok(Plugin {
             name: sink.plugin.as_str().into(),
+            digest: Sha256::digest(&bytes).into(),
             pre,
             grants,
             limits: self.limits.of(sink),
@@ -380,12 +382,18 @@ impl std::fmt::Debug for Plugins {
 #[derive(Clone)]
 pub struct Plugin {
     name: Arc<str>,
+    digest: [u8; 32],
     pre: BindingsPre<Host>,
     grants: Grants,
     limits: Limits,
 }
 
 impl Plugin {
+    /// SHA-256 of the component.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
     /// What the component asks the host for, interface by interface.
     pub fn imports(&self) -> Vec<String> {
         let component = self.pre.instance_pre().component();

@@ -129,7 +129,7 @@ struct Writer {
     connection: Connection,
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
-    /// The sinks that the configuration names: they hold payloads back.
+    /// The sinks that hold payloads back.
     sinks: Vec<Arc<str>>,
     /// Something was committed since the last checkpoint.
     dirty: bool,
@@ -146,7 +146,6 @@ impl Pool {
     pub async fn open(
         path: &Path,
         on_update: HashMap<Arc<str>, OnUpdate>,
-        sinks: Vec<Arc<str>>,
     ) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let history = history::open(&connection)?;
@@ -158,7 +157,7 @@ impl Pool {
                 connection,
                 views,
                 on_update,
-                sinks,
+                sinks: Vec::new(),
                 dirty: false,
                 seq: history.seq,
                 removals,
@@ -184,12 +183,12 @@ impl Pool {
         Ok(highest.unsigned_abs())
     }
 
-    /// The sink's cursor; a sink that was never seen starts after `start`.
+    /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn cursor(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
-        let writer = self.lock();
+    pub fn add_sink(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
+        let mut writer = self.lock();
         writer.connection.execute(
             "INSERT OR IGNORE INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
             rusqlite::params![sink, start.cast_signed()],
@@ -199,7 +198,17 @@ impl Pool {
             [sink],
             |row| row.get(0),
         )?;
-        Ok(seq.unsigned_abs())
+        if !writer.sinks.iter().any(|known| **known == *sink) {
+            writer.sinks.push(sink.into());
+        }
+        let cursor = seq.unsigned_abs();
+        self.durable_through.fetch_min(cursor, Ordering::Relaxed);
+        Ok(cursor)
+    }
+
+    /// The sink holds no payloads back any more. What the pool keeps of it stays.
+    pub fn remove_sink(&self, sink: &str) {
+        self.lock().sinks.retain(|known| **known != *sink);
     }
 
     /// Whether any sink has ever run on this file.

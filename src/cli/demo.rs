@@ -61,7 +61,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
             return done.map_err(serve::failed);
         }
         print("\nServing until Ctrl-C.\n")?;
-        serve::run_until_signalled(daemon, signals, || load(&config_file)).await
+        serve::run_until_signalled(daemon, &loaded, signals, || load(&config_file)).await
     })
 }
 

@@ -1,6 +1,7 @@
 //! `headgate serve`: the daemon.
 //!
-//! SIGHUP reads the configuration again: read keys change at once, everything else at the next start.
+//! SIGHUP, and a change of its files, have the configuration read again: read keys and sinks change at once, everything
+//! else at the next start.
 //!
 //! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
 //! `kill -9` is safe.
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::CliError;
 use super::{ConfigArgs, load, logging};
 use crate::config::{Loaded, Runtime};
-use crate::daemon::{Daemon, DaemonError};
+use crate::daemon::{Daemon, DaemonError, Files};
 
 /// What `headgate serve` is told.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
         let daemon = start(&loaded).await?;
-        run_until_signalled(daemon, signals, || load(&args.config)).await
+        run_until_signalled(daemon, &loaded, signals, || load(&args.config)).await
     })
 }
 
@@ -78,9 +79,10 @@ pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
     Ok(daemon)
 }
 
-/// Serves until SIGTERM or SIGINT; on SIGHUP takes what `load` brings.
+/// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.
 pub(super) async fn run_until_signalled(
     daemon: Daemon,
+    loaded: &Loaded,
     signals: Signals,
     load: impl Fn() -> Result<Loaded, CliError>,
 ) -> Result<(), CliError> {
@@ -89,33 +91,33 @@ pub(super) async fn run_until_signalled(
         mut hang_up,
     } = signals;
     let stop = CancellationToken::new();
-    let parts = daemon.parts.clone();
+    let reload = daemon.reload();
     let serving = daemon.run(stop.cancelled());
     let signalled = async {
         end.next().await;
         stop.cancel();
         end.next().await;
     };
+    let mut files = Files::of(loaded);
     let reloading = async {
-        while hang_up.recv().await.is_some() {
+        loop {
+            tokio::select! {
+                Some(()) = hang_up.recv() => {}
+                () = files.changed() => {}
+            }
+            files.look_again();
             match load() {
                 Ok(loaded) => {
-                    parts.catalog.set_readers(&loaded.settings);
-                    parts.live.look_again();
-                    tracing::info!(
-                        "the read keys are as configured; other changes take effect at the next start"
-                    );
+                    files.follow(&loaded);
+                    reload.apply(&loaded).await;
                 }
-                Err(error) => {
-                    tracing::error!("the configuration is not taken, the old one stays: {error}");
-                }
+                Err(error) => reload.refuse(&error.to_string()),
             }
         }
-        std::future::pending::<()>().await;
     };
     tokio::select! {
         done = serving => done.map_err(failed),
-        () = reloading => Ok(()),
+        never = reloading => never,
         () = signalled => Err(CliError::failed("stopped by a second signal; nothing that was accepted is lost")),
     }
 }

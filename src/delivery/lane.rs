@@ -6,23 +6,23 @@
 //! the entries, or the retry or dead letters that it did not do anything with.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
+use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, pace, verdict};
 use crate::batch::{Batch, Slice};
 use crate::clock;
-use crate::config::Retry as RetrySettings;
+use crate::config::{Ordering, Retry as RetrySettings, Sink};
 use crate::journal::log::Filter;
 use crate::journal::{self, JournalError, ReadRequest, StorageError};
-use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, PluginError, Plugins, Seat, Taken};
+use crate::plugin::{Failure, Instance, Plugin, PluginError, Seat, Taken};
 use crate::pool::{Part, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
+/// In strict order nothing comes between the halves of a batch. One bad item among a million traps 23 times before it
+/// is alone.
+const HALVES_BEFORE_PAUSE: u32 = 32;
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
 /// Pauses of a lane as a whole.
@@ -38,8 +38,7 @@ pub struct Lane {
     status: Arc<LaneStatus>,
     name: Arc<str>,
     delivery: Arc<Delivery>,
-    plugins: Arc<Plugins>,
-    metrics: Arc<Metrics>,
+    sink: Arc<Sink>,
     plugin: Option<Plugin>,
     instance: Option<Instance>,
     /// What an instance is told of the sink.
@@ -47,7 +46,9 @@ pub struct Lane {
     /// The cursor as it stands in the pool.
     stored_cursor: u64,
     stored_at: Instant,
-    /// The retry that is due first.
+    /// The lane has looked at what it left behind when it ran the last time.
+    opened: bool,
+    /// The retry that comes first.
     next_retry: Option<Retry>,
     /// The last step was a retry: new entries are next, so that neither starves.
     retried: bool,
@@ -85,23 +86,19 @@ enum StepError {
 }
 
 impl Lane {
-    pub(super) fn new(
-        status: Arc<LaneStatus>,
-        delivery: &Arc<Delivery>,
-        plugins: &Arc<Plugins>,
-        metrics: &Arc<Metrics>,
-    ) -> Self {
+    pub(super) fn new(status: Arc<LaneStatus>, delivery: &Arc<Delivery>) -> Self {
+        let sink = status.sink();
         Self {
-            name: status.sink.name.as_str().into(),
+            name: Arc::clone(status.name()),
             stored_cursor: status.cursor(),
             stored_at: Instant::now(),
             delivery: Arc::clone(delivery),
-            plugins: Arc::clone(plugins),
-            metrics: Arc::clone(metrics),
             plugin: None,
             instance: None,
-            seat: Seat::new(&status.sink, Some(&delivery.pool), metrics),
+            seat: Seat::new(&sink, Some(&delivery.pool), &delivery.metrics),
+            sink,
             status,
+            opened: false,
             next_retry: None,
             retried: false,
             failures: 0,
@@ -111,22 +108,22 @@ impl Lane {
         }
     }
 
-    /// The name of the sink.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// What the lane shows of itself.
     pub fn status(&self) -> Arc<LaneStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Delivers until `stop`, then ends at a batch edge. Blocks its thread at times: it must have
+    /// Delivers until it is stopped, then ends at a batch edge. Blocks its thread at times: it must have
     /// one of its own.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(mut self) {
         let mut newest = self.delivery.journal.newest();
+        let status = Arc::clone(&self.status);
+        let stop = &status.stopping;
         while !stop.is_cancelled() {
             newest.mark_unchanged();
+            if let Some(assignment) = status.take_assignment() {
+                self.take_over(assignment);
+            }
             let step = match self.step().await {
                 Ok(step) => step,
                 Err(error) => self.pause(&error.to_string()),
@@ -135,11 +132,13 @@ impl Lane {
                 Step::Worked => {}
                 Step::Failing(until_ms) => tokio::select! {
                     () = sleep_until(Some(until_ms)) => {}
+                    () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                 },
                 Step::Idle(wake_ms) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
                     () = sleep_until(wake_ms) => {}
+                    () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                 },
             }
@@ -149,23 +148,29 @@ impl Lane {
         }
     }
 
-    /// Delivers one batch, if there is one: a retry that is due and new entries in turn.
+    /// Goes on with other settings or another plugin, which work: a pause has no reason any more.
+    fn take_over(&mut self, assignment: Assignment) {
+        let Assignment { sink, plugin } = assignment;
+        self.seat = Seat::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
+        self.plugin = Some(plugin);
+        self.instance = None;
+        // The order of retries may be another.
+        self.opened = false;
+        self.sink = sink;
+        self.failures = 0;
+        self.resume();
+        tracing::info!(sink = &*self.name, "the sink goes on with its new settings");
+    }
+
+    /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order.
     async fn step(&mut self) -> Result<Step, StepError> {
         if self.plugin.is_none() {
-            self.plugin = Some(self.plugins.load(&self.status.sink)?);
-            self.next_retry = self.delivery.pool.next_retry(&self.name)?;
-            if self.pauses == 0 {
-                self.status.set_state(LaneState::Running);
-            }
-            let cursor = self.status.cursor();
-            if self.delivery.journal.has_released_after(cursor).await? {
-                tracing::warn!(
-                    sink = &*self.name,
-                    cursor,
-                    "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
-                );
-            }
-            tracing::info!(sink = &*self.name, cursor, "the sink is loaded");
+            let plugin = self.delivery.plugins.load(&self.sink)?;
+            self.status.set_plugin(&plugin);
+            self.plugin = Some(plugin);
+        }
+        if !self.opened {
+            self.open().await?;
         }
         // A paused lane looks for anything that the sink takes; it need not be due.
         let due_ms = if self.pauses > 0 {
@@ -177,6 +182,13 @@ impl Lane {
             let next = lane.next_retry.as_ref();
             next.filter(|retry| retry.due_ms <= due_ms).cloned()
         };
+        if self.sink.ordering == Ordering::Strict {
+            return match (due(self), &self.next_retry) {
+                (Some(retry), _) => self.try_again(retry).await,
+                (None, Some(later)) => Ok(Step::Idle(Some(later.due_ms))),
+                (None, None) => self.take_next().await,
+            };
+        }
         if !self.retried
             && let Some(retry) = due(self)
         {
@@ -193,10 +205,49 @@ impl Lane {
         }
     }
 
+    /// Looks at what the lane left behind.
+    async fn open(&mut self) -> Result<(), StepError> {
+        self.next_retry = self.next_retry()?;
+        if self.pauses == 0 {
+            self.status.set_state(LaneState::Running);
+        }
+        let cursor = self.status.cursor();
+        if self.delivery.journal.has_released_after(cursor).await? {
+            tracing::warn!(
+                sink = &*self.name,
+                cursor,
+                "the sink was not configured for a while: entries after its cursor are gone, it goes on with what is there"
+            );
+        }
+        tracing::info!(sink = &*self.name, cursor, "the sink is loaded");
+        self.opened = true;
+        Ok(())
+    }
+
+    fn next_retry(&self) -> Result<Option<Retry>, PoolError> {
+        let pool = &self.delivery.pool;
+        pool.next_retry(&self.name, self.sink.ordering == Ordering::Strict)
+    }
+
+    /// Counts a failure; whether so many mean that the sink is down, not the batches bad.
+    fn is_down_after(&mut self, failure: &Failure) -> bool {
+        self.failures = match failure {
+            // Who refuses for good works.
+            Failure::Reject { .. } => 0,
+            Failure::Retry { .. } | Failure::Trap { .. } => self.failures + 1,
+        };
+        let strict = self.sink.ordering == Ordering::Strict;
+        let failures_max = match failure {
+            Failure::Trap { .. } if strict => HALVES_BEFORE_PAUSE,
+            _ => FAILURES_BEFORE_PAUSE,
+        };
+        self.failures >= failures_max
+    }
+
     async fn take_next(&mut self) -> Result<Step, StepError> {
         self.linger().await;
         let cursor = self.status.cursor();
-        let sink = &self.status.sink;
+        let sink = &self.sink;
         let request = ReadRequest {
             after: cursor,
             items_max: sink.batch.items_max,
@@ -224,21 +275,18 @@ impl Lane {
                 self.settle(settlement)?;
                 self.succeeded(&batch);
                 let waited_ms = clock::unix_ms().saturating_sub(oldest_ms);
-                self.metrics
+                self.delivery
+                    .metrics
                     .delivery_seconds
                     .observe(Duration::from_millis(waited_ms).as_secs_f64());
                 Ok(Step::Worked)
             }
             Err(failure) => {
-                // Who refuses for good works.
-                self.failures = match failure {
-                    Failure::Reject { .. } => 0,
-                    Failure::Retry { .. } | Failure::Trap { .. } => self.failures + 1,
-                };
+                let is_down = self.is_down_after(&failure);
                 let reason = failure.to_string();
-                verdict::put_aside(&self.status.sink, &batch, 1, failure, &mut settlement);
+                verdict::put_aside(&self.sink, &batch, 1, failure, &mut settlement);
                 self.settle(settlement)?;
-                if self.pauses > 0 || self.failures >= FAILURES_BEFORE_PAUSE {
+                if self.pauses > 0 || is_down {
                     return Ok(self.pause(&reason));
                 }
                 Ok(Step::Worked)
@@ -289,16 +337,17 @@ impl Lane {
         let reason = failure.to_string();
         let probing = self.pauses > 0;
         let works = matches!(failure, Failure::Reject { .. });
-        let sink = &self.status.sink;
+        // In any order new batches tell whether the sink is down.
+        let is_down = self.sink.ordering == Ordering::Strict && self.is_down_after(&failure);
         if probing && !works {
-            verdict::postpone(sink, &batch, attempts, &reason, &mut settlement);
+            verdict::postpone(&self.sink, &batch, attempts, &reason, &mut settlement);
         } else {
-            verdict::put_aside(sink, &batch, attempts + 1, failure, &mut settlement);
+            verdict::put_aside(&self.sink, &batch, attempts + 1, failure, &mut settlement);
         }
         self.settle(settlement)?;
         if probing && works {
             self.resume();
-        } else if probing {
+        } else if probing || is_down {
             return Ok(self.pause(&reason));
         }
         Ok(Step::Worked)
@@ -322,9 +371,9 @@ impl Lane {
         if let Err(failure) = &result {
             if matches!(failure, Failure::Trap { .. }) {
                 self.instance = None;
-                self.metrics.sink_traps.inc();
+                self.delivery.metrics.sink_traps.inc();
             }
-            self.metrics.sink_failures.inc();
+            self.delivery.metrics.sink_failures.inc();
             let reason = failure.to_string();
             tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "the sink did not take a batch");
             self.status.set_last_error(clock::unix_ms(), &reason);
@@ -368,7 +417,7 @@ impl Lane {
 
     /// Moves over entries that this sink does not want.
     fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
-        self.status.cursor.store(through, Ordering::Release);
+        self.status.set_cursor(through);
         if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
             self.store_cursor()?;
         }
@@ -390,13 +439,14 @@ impl Lane {
         if let Some(cursor) = settlement.cursor {
             self.stored_cursor = cursor;
             self.stored_at = Instant::now();
-            self.status.cursor.store(cursor, Ordering::Release);
+            self.status.set_cursor(cursor);
         }
-        self.metrics
+        self.delivery
+            .metrics
             .dead_letters
             .inc_by(settlement.dead_letters.len() as u64);
         if settlement.retry_done.is_some() || !settlement.retries.is_empty() {
-            self.next_retry = self.delivery.pool.next_retry(&self.name)?;
+            self.next_retry = self.next_retry()?;
         }
         self.busy_at = Some(Instant::now());
         self.delivery.release();
@@ -407,8 +457,11 @@ impl Lane {
         self.failures = 0;
         self.resume();
         self.last_items = batch.len() as usize;
-        self.metrics.sink_batches.inc();
-        self.metrics.sink_items.inc_by(u64::from(batch.len()));
+        self.delivery.metrics.sink_batches.inc();
+        self.delivery
+            .metrics
+            .sink_items
+            .inc_by(u64::from(batch.len()));
     }
 
     /// Ends a pause: the sink took something, or there is nothing left to try it with.
@@ -439,7 +492,7 @@ impl Lane {
     /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
     /// at once.
     async fn linger(&self) {
-        let batch = &self.status.sink.batch;
+        let batch = &self.sink.batch;
         let linger = Duration::from_millis(batch.linger_ms);
         let was_large = self.last_items >= batch.items_max / 4;
         if !was_large

@@ -197,11 +197,11 @@ impl Delivery {
             return Ok(report);
         }
         let mut waiting = false;
-        for lane in &self.lanes {
-            if !lane.sink.matches(&report.row.entry.stream) {
+        for lane in self.lanes() {
+            if !lane.sink().matches(&report.row.entry.stream) {
                 continue;
             }
-            let state = self.pool.sink_state(&lane.sink.name, report.row.seq);
+            let state = self.pool.sink_state(lane.name(), report.row.seq);
             let Some(state) = state.await? else {
                 continue;
             };
@@ -210,7 +210,7 @@ impl Delivery {
                 SinkState::Failed => report.status = Status::Failed,
                 SinkState::Waiting | SinkState::Retrying => waiting = true,
             }
-            report.sinks.push((lane.sink.name.clone(), state));
+            report.sinks.push((lane.name().to_string(), state));
         }
         if waiting {
             report.processed_ms = None;

@@ -173,17 +173,24 @@ pub(super) fn store(
 }
 
 impl Pool {
-    /// The sink's retry that is due first, due or not. Blocks.
+    /// The sink's retry that comes first, due or not: the one that is due first, or in strict order the one that was
+    /// accepted first. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn next_retry(&self, sink: &str) -> Result<Option<Retry>, PoolError> {
+    pub fn next_retry(&self, sink: &str, strict: bool) -> Result<Option<Retry>, PoolError> {
         let writer = self.lock();
+        let sql = match strict {
+            false => {
+                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY due_ms LIMIT 1"
+            }
+            true => {
+                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY first_seq, parts ->> '$[0][1]' LIMIT 1"
+            }
+        };
         let retry = writer
             .connection
-            .prepare_cached(
-                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY due_ms LIMIT 1",
-            )?
+            .prepare_cached(sql)?
             .query_row([sink], |row| {
                 let parts: String = row.get(1)?;
                 Ok(Retry {

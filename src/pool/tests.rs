@@ -100,8 +100,10 @@ impl Test {
 
 async fn open(folder: &Path) -> Arc<Pool> {
     let merged = HashMap::from([("merged".into(), OnUpdate::Merge)]);
-    let opened = Pool::open(&folder.join("pool.db"), merged, vec!["pool".into()]).await;
-    opened.expect("it opens")
+    let opened = Pool::open(&folder.join("pool.db"), merged).await;
+    let opened = opened.expect("it opens");
+    opened.add_sink("pool", 0).expect("it writes");
+    opened
 }
 
 fn show(change: &changes::Change) -> (String, u64, bool) {

@@ -161,8 +161,11 @@ impl TestApp {
         journal.flush().await.expect("the journal is open");
         eventually("every lane has everything behind it", async || {
             let newest = *journal.newest().borrow();
-            let mut lanes = self.parts.delivery.lanes().iter();
-            lanes.all(|lane| lane.cursor() >= newest).then_some(())
+            let lanes = self.parts.delivery.lanes();
+            lanes
+                .iter()
+                .all(|lane| lane.cursor() >= newest)
+                .then_some(())
         })
         .await;
     }

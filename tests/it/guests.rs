@@ -9,7 +9,9 @@
 mod containment;
 mod forward;
 mod http;
+mod lifecycle;
 mod loading;
+mod ordering;
 mod poison;
 mod world;
 

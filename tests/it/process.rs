@@ -136,9 +136,18 @@ impl Process {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         let pid = Pid::from_raw(id).expect("not 0");
-        kill_process(pid, Signal::TERM).expect("a child");
+        kill_process(pid, signal).expect("a child");
     }
 
     /// Waits for the end.

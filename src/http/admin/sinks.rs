@@ -43,6 +43,8 @@ pub(in crate::http) struct SinkData {
     dead_letters: u64,
     /// The last failure.
     last_error: Option<SinkError>,
+    /// Why newer settings, or a newer file of its plugin, are not in use.
+    refused: Option<String>,
 }
 
 /// A failure of a sink.
@@ -56,6 +58,7 @@ pub(in crate::http) struct SinkError {
 
 impl SinkData {
     fn new(lane: &LaneStatus, newest: u64, cursor: u64, undelivered: Undelivered) -> Self {
+        let sink = lane.sink();
         let (state, reason, paused_until) = match lane.state() {
             LaneState::Starting => ("starting", None, None),
             LaneState::Running => ("running", None, None),
@@ -65,9 +68,9 @@ impl SinkData {
             }
         };
         Self {
-            name: lane.sink.name.clone(),
-            plugin: lane.sink.plugin.clone(),
-            streams: lane.sink.streams.clone(),
+            name: sink.name.clone(),
+            plugin: sink.plugin.clone(),
+            streams: sink.streams.clone(),
             state,
             reason,
             paused_until,
@@ -79,6 +82,7 @@ impl SinkData {
                 at: clock::rfc3339(at_ms),
                 reason,
             }),
+            refused: lane.refused(),
         }
     }
 }
@@ -112,8 +116,8 @@ pub(super) async fn sinks(parts: &Parts) -> Result<Vec<SinkData>, crate::pool::P
     for lane in parts.delivery.lanes() {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
         let cursor = lane.cursor();
-        let undelivered = parts.pool.undelivered(&lane.sink.name).await?;
-        sinks.push(SinkData::new(lane, newest, cursor, undelivered));
+        let undelivered = parts.pool.undelivered(lane.name()).await?;
+        sinks.push(SinkData::new(&lane, newest, cursor, undelivered));
     }
     Ok(sinks)
 }
@@ -181,7 +185,7 @@ pub(in crate::http) struct ListDeadLetters(pub(in crate::http) Parts);
 impl ListDeadLetters {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let name = req.param::<String>("name").unwrap_or_default();
-        if !(self.0.delivery.lanes().iter()).any(|lane| lane.sink.name == name) {
+        if self.0.delivery.lane(&name).is_none() {
             return envelope::fail(
                 req,
                 res,

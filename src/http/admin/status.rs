@@ -84,8 +84,14 @@ impl GetStatus {
         if let Err(error) = parts.gate.check() {
             problems.push(error.to_string());
         }
+        problems.extend(parts.configuration.problem());
         for lane in parts.delivery.lanes() {
-            let name = &lane.sink.name;
+            let name = lane.name();
+            if let Some(reason) = lane.refused() {
+                problems.push(format!(
+                    "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+                ));
+            }
             match lane.state() {
                 LaneState::Paused { reason, .. } => {
                     problems.push(format!("the sink {name} is paused: {reason}"));

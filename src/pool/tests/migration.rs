@@ -51,7 +51,7 @@ async fn a_pool_of_format_1_goes_on() {
     numbers.dedup();
     assert_eq!(numbers.len(), 3);
     assert_eq!(numbers.last(), Some(&test.seq()));
-    assert_eq!(test.pool.cursor("pool", 0).expect("it reads"), 90);
+    assert_eq!(test.pool.add_sink("pool", 0).expect("it reads"), 90);
     assert_eq!(
         test.fields(STREAM, "b").await.as_deref(),
         Some(r#"{"n":2}"#)

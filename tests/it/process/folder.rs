@@ -104,14 +104,28 @@ impl Folder {
         self.spawn(command)
     }
 
-    /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
-    pub(crate) fn spawn(&self, mut command: Command) -> Result<Process, Ended> {
+    /// Changes the settings, and the file that a running daemon has read.
+    pub(crate) fn change(&mut self, from: &str, to: &str) {
+        assert!(self.settings.contains(from), "nothing to change: {from}");
+        self.settings = self.settings.replace(from, to);
+        self.write();
+    }
+
+    /// Writes the configuration file, at once as a whole.
+    fn write(&self) {
         let settings = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
              [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{}\n{}",
             self.server, self.data_dir, self.storage, self.settings
         );
-        std::fs::write(self.path("headgate.toml"), settings).expect("a configuration file");
+        let file = self.path("headgate.toml");
+        std::fs::write(file.with_extension("new"), settings).expect("a configuration file");
+        std::fs::rename(file.with_extension("new"), file).expect("a configuration file");
+    }
+
+    /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
+    pub(crate) fn spawn(&self, mut command: Command) -> Result<Process, Ended> {
+        self.write();
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("HEADGATE_") {
                 command.env_remove(name);

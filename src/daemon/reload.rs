@@ -1,0 +1,122 @@
+//! Changes of the configuration, and of the files that it names, while the daemon runs.
+//!
+//! `serve` reads the configuration again on SIGHUP and when a file has changed, and hands it here.
+//!
+//! **Invariant**: what cannot be used changes nothing and is told; a file is only read when it has been left alone for
+//! a moment.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::sinks::Sinks;
+use crate::config::Loaded;
+use crate::http::Parts;
+
+/// How often files are looked at. One that was just written is taken at the look after.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What takes changes.
+#[derive(Debug, Clone)]
+pub struct Reload {
+    pub(super) parts: Parts,
+    pub(super) sinks: Arc<Sinks>,
+}
+
+impl Reload {
+    /// Takes a configuration: read keys and sinks change at once, everything else at the next start.
+    pub async fn apply(&self, loaded: &Loaded) {
+        self.parts.catalog.set_readers(&loaded.settings);
+        self.parts.live.look_again();
+        self.sinks.apply(&loaded.settings.sinks).await;
+        self.parts.configuration.set_problem(None);
+        tracing::info!(
+            "the configuration was read again: read keys and sinks are as it says; other changes take effect at the next start"
+        );
+    }
+
+    /// The configuration cannot be used, and the old one stays.
+    pub fn refuse(&self, reason: &str) {
+        tracing::error!("the configuration is not taken, the old one stays: {reason}");
+        let problem = format!("the configuration was changed and cannot be used: {reason}");
+        self.parts.configuration.set_problem(Some(problem));
+    }
+}
+
+/// The files that a configuration was made of: its own, and the plugins.
+#[derive(Debug)]
+pub struct Files {
+    known: BTreeMap<PathBuf, Option<Look>>,
+}
+
+/// What a file looks like from outside; none: it is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    bytes: u64,
+    inode: u64,
+    changed: Option<SystemTime>,
+}
+
+impl Files {
+    /// As they are now.
+    pub fn of(loaded: &Loaded) -> Self {
+        let mut files = Self {
+            known: BTreeMap::new(),
+        };
+        files.follow(loaded);
+        files
+    }
+
+    /// What they are now is known: call it before they are read.
+    pub fn look_again(&mut self) {
+        self.known = self.looks();
+    }
+
+    /// From now on those of another configuration.
+    pub fn follow(&mut self, loaded: &Loaded) {
+        let plugins = loaded
+            .settings
+            .sinks
+            .iter()
+            .map(|sink| sink.plugin.as_str());
+        let plugins = plugins.filter(|plugin| !crate::config::BUILT_IN_PLUGINS.contains(plugin));
+        let paths = loaded.files.iter().cloned();
+        let paths = paths.chain(plugins.map(PathBuf::from));
+        let mut known = std::mem::take(&mut self.known);
+        let looks = paths.map(|path| {
+            let known = known.remove(&path);
+            let look = known.unwrap_or_else(|| look(&path));
+            (path, look)
+        });
+        self.known = looks.collect();
+    }
+
+    /// Ends when one of them is another than is known, and has been the same for a moment.
+    pub async fn changed(&self) {
+        let mut before = self.looks();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let now = self.looks();
+            if now != self.known && now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    fn looks(&self) -> BTreeMap<PathBuf, Option<Look>> {
+        let paths = self.known.keys();
+        paths.map(|path| (path.clone(), look(path))).collect()
+    }
+}
+
+fn look(path: &Path) -> Option<Look> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = path.metadata().ok()?;
+    Some(Look {
+        bytes: metadata.len(),
+        inode: metadata.ino(),
+        changed: metadata.modified().ok(),
+    })
+}

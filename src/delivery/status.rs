@@ -1,0 +1,181 @@
+//! What a lane shows of itself, and what it is told.
+//!
+//! The lane writes it, the admin API reads it; the daemon hands new settings over.
+//!
+//! **Invariant**: settings and plugin change together, at a batch edge, by the lane's own hand.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::config;
+use crate::plugin::Plugin;
+
+/// What a lane is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaneState {
+    /// Loading its plugin.
+    Starting,
+    /// Delivering, or waiting for something to deliver.
+    Running,
+    /// Ended by a defect of the daemon; its data waits for the next start.
+    Crashed,
+    /// The sink keeps failing: the next attempt comes later, the data waits.
+    Paused {
+        /// Why.
+        reason: String,
+        /// When the next attempt is due: Unix time in milliseconds.
+        until_ms: u64,
+    },
+}
+
+/// Settings and a plugin that was started with them once.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    pub(super) sink: Arc<config::Sink>,
+    pub(super) plugin: Plugin,
+}
+
+/// A lane as others see it.
+#[derive(Debug)]
+pub struct LaneStatus {
+    name: Arc<str>,
+    cursor: AtomicU64,
+    /// Ends the lane.
+    pub(super) stopping: CancellationToken,
+    /// Wakes the lane for its next assignment.
+    pub(super) assigned: Notify,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    sink: Arc<config::Sink>,
+    /// SHA-256 of the component that is in use, once it was loaded.
+    plugin: Option<[u8; 32]>,
+    state: LaneState,
+    last_error: Option<(u64, String)>,
+    refused: Option<String>,
+    next: Option<Assignment>,
+}
+
+impl LaneStatus {
+    pub(super) fn new(sink: &config::Sink, cursor: u64, stopping: CancellationToken) -> Self {
+        Self {
+            name: sink.name.as_str().into(),
+            cursor: AtomicU64::new(cursor),
+            stopping,
+            assigned: Notify::new(),
+            shown: Mutex::new(Shown {
+                sink: Arc::new(sink.clone()),
+                plugin: None,
+                state: LaneState::Starting,
+                last_error: None,
+                refused: None,
+                next: None,
+            }),
+        }
+    }
+
+    /// Name of the sink.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The settings in use.
+    pub fn sink(&self) -> Arc<config::Sink> {
+        Arc::clone(&self.shown().sink)
+    }
+
+    /// Everything up to here was delivered, put aside for a retry, or given up.
+    pub fn cursor(&self) -> u64 {
+        self.cursor.load(Ordering::Acquire)
+    }
+
+    /// What the lane is doing.
+    pub fn state(&self) -> LaneState {
+        self.shown().state.clone()
+    }
+
+    /// The last failure: Unix time in milliseconds and reason.
+    pub fn last_error(&self) -> Option<(u64, String)> {
+        self.shown().last_error.clone()
+    }
+
+    /// Why newer settings, or a newer file of the plugin, are not in use.
+    pub fn refused(&self) -> Option<String> {
+        self.shown().refused.clone()
+    }
+
+    /// Has the lane end at the edge of a batch.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    /// The lane's thread has ended by a panic.
+    pub fn crashed(&self) {
+        self.set_state(LaneState::Crashed);
+    }
+
+    /// The lane works with these settings and this plugin, or is about to.
+    pub(super) fn has(&self, sink: &config::Sink, plugin: &Plugin) -> bool {
+        let shown = self.shown();
+        match &shown.next {
+            Some(next) => *next.sink == *sink && next.plugin.digest() == plugin.digest(),
+            None => *shown.sink == *sink && shown.plugin == Some(*plugin.digest()),
+        }
+    }
+
+    /// There are no newer settings.
+    pub(super) fn set_current(&self) {
+        self.shown().refused = None;
+    }
+
+    /// These settings are not taken. One that never worked says so by its pause.
+    pub(super) fn refuse(&self, sink: &config::Sink, reason: &str) {
+        let mut shown = self.shown();
+        if shown.plugin.is_some() || *shown.sink != *sink {
+            shown.refused = Some(reason.to_owned());
+        }
+    }
+
+    /// What the lane goes on with after the batch that it is at.
+    pub(super) fn assign(&self, assignment: Assignment) {
+        let mut shown = self.shown();
+        shown.refused = None;
+        shown.next = Some(assignment);
+        drop(shown);
+        self.assigned.notify_one();
+    }
+
+    /// Makes the next assignment the current one.
+    pub(super) fn take_assignment(&self) -> Option<Assignment> {
+        let mut shown = self.shown();
+        let next = shown.next.take()?;
+        shown.sink = Arc::clone(&next.sink);
+        shown.plugin = Some(*next.plugin.digest());
+        Some(next)
+    }
+
+    pub(super) fn set_plugin(&self, plugin: &Plugin) {
+        self.shown().plugin = Some(*plugin.digest());
+    }
+
+    pub(super) fn set_cursor(&self, cursor: u64) {
+        self.cursor.store(cursor, Ordering::Release);
+    }
+
+    pub(super) fn set_state(&self, state: LaneState) {
+        self.shown().state = state;
+    }
+
+    pub(super) fn set_last_error(&self, at_ms: u64, reason: &str) {
+        self.shown().last_error = Some((at_ms, reason.to_owned()));
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,241 @@
+//! Sinks that are started, stopped, replaced and re-configured while the daemon runs.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
+use crate::process::{Client, Folder, Process, eventually, read_only};
+
+const BY_ID: &str = "X-Item-Key: id\r\n";
+
+/// A component that does the same as a guest and is another file.
+fn variant(name: &str, number: u32, at: &Path) {
+    let mut bytes = std::fs::read(guest(name)).expect("a guest");
+    // A custom section: its length, the length of its name, its name, its content.
+    bytes.extend([0, 7, 2, b'v', b'n']);
+    bytes.extend(number.to_le_bytes());
+    let unfinished = at.with_extension("unfinished");
+    std::fs::write(&unfinished, bytes).expect("a file");
+    std::fs::rename(unfinished, at).expect("a file");
+}
+
+/// How many items the sink `hostile`, which is `sorts`, has counted in its state.
+fn seen(folder: &Folder) -> u32 {
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT coalesce(max(length(value)), 0) FROM sink_state WHERE key = 'seen'";
+    pool.query_row(sql, [], |row| row.get(0)).expect("a number")
+}
+
+/// A daemon whose stream `hostile` goes to a copy of a guest that can be replaced.
+fn replaceable(name: &str, more: &str) -> (Folder, std::path::PathBuf) {
+    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+    let plugin = folder.path("replaceable.wasm");
+    std::fs::copy(guest(name), &plugin).expect("a file");
+    let folder = folder
+        .with_sink("hostile", &plugin.display().to_string(), "hostile", more)
+        .with_sink("pool", "pool", "innocent", "");
+    (folder, plugin)
+}
+
+fn says(process: &Process, words: &str) {
+    eventually(&format!("the log says {words:?}"), || {
+        process.log().contains(words).then_some(())
+    });
+}
+
+fn refused(process: &Process, words: &str) {
+    process.sink_becomes("hostile", &format!("refused with {words:?}"), |sink| {
+        let reason = sink["refused"].as_str();
+        reason.is_some_and(|reason| reason.contains(words)) && sink["state"] == "running"
+    });
+    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    assert!(problems.contains("the sink hostile goes on"), "{problems}");
+}
+
+#[test]
+fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
+    let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
+    let process = folder.start();
+    let ended = AtomicBool::new(false);
+    let posted = std::thread::scope(|scope| {
+        let service = process.service;
+        let ended = &ended;
+        let posting = scope.spawn(move || {
+            let mut client = Client::connect(service).expect("it listens");
+            let mut number: u32 = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let body = format!("{{\"id\": \"{number}\", \"n\": 50}}");
+                let answer = client.post("hostile", BY_ID, &body);
+                assert_eq!(answer.expect("an answer").status, 202);
+                number += 1;
+            }
+            number
+        });
+        let mut least = 10;
+        for round in 0..4 {
+            let loaded = process
+                .log()
+                .matches("goes on with its new settings")
+                .count();
+            if round % 2 == 0 {
+                variant("sorts", round, &plugin);
+            } else {
+                let from = format!("least = {least}");
+                least += 1;
+                folder.change(&from, &format!("least = {least}"));
+            }
+            eventually("the change is taken", || {
+                let now = process
+                    .log()
+                    .matches("goes on with its new settings")
+                    .count();
+                (now > loaded).then_some(())
+            });
+        }
+        ended.store(true, Ordering::Relaxed);
+        posting.join().expect("it posts")
+    });
+    process.drained();
+    assert!(posted > 0);
+    assert_eq!(keys(&folder, "hostile").len() as u32, posted);
+    // What counts each item commits with the items.
+    assert_eq!(seen(&folder), posted);
+    assert!(process.dead_letters("hostile").is_empty());
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
+    let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
+    let process = folder.start();
+    let goes_on = |id: &str| {
+        let body = format!("{{\"id\": \"{id}\", \"n\": 50}}");
+        let request = process.accepted("hostile", BY_ID, &body);
+        process.request_becomes(&request, "processed");
+    };
+    goes_on("a");
+    std::fs::write(&plugin, b"\0asm what follows is nothing").expect("a file");
+    refused(&process, "not a usable WebAssembly component");
+    goes_on("b");
+    std::fs::copy(guest("wants_files"), &plugin).expect("a file");
+    refused(&process, "wasi:filesystem");
+    std::fs::copy(guest("loops_at_start"), &plugin).expect("a file");
+    refused(&process, "does not start");
+    goes_on("c");
+    variant("sorts", 1, &plugin);
+    process.sink_becomes("hostile", "well again", |sink| sink["refused"].is_null());
+    goes_on("d");
+
+    folder.change("least = 10", "least = \"ten\"");
+    refused(&process, "/least");
+    goes_on("e");
+    folder.change("least = \"ten\"", "leest = 7 }\n[nonsense]\na = { b = 1");
+    let problems = || process.admin("/api/admin/status")["problems"].to_string();
+    eventually("the configuration is refused", || {
+        let problems = problems();
+        (problems.contains("the configuration was changed") && problems.contains("nonsense"))
+            .then_some(())
+    });
+    process.hang_up();
+    goes_on("f");
+    folder.change("leest = 7 }\n[nonsense]\na = { b = 1", "least = 60");
+    eventually("all is well", || (problems() == "[]").then_some(()));
+    let request = process.accepted("hostile", BY_ID, r#"{"id": "g", "n": 50}"#);
+    process.request_becomes(&request, "processed");
+    assert_eq!(keys(&folder, "low"), ["g"], "the new settings count");
+    assert_eq!(keys(&folder, "hostile"), ["a", "b", "c", "d", "e", "f"]);
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() {
+    // The sink that takes nothing holds the payloads.
+    let mut folder = beside_a_good_sink(
+        "retries_twice",
+        "retry = { first_ms = 3600000, max_ms = 3600000, attempts = 9 }\n",
+    );
+    let process = folder.start();
+    let old = process.accepted("hostile", BY_ID, r#"{"id": "old"}"#);
+    process.sink_becomes("hostile", "at work", |sink| sink["retries"] == 1);
+    let sinks = "[[sinks]]\nname = \"pool\"";
+    let added = |name: &str, start: &str| {
+        format!(
+            "[[sinks]]\nname = \"{name}\"\nplugin = \"{name}.wasm\"\nstreams = [\"hostile\"]\nstart = \"{start}\"\n{sinks}"
+        )
+    };
+    std::fs::copy(guest("keeps_order"), folder.path("oldest.wasm")).expect("a file");
+    std::fs::copy(guest("keeps_order"), folder.path("now.wasm")).expect("a file");
+    folder.change(sinks, &added("oldest", "oldest"));
+    process.hang_up();
+    says(&process, "a new sink");
+    folder.change(sinks, &added("now", "now"));
+    eventually("both are there", || {
+        let sinks = process.admin("/api/admin/sinks");
+        (sinks.as_array()?.len() == 4).then_some(())
+    });
+    process.accepted("hostile", BY_ID, r#"{"id": "new"}"#);
+    let lagless = |sink: &Value| sink["lag"] == 0 && sink["state"] == "running";
+    process.sink_becomes("oldest", "done", lagless);
+    process.sink_becomes("now", "done", lagless);
+    let taken = |sink: &str| -> String {
+        let pool = read_only(&folder.data_dir().join("pool.db"));
+        let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE sink = ?1 AND key = 'order'";
+        pool.query_row(sql, [sink], |row| row.get(0))
+            .expect("a row")
+    };
+    assert_eq!((&*taken("oldest"), &*taken("now")), ("old new ", "new "));
+    let sinks = process.request(&old)["sinks"].to_string();
+    assert!(
+        sinks.contains("oldest") && !sinks.contains("\"now\""),
+        "{sinks}"
+    );
+
+    // Gone, the one that takes nothing holds nothing any more.
+    let hostile = format!(
+        "name = \"hostile\"\nplugin = \"{}\"",
+        guest("retries_twice")
+    );
+    folder.change(
+        &format!("[[sinks]]\n{hostile}\nstreams = [\"hostile\"]\nretry = {{ first_ms = 3600000, max_ms = 3600000, attempts = 9 }}\n"),
+        "",
+    );
+    eventually("three are left", || {
+        let sinks = process.admin("/api/admin/sinks");
+        (sinks.as_array()?.len() == 3).then_some(())
+    });
+    process.request_becomes(&old, "processed");
+    eventually("no payload is held", || {
+        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let sql = "SELECT count(*) FROM payloads";
+        let held: i64 = journal.query_row(sql, [], |row| row.get(0)).ok()?;
+        (held == 0).then_some(())
+    });
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn other_streams_count_from_the_next_batch_on() {
+    let (mut folder, _plugin) = replaceable("keeps_order", QUICK_RETRIES);
+    let process = folder.start();
+    let first = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
+    process.request_becomes(&first, "processed");
+    folder.change("streams = [\"hostile\"]", "streams = [\"nothing\"]");
+    says(&process, "goes on with its new settings");
+    process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
+    process.sink_becomes("hostile", "past it", |sink| sink["lag"] == 0);
+    folder.change("streams = [\"nothing\"]", "streams = [\"hostile\"]");
+    eventually("the settings are back", || {
+        let sink = process.sink("hostile");
+        (sink["streams"][0] == "hostile").then_some(())
+    });
+    let last = process.accepted("hostile", BY_ID, r#"{"id": "c"}"#);
+    process.request_becomes(&last, "processed");
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE key = 'order'";
+    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    assert_eq!(order, "a c ");
+    drop(pool);
+    nobody_else_suffers(&folder, process);
+}
