@@ -108,6 +108,7 @@ impl Daemon {
         let settings = &loaded.settings;
         let data_dir = files::open_folder(&settings.storage.data_dir)?;
         let lock = files::Lock::take(&data_dir)?;
+        files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
         let service_listener = http::bind(&settings.server.listen).await?;
         let admin_listener = http::bind(&settings.admin.listen).await?;

@@ -109,11 +109,13 @@ impl Checker<'_> {
             (Shape::Plugin, Data::Text(text)) => {
                 if text.is_empty() || text.contains('\0') {
                     let built_in = BUILT_IN_PLUGINS.join("\" or \"");
-                    let message = format!("wants a path, or \"{built_in}\"");
+                    let message =
+                        format!("wants the path or the name of a plugin; built in: \"{built_in}\"");
                     self.report(path, node.line, message);
                     return None;
                 }
-                if !BUILT_IN_PLUGINS.contains(&text.as_str()) {
+                // A bare name is a built-in plugin, or a file in the plugins folder.
+                if text.contains('/') || text.ends_with(".wasm") {
                     *text = self.resolved(text);
                 }
                 Some(node)

@@ -257,7 +257,7 @@ pub struct Sink {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     pub name: String,
     /// What receives the items: one of [`BUILT_IN_PLUGINS`](super::BUILT_IN_PLUGINS), or the path of a component.
-    /// A relative path was resolved against the folder of the file that names it.
+    /// A relative path was resolved against the folder of the file that names it, a bare name against the plugins folder.
     pub plugin: String,
     /// Names of streams; `*` at the end stands for any rest.
     pub streams: Vec<String>,
@@ -396,6 +396,13 @@ impl Settings {
                 .unwrap_or(self.limits.requests_per_second),
             connector.burst.unwrap_or(self.limits.burst),
         )
+    }
+}
+
+impl Storage {
+    /// Where plugins are that the configuration calls by a bare name.
+    pub fn plugins_dir(&self) -> PathBuf {
+        self.data_dir.join("plugins")
     }
 }
 

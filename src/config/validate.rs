@@ -148,6 +148,7 @@ impl<'a> Validator<'a> {
     }
 
     fn sinks(&mut self, settings: &mut Settings) {
+        let plugins_dir = settings.storage.plugins_dir();
         let names = settings.sinks.iter().enumerate();
         let names = names.map(|(index, sink)| (format!("sinks[{index}]"), sink.name.as_str()));
         self.distinct_names(names.collect());
@@ -170,7 +171,7 @@ impl<'a> Validator<'a> {
             }
             if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
                 let path = format!("sinks[{index}].plugin");
-                self.plugin_file(&path, Path::new(&sink.plugin));
+                self.plugin_file(&path, &plugins_dir, &mut sink.plugin);
             }
             if sink.retry.max_ms < sink.retry.first_ms {
                 self.problem(
@@ -207,19 +208,24 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn plugin_file(&mut self, path: &str, file: &Path) {
-        if file.is_file() {
+    /// Makes a path of a bare name, and looks whether the file is there.
+    fn plugin_file(&mut self, path: &str, plugins_dir: &Path, plugin: &mut String) {
+        let name = plugin.clone();
+        if !plugin.contains('/') && !plugin.ends_with(".wasm") {
+            let file = plugins_dir.join(format!("{plugin}.wasm"));
+            *plugin = file.to_string_lossy().into_owned();
+        }
+        if Path::new(plugin).is_file() {
             return;
         }
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let meant = match problem::nearest(&name, BUILT_IN_PLUGINS.iter().copied()) {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let meant = match problem::nearest(name, BUILT_IN_PLUGINS.iter().copied()) {
             Some(meant) => format!("; did you mean \"{meant}\"?"),
             None => format!("; built in: {}", BUILT_IN_PLUGINS.join(", ")),
         };
-        let file = file.display();
         self.problem(
             path,
-            format!("neither a built-in plugin nor a file: {file}{meant}"),
+            format!("neither a built-in plugin nor a file: {plugin}{meant}"),
         );
     }
 

@@ -82,6 +82,8 @@ impl Files {
             .map(|sink| sink.plugin.as_str());
         let plugins = plugins.filter(|plugin| !crate::config::BUILT_IN_PLUGINS.contains(plugin));
         let paths = loaded.files.iter().cloned();
+        // The folder: a configuration that names a plugin before it is there is read again when it comes.
+        let paths = paths.chain([loaded.settings.storage.plugins_dir()]);
         let paths = paths.chain(plugins.map(PathBuf::from));
         let mut known = std::mem::take(&mut self.known);
         let looks = paths.map(|path| {

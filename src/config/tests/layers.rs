@@ -161,6 +161,16 @@ fn reserved_foreign_and_kubernetes_variables_are_no_settings() {
 }
 
 #[test]
+fn a_plugin_with_a_bare_name_lies_in_the_plugins_folder() {
+    let place = Place::with("[[sinks]]\nname = \"own\"\nplugin = \"own\"\nstreams = [\"*\"]\n")
+        .file("lives/plugins/own.wasm", "");
+    let data_dir = place.path().join("lives").display().to_string();
+    let place = place.var("HEADGATE_STORAGE__DATA_DIR", &data_dir);
+    let found = format!("{data_dir}/plugins/own.wasm");
+    assert_eq!(place.settings().sinks[0].plugin, found);
+}
+
+#[test]
 fn plugin_files_are_relative_to_the_file_that_names_them() {
     let sinks = "[[sinks]]\nname = \"own\"\nplugin = \"own.wasm\"\nstreams = [\"*\"]\n";
     let place = Place::empty()

@@ -162,14 +162,18 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
     let sinks = "[[sinks]]\nname = \"pool\"";
     let added = |name: &str, start: &str| {
         format!(
-            "[[sinks]]\nname = \"{name}\"\nplugin = \"{name}.wasm\"\nstreams = [\"hostile\"]\nstart = \"{start}\"\n{sinks}"
+            "[[sinks]]\nname = \"{name}\"\nplugin = \"{name}\"\nstreams = [\"hostile\"]\nstart = \"{start}\"\n{sinks}"
         )
     };
-    std::fs::copy(guest("keeps_order"), folder.path("oldest.wasm")).expect("a file");
-    std::fs::copy(guest("keeps_order"), folder.path("now.wasm")).expect("a file");
+    // Named before it is there: dropped into the plugins folder, it starts.
     folder.change(sinks, &added("oldest", "oldest"));
-    process.hang_up();
+    says(&process, "neither a built-in plugin nor a file");
+    let dropped = folder.data_dir().join("plugins/oldest.wasm");
+    std::fs::copy(guest("keeps_order"), dropped.with_extension("new")).expect("a file");
+    std::fs::rename(dropped.with_extension("new"), dropped).expect("a file");
     says(&process, "a new sink");
+    let dropped = folder.data_dir().join("plugins/now.wasm");
+    std::fs::copy(guest("keeps_order"), dropped).expect("a file");
     folder.change(sinks, &added("now", "now"));
     eventually("both are there", || {
         let sinks = process.admin("/api/admin/sinks");
