@@ -265,6 +265,10 @@ impl Daemon {
             data_dir: self.data_dir.clone(),
             disk_free_bytes_min: settings.storage.min_free_bytes,
             retention_ms: retention_ms(settings),
+            payloads: journal::Retention {
+                bytes_max: settings.storage.payload_retention_bytes,
+                age_ms_max: u64::from(settings.storage.payload_retention_minutes) * 60_000,
+            },
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
     }

@@ -12,12 +12,14 @@ pub mod report;
 mod status;
 mod verdict;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::config;
-use crate::journal::{Journal, StorageError};
+use crate::journal::{Journal, Retention, StorageError};
 use crate::metrics::Metrics;
 use crate::plugin::{Plugins, Seat};
 use crate::pool::{Pool, PoolError};
@@ -46,6 +48,8 @@ pub struct Delivery {
     metrics: Arc<Metrics>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
+    /// What comes after this entry is kept for sinks that are yet to come.
+    kept_from: AtomicU64,
 }
 
 impl Delivery {
@@ -62,6 +66,7 @@ impl Delivery {
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
             lanes: RwLock::default(),
+            kept_from: AtomicU64::new(0),
         })
     }
 
@@ -172,13 +177,25 @@ impl Delivery {
         cursors.min().unwrap_or(newest)
     }
 
+    /// Looks what need not be kept any more for sinks that are yet to come, and lets it go.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn keep(&self, retention: Retention) -> Result<(), StorageError> {
+        let kept_from = self.journal.kept_from(retention, clock::unix_ms()).await?;
+        self.kept_from.store(kept_from, Ordering::Relaxed);
+        self.release();
+        Ok(())
+    }
+
     /// Lets the journal forget what every lane has behind it, and delete what is on disk in the
-    /// sinks.
+    /// sinks and not kept for others.
     pub fn release(&self) {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         self.journal.passed(self.passed_by(&lanes));
         let newest = *self.journal.newest().borrow();
-        self.journal
-            .release(self.pool.durable_through().min(newest));
+        let kept_from = self.kept_from.load(Ordering::Relaxed);
+        let durable = self.pool.durable_through();
+        self.journal.release(durable.min(newest).min(kept_from));
     }
 }

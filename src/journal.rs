@@ -11,6 +11,7 @@
 
 mod claims;
 mod group;
+mod kept;
 pub mod log;
 mod queue;
 mod reader;
@@ -32,6 +33,8 @@ use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::sqlite;
 
+use kept::Kept;
+pub use kept::Retention;
 pub use log::{LogEntry, Outcome};
 use queue::{Job, Queue};
 use reader::Recent;
@@ -142,6 +145,7 @@ pub struct Journal {
     /// For the lanes: they never wait for somebody who reads the log.
     lane_reads: sqlx::SqlitePool,
     writer: Mutex<Option<JoinHandle<()>>>,
+    kept: tokio::sync::Mutex<Kept>,
 }
 
 /// What the writer thread and everybody else both see.
@@ -194,6 +198,7 @@ impl Journal {
             reads,
             lane_reads,
             writer: Mutex::new(Some(thread)),
+            kept: tokio::sync::Mutex::default(),
         }))
     }
 

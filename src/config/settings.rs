@@ -80,6 +80,10 @@ pub struct Storage {
     pub min_free_bytes: u64,
     /// How long the request log goes back.
     pub log_retention_days: u32,
+    /// How long the items of a request are kept in the journal after every sink has them; 0: not at all.
+    pub payload_retention_minutes: u32,
+    /// Bytes of such items, at most; the oldest go first.
+    pub payload_retention_bytes: u64,
 }
 
 /// What a 202 promises.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::memory;
 use crate::clock;
 use crate::http::Parts;
+use crate::journal::Retention;
 use crate::pool::Pool;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -24,6 +25,7 @@ pub(super) struct Watch {
     pub(super) data_dir: PathBuf,
     pub(super) disk_free_bytes_min: u64,
     pub(super) retention_ms: u64,
+    pub(super) payloads: Retention,
 }
 
 impl Watch {
@@ -39,7 +41,8 @@ impl Watch {
                 _ = ticks.tick() => {}
                 () = stop.cancelled() => return,
             }
-            self.check_disk();
+            let low = self.check_disk();
+            self.keep(low).await;
             self.parts.ingest.log_floods(clock::unix_ms());
             self.parts.live.cut_off();
             if second % CHECKPOINT_SECONDS == 0 {
@@ -67,9 +70,25 @@ impl Watch {
         }
     }
 
-    fn check_disk(&self) {
+    /// Payloads that no sink needs are the first to go when the disk is nearly full.
+    async fn keep(&self, disk_is_low: bool) {
+        let retention = Retention {
+            bytes_max: if disk_is_low {
+                0
+            } else {
+                self.payloads.bytes_max
+            },
+            ..self.payloads
+        };
+        if let Err(error) = self.parts.delivery.keep(retention).await {
+            tracing::warn!(%error, "payloads are kept longer than they must be");
+        }
+    }
+
+    /// Whether there is less room than there should be.
+    fn check_disk(&self) -> bool {
         let Ok(disk) = rustix::fs::statvfs(&self.data_dir) else {
-            return;
+            return false;
         };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         self.parts
@@ -87,6 +106,7 @@ impl Watch {
         } else if was_low && !low {
             tracing::info!(free_bytes = free, "there is room on the disk again");
         }
+        low
     }
 
     /// Runs something that blocks on the pool, away from the runtime's workers.

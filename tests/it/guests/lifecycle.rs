@@ -243,3 +243,46 @@ fn other_streams_count_from_the_next_batch_on() {
     drop(pool);
     nobody_else_suffers(&folder, process);
 }
+
+#[test]
+fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
+    let mut folder = Folder::new(&["innocent", "hostile"])
+        .with_storage("min_free_bytes = 0\npayload_retention_bytes = 1000")
+        .with_sink("pool", "pool", "*", "");
+    let process = folder.start();
+    let text = "x".repeat(200);
+    for number in 0..12 {
+        let body = format!("{{\"id\": \"{number:02}\", \"text\": \"{text}\"}}");
+        let id = process.accepted("hostile", BY_ID, &body);
+        process.request_becomes(&id, "processed");
+    }
+    let kept = || -> Vec<i64> {
+        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let mut statement = journal
+            .prepare("SELECT seq FROM payloads ORDER BY seq")
+            .expect("a table");
+        let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+        rows.map(|row| row.expect("a row")).collect()
+    };
+    eventually("only the newest are kept", || {
+        (kept() == [9, 10, 11, 12]).then_some(())
+    });
+    process.kill();
+    let process = folder.start();
+    let dropped = folder.data_dir().join("plugins/late.wasm");
+    std::fs::copy(guest("keeps_order"), dropped).expect("a file");
+    folder.change(
+        "[[sinks]]\n",
+        "[[sinks]]\nname = \"late\"\nplugin = \"late\"\nstreams = [\"hostile\"]\nstart = \"oldest\"\n[[sinks]]\n",
+    );
+    says(&process, "a new sink");
+    process.sink_becomes("late", "done", |sink| {
+        sink["lag"] == 0 && sink["state"] == "running"
+    });
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE sink = 'late'";
+    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    assert_eq!(order, "08 09 10 11 ");
+    drop(pool);
+    nobody_else_suffers(&folder, process);
+}

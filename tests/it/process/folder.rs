@@ -42,7 +42,7 @@ impl Folder {
             root,
             data_dir,
             settings,
-            storage: "min_free_bytes = 0".to_owned(),
+            storage: "min_free_bytes = 0\npayload_retention_minutes = 0".to_owned(),
             server: String::new(),
         }
     }

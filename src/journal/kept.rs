@@ -1,0 +1,154 @@
+//! Payloads that every sink has and that are kept for a while: a new sink may begin with them.
+//!
+//! **Invariant**: what is kept is bounded by bytes and age; what a sink still needs is not this module's business.
+
+use super::{Journal, StorageError};
+
+/// Payloads looked at in one query.
+const STEP: i64 = 1_000;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Bytes of all payloads together.
+    pub bytes_max: u64,
+    /// Milliseconds since they arrived; 0: nothing is kept.
+    pub age_ms_max: u64,
+}
+
+/// Which payloads are kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Those after this one.
+    from: u64,
+    /// Counted up to this one.
+    through: u64,
+    /// Their bytes.
+    bytes: u64,
+}
+
+impl Journal {
+    /// Up to this sequence number payloads need not be kept for later.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn kept_from(&self, retention: Retention, now_ms: u64) -> Result<u64, StorageError> {
+        if retention.age_ms_max == 0 || retention.bytes_max == 0 {
+            return Ok(u64::MAX);
+        }
+        let mut kept = self.kept.lock().await;
+        let (bytes, through): (i64, Option<i64>) = sqlx::query_as(
+            "SELECT coalesce(sum(length(items)), 0), max(seq) FROM payloads WHERE seq > ?",
+        )
+        .bind(kept.through.cast_signed())
+        .fetch_one(&self.reads)
+        .await?;
+        kept.bytes += bytes.unsigned_abs();
+        kept.through = through.map_or(kept.through, i64::unsigned_abs);
+        let oldest_ms = now_ms.saturating_sub(retention.age_ms_max);
+        loop {
+            let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+                "SELECT p.seq, length(p.items), r.received_ms FROM payloads p JOIN requests r ON r.seq = p.seq
+                 WHERE p.seq > ? AND p.seq <= ? ORDER BY p.seq LIMIT ?",
+            )
+            .bind(kept.from.cast_signed())
+            .bind(kept.through.cast_signed())
+            .bind(STEP)
+            .fetch_all(&self.reads)
+            .await?;
+            if rows.is_empty() {
+                return Ok(kept.from);
+            }
+            for (seq, bytes, received_ms) in rows {
+                if kept.bytes <= retention.bytes_max && received_ms.unsigned_abs() >= oldest_ms {
+                    return Ok(kept.from);
+                }
+                kept.from = seq.unsigned_abs();
+                kept.bytes = kept.bytes.saturating_sub(bytes.unsigned_abs());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::item::ItemsWriter;
+    use crate::journal::log::{Client, Endpoint};
+    use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
+    use crate::metrics::Metrics;
+
+    /// A request that came at `received_ms` with one item of about 100 bytes.
+    fn submission(received_ms: u64) -> Submission {
+        let mut items = ItemsWriter::new(1 << 20, 0);
+        let fields = format!("{{\"text\":\"{}\"}}", "x".repeat(80));
+        items.push("key", &fields).expect("it fits");
+        Submission {
+            log: LogEntry {
+                request_id: Uuid::now_v7(),
+                received_ms,
+                connector: "c".into(),
+                stream: "s".into(),
+                outcome: Outcome::Accepted,
+                endpoint: Endpoint::Ingest,
+                http_status: 202,
+                items: 1,
+                bytes: 100,
+                key: "".into(),
+                client: Client::Unix,
+                item_key: None,
+                idempotency_key: None,
+                error: None,
+            },
+            items: items.into_items(),
+            claim: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_go_first_by_age_and_by_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options {
+            durability: Durability::Os,
+            pending_bytes_max: 1 << 20,
+            seq_floor: 0,
+            log_retention_ms: u64::MAX,
+        };
+        let path = folder.path().join("journal.db");
+        let journal = Journal::open(&path, options, Arc::new(Metrics::new())).await;
+        let journal = journal.expect("it opens");
+        for received_ms in [1_000, 2_000, 3_000, 4_000] {
+            let submitted = journal.submit(submission(received_ms)).await;
+            submitted.expect("it is taken");
+        }
+        let kept = |bytes_max, age_ms_max, now_ms| {
+            let retention = Retention {
+                bytes_max,
+                age_ms_max,
+            };
+            let journal = &journal;
+            async move {
+                journal
+                    .kept_from(retention, now_ms)
+                    .await
+                    .expect("it reads")
+            }
+        };
+        assert_eq!(kept(1 << 20, 3_600_000, 4_000).await, 0, "all of it");
+        assert_eq!(kept(1 << 20, 2_000, 4_000).await, 1, "the first is too old");
+        assert_eq!(kept(250, 3_600_000, 4_000).await, 2, "two fit");
+        journal
+            .submit(submission(5_000))
+            .await
+            .expect("it is taken");
+        assert_eq!(kept(250, 3_600_000, 5_000).await, 3, "the last two");
+        assert_eq!(kept(10, 3_600_000, 5_000).await, 5, "none fits");
+        assert_eq!(kept(0, 3_600_000, 5_000).await, u64::MAX);
+        assert_eq!(kept(1 << 20, 0, 5_000).await, u64::MAX);
+        journal.close().await;
+    }
+}
