@@ -14,6 +14,7 @@ mod read;
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::item::{ItemRef, Items};
@@ -88,8 +89,10 @@ pub struct Batch {
     slices: Arc<[Slice]>,
     attempt: u32,
     items: u32,
-    /// Of a derived batch: what tells it from others of the same items.
+    /// Of a derived batch, and of single items that are sent again: what tells it from others with the same
+    /// first and last item.
     suffix: Option<Arc<str>>,
+    resent: bool,
     /// Of a derived batch: bytes that it takes beside those of the batch that it was made of.
     own_bytes: usize,
 }
@@ -103,8 +106,31 @@ impl Batch {
             attempt,
             items,
             suffix: None,
+            resent: false,
             own_bytes: 0,
         }
+    }
+
+    /// A batch of items that were dead letters. They need not be all that lie between the first and the last,
+    /// so that an id of these two alone could be that of a batch which a sink has seen.
+    pub fn resent(slices: Vec<Slice>, attempt: u32) -> Self {
+        let mut batch = Self::new(slices, attempt);
+        batch.resent = true;
+        if batch.slices.len() > 1 {
+            let mut digest = Sha256::new();
+            for slice in batch.slices.iter() {
+                digest.update(slice.entry.seq.to_be_bytes());
+                digest.update((slice.base + slice.start).to_be_bytes());
+                digest.update((slice.base + slice.end).to_be_bytes());
+            }
+            batch.suffix = Some(format!("/{}", short(&digest.finalize())).into());
+        }
+        batch
+    }
+
+    /// Whether the items were dead letters.
+    pub fn is_resent(&self) -> bool {
+        self.resent
     }
 
     /// The slices, in order of acceptance.
@@ -175,8 +201,19 @@ impl Batch {
                 });
             }
         }
-        Some((Batch::new(left, 1), Batch::new(right, 1)))
+        let half = match self.resent {
+            true => Batch::resent,
+            false => Batch::new,
+        };
+        Some((half(left, 1), half(right, 1)))
     }
+}
+
+/// The first 64 bits of a digest.
+fn short(digest: &[u8]) -> String {
+    let first = digest.first_chunk();
+    let number = first.map_or(0, |first| u64::from_be_bytes(*first));
+    format!("{number:016x}")
 }
 
 impl fmt::Display for Batch {
@@ -210,5 +247,24 @@ mod tests {
             }))
         });
         Batch::new(slices.collect(), 1)
+    }
+
+    #[test]
+    fn single_items_that_are_sent_again_are_no_batch_that_a_sink_has_seen() {
+        let all = batch(&[&[r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c"}"#]]);
+        let slice = |start, end| Slice {
+            start,
+            end,
+            ..all.slices()[0].clone()
+        };
+        let some = Batch::resent(vec![slice(0, 1), slice(2, 3)], 1);
+        let whole = Batch::resent(vec![slice(0, 3)], 1);
+        assert_eq!(whole.id(), all.id(), "the same items");
+        assert!(some.id().starts_with("1.0-1.3/"), "{}", some.id());
+        let again = Batch::resent(vec![slice(0, 1), slice(2, 3)], 2);
+        assert_eq!(some.id(), again.id());
+        let (left, right) = again.halves().expect("two items");
+        assert!(left.is_resent() && right.is_resent());
+        assert_eq!((&*left.id(), &*right.id()), ("1.0-1.1", "1.2-1.3"));
     }
 }

@@ -11,6 +11,7 @@ mod pace;
 pub mod report;
 mod status;
 mod verdict;
+mod wishes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

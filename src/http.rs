@@ -156,9 +156,19 @@ pub fn admin(parts: &Parts) -> Service {
                 .push(Router::with_path("sinks").get(admin::ListSinks(parts.clone())))
                 .push(Router::with_path("renderers").get(admin::ListRenderers(parts.clone())))
                 .push(Router::with_path("tickets").post(admin::PostAdminTicket(parts.clone())))
+                .push(Router::with_path("sinks/{name}/retry").post(admin::RetrySink(parts.clone())))
                 .push(
                     Router::with_path("sinks/{name}/dead-letters")
-                        .get(admin::ListDeadLetters(parts.clone())),
+                        .get(admin::ListDeadLetters(parts.clone()))
+                        .delete(admin::DiscardLetters(parts.clone())),
+                )
+                .push(
+                    Router::with_path("sinks/{name}/dead-letters/retry")
+                        .post(admin::SendAgain(parts.clone())),
+                )
+                .push(
+                    Router::with_path("sinks/{name}/dead-letters/{id}")
+                        .delete(admin::DiscardLetter(parts.clone())),
                 ),
         );
     let api = Router::new()

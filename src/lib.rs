@@ -89,6 +89,8 @@
 //!   does not have.)
 //! - Memory is bounded: waiting requests by bytes, recent entries and changes by bytes, plugins by their
 //!   limits, a renderer by the size of one message.
+//! - What a sink gave up is a dead letter until somebody sends it again or discards it. Sent again, it needs
+//!   nothing of the journal, and keeps its place in the order of acceptance.
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks.

@@ -14,6 +14,7 @@ mod history;
 mod items;
 pub mod letters;
 mod removal;
+mod resends;
 mod schema;
 mod state;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use changes::Changes;
 pub use items::{Item, Page, PageLimit, Position};
 pub use letters::{DeadLetter, Part, Retry, SinkState, Undelivered};
 use removal::Removals;
+pub use resends::{Found, Limits, Selection};
 use views::Views;
 
 /// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
@@ -377,7 +379,8 @@ impl Writer {
         letters::store(&self.connection, settlement, now_ms)
     }
 
-    /// The lowest sequence number that every configured sink has completely behind it.
+    /// The lowest sequence number that every configured sink has completely behind it. Dead letters that
+    /// are sent again need nothing of the journal.
     fn low_water(&self) -> Result<u64, rusqlite::Error> {
         let mut lowest = i64::MAX;
         for sink in &self.sinks {
@@ -385,7 +388,7 @@ impl Writer {
                 .connection
                 .prepare_cached(
                     "SELECT min(coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0),
-                                coalesce((SELECT min(first_seq) FROM retries WHERE sink = ?1) - 1, 9223372036854775807))",
+                                coalesce((SELECT min(first_seq) FROM retries WHERE sink = ?1 AND NOT resent) - 1, 9223372036854775807))",
                 )?
                 .query_row([&**sink], |row| row.get(0))?;
             lowest = lowest.min(through);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::read::quoted;
-use super::{Batch, Entry, Slice};
+use super::{Batch, Entry, Slice, short};
 use crate::item::{Items, ItemsWriter, members};
 
 /// Longest name of a stream, in characters.
@@ -217,11 +217,7 @@ impl Batch {
         digest.update(self.suffix.as_deref().unwrap_or_default());
         digest.update(step);
         digest.update(about.collect::<Vec<u8>>());
-        let digest = digest.finalize();
-        let digest = digest
-            .first_chunk()
-            .map_or(0, |first| u64::from_be_bytes(*first));
-        let suffix = format!("/{digest:016x}");
+        let suffix = format!("/{}", short(&digest.finalize()));
         Self {
             suffix: Some(suffix.into()),
             own_bytes: item_bytes + slices.len() * size_of::<Slice>(),

@@ -8,7 +8,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 use super::status::Assignment;
+use super::wishes::Wishes;
 use super::{Delivery, LaneState, LaneStatus, pace, verdict};
 use crate::batch::{Batch, Slice};
 use crate::clock;
@@ -59,6 +62,9 @@ pub struct Lane {
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
+    wishes: watch::Receiver<Wishes>,
+    /// What was done about them.
+    heard: Wishes,
 }
 
 /// What a step came to.
@@ -97,6 +103,8 @@ impl Lane {
             instance: None,
             seat: Seat::new(&sink, Some(&delivery.pool), &delivery.metrics),
             sink,
+            wishes: status.wishes.subscribe(),
+            heard: Wishes::default(),
             status,
             opened: false,
             next_retry: None,
@@ -128,15 +136,18 @@ impl Lane {
                 Ok(step) => step,
                 Err(error) => self.pause(&error.to_string()),
             };
+            let heard = self.heard;
             match step {
                 Step::Worked => {}
                 Step::Failing(until_ms) => tokio::select! {
                     () = sleep_until(Some(until_ms)) => {}
+                    _ = self.wishes.wait_for(|wishes| wishes.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                 },
                 Step::Idle(wake_ms) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
+                    _ = self.wishes.wait_for(|wishes| *wishes != heard) => {}
                     () = sleep_until(wake_ms) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
@@ -164,6 +175,7 @@ impl Lane {
 
     /// Delivers one batch, if there is one: a retry that is due and new entries in turn, or in strict order.
     async fn step(&mut self) -> Result<Step, StepError> {
+        self.hear()?;
         if self.plugin.is_none() {
             let plugin = self.delivery.plugins.load(&self.sink)?;
             self.status.set_plugin(&plugin);
@@ -244,6 +256,24 @@ impl Lane {
         self.failures >= failures_max
     }
 
+    /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
+    /// that was paused tries one thing first, and pauses again, if briefly.
+    fn hear(&mut self) -> Result<(), StepError> {
+        let wishes = *self.wishes.borrow_and_update();
+        if wishes == self.heard {
+            return Ok(());
+        }
+        if wishes.now != self.heard.now && self.pauses > 0 {
+            self.pauses = 1;
+            self.status.set_state(LaneState::Running);
+        }
+        // The storage may fail here: what is left to hear then does not end the pause that follows.
+        self.heard.now = wishes.now;
+        self.next_retry = self.next_retry()?;
+        self.heard = wishes;
+        Ok(())
+    }
+
     async fn take_next(&mut self) -> Result<Step, StepError> {
         self.linger().await;
         let cursor = self.status.cursor();
@@ -299,24 +329,10 @@ impl Lane {
     /// does not count.
     async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
         let mut settlement = self.settlement();
-        let seqs: Vec<u64> = retry.parts.iter().map(|Part(seq, ..)| *seq).collect();
-        let entries = self.delivery.journal.read_many(&seqs).await?;
-        let mut entries = entries.into_iter().peekable();
-        let mut slices = Vec::with_capacity(retry.parts.len());
-        let mut gone = Vec::new();
-        for Part(seq, start, end) in retry.parts.iter().copied() {
-            match entries.next_if(|entry| entry.seq == seq) {
-                Some(entry) => slices.push(Slice {
-                    entry,
-                    start,
-                    end,
-                    base: 0,
-                }),
-                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
-            }
-        }
-        self.bury(gone, &mut settlement).await?;
-        let batch = Batch::new(slices, retry.attempts + 1);
+        let batch = match retry.resent {
+            true => Batch::resent(self.delivery.pool.resent(retry.id)?, retry.attempts + 1),
+            false => self.read_again(&retry, &mut settlement).await?,
+        };
         let attempts = retry.attempts;
         settlement.retry_done = Some(retry);
         if batch.is_empty() {
@@ -351,6 +367,32 @@ impl Lane {
             return Ok(self.pause(&reason));
         }
         Ok(Step::Worked)
+    }
+
+    /// The batch of a retry, from the journal. What cannot be read any more becomes dead letters.
+    async fn read_again(
+        &self,
+        retry: &Retry,
+        settlement: &mut Settlement,
+    ) -> Result<Batch, StepError> {
+        let seqs: Vec<u64> = retry.parts.iter().map(|Part(seq, ..)| *seq).collect();
+        let entries = self.delivery.journal.read_many(&seqs).await?;
+        let mut entries = entries.into_iter().peekable();
+        let mut slices = Vec::with_capacity(retry.parts.len());
+        let mut gone = Vec::new();
+        for Part(seq, start, end) in retry.parts.iter().copied() {
+            match entries.next_if(|entry| entry.seq == seq) {
+                Some(entry) => slices.push(Slice {
+                    entry,
+                    start,
+                    end,
+                    base: 0,
+                }),
+                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
+            }
+        }
+        self.bury(gone, settlement).await?;
+        Ok(Batch::new(slices, retry.attempts + 1))
     }
 
     /// Calls the plugin. The outer error is the instance's that could not be started.

@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::wishes::Wishes;
 use crate::config;
 use crate::plugin::Plugin;
 
@@ -47,6 +48,8 @@ pub struct LaneStatus {
     pub(super) stopping: CancellationToken,
     /// Wakes the lane for its next assignment.
     pub(super) assigned: Notify,
+    /// What operators asked of the lane; it listens.
+    pub(super) wishes: watch::Sender<Wishes>,
     shown: Mutex<Shown>,
 }
 
@@ -68,6 +71,7 @@ impl LaneStatus {
             cursor: AtomicU64::new(cursor),
             stopping,
             assigned: Notify::new(),
+            wishes: watch::Sender::default(),
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),
                 plugin: None,

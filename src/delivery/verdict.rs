@@ -89,8 +89,12 @@ fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
         parts: batch
             .slices()
             .iter()
-            .map(|slice| Part(slice.entry.seq, slice.start, slice.end))
+            .map(|slice| {
+                let base = slice.base;
+                Part(slice.entry.seq, base + slice.start, base + slice.end)
+            })
             .collect(),
+        resent: batch.is_resent(),
         attempts,
         due_ms,
         reason: reason.to_owned(),
@@ -116,6 +120,7 @@ fn letters<'a>(
             reason: reason.to_owned(),
             attempts,
             at_ms,
+            received_ms: entry.received_ms,
         })
     })
 }
@@ -155,6 +160,7 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
         reason,
         attempts: 0,
         at_ms: clock::unix_ms(),
+        received_ms: entry.map_or(0, |entry| entry.received_ms),
     }
 }
 

@@ -1,7 +1,8 @@
-//! The admin API: what operators and the command line read.
+//! The admin API: what operators and the command line read and do.
 //!
 //! **Invariant**: every route here needs the admin token, and no answer holds a secret.
 
+mod letters;
 mod renderers;
 mod requests;
 mod sinks;
@@ -14,6 +15,7 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
+pub(super) use letters::{DiscardLetter, DiscardLetters, RetrySink, SendAgain};
 pub(super) use renderers::{ListRenderers, PostAdminTicket};
 pub(super) use requests::{GetRequest, ListRequests};
 pub(super) use sinks::{ListDeadLetters, ListSinks};
@@ -22,6 +24,7 @@ pub(super) use status::{GetStatus, ListConnectors};
 /// Entries on a page, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 500;
+const NO_SUCH_SINK: &str = "there is no sink with this name; /api/admin/sinks lists them";
 
 /// Lets only those through who know the admin token.
 pub(super) struct RequireToken(pub(super) KeyHash);

@@ -3,7 +3,10 @@
 //! Both live beside the cursor, so that a failing batch never holds up its lane. Delivery writes
 //! them with its settlements; the admin API reads.
 //!
-//! **Invariant**: an item that a cursor has passed is in the sink, in `retries` or in `dead_letters`.
+//! How dead letters are sent again is in `pool/resends.rs`.
+//!
+//! **Invariant**: an item that a cursor has passed is in the sink, in `retries` or in `dead_letters`,
+//! unless somebody discarded it there.
 
 use std::sync::Arc;
 
@@ -11,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Pool, PoolError, Settlement};
+use super::{Pool, PoolError, Settlement, resends};
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -24,6 +27,8 @@ pub struct Retry {
     pub id: i64,
     /// Its items, in order of acceptance.
     pub parts: Vec<Part>,
+    /// Its items were dead letters: the pool keeps them, the journal may have let them go.
+    pub resent: bool,
     /// How often it was tried.
     pub attempts: u32,
     /// When it is due: Unix time in milliseconds.
@@ -55,6 +60,8 @@ pub struct DeadLetter {
     pub attempts: u32,
     /// When it was given up: Unix time in milliseconds.
     pub at_ms: u64,
+    /// When its request arrived: Unix time in milliseconds; 0 if that is not known.
+    pub received_ms: u64,
 }
 
 /// What a sink has not delivered.
@@ -118,8 +125,36 @@ pub(super) fn store(
     now_ms: u64,
 ) -> Result<(), rusqlite::Error> {
     let sink = &*settlement.sink;
+    for retry in &settlement.retries {
+        let (Some(first), Some(last)) = (retry.parts.first(), retry.parts.last()) else {
+            continue;
+        };
+        connection
+            .prepare_cached(
+                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(rusqlite::params![
+                sink,
+                first.0.cast_signed(),
+                last.0.cast_signed(),
+                serde_json::to_string(&retry.parts).unwrap_or_default(),
+                retry.attempts,
+                retry.due_ms.cast_signed(),
+                retry.reason,
+                retry.resent,
+            ])?;
+        if let Some(done) = &settlement.retry_done
+            && retry.resent
+        {
+            resends::hand_over(connection, done.id, retry)?;
+        }
+    }
+    // Only now: a row that is gone already would leave its id to the retries that replace it.
     if let Some(done) = &settlement.retry_done {
         connection.execute("DELETE FROM retries WHERE id = ?1", [done.id])?;
+        if done.resent {
+            resends::finish(connection, done.id)?;
+        }
         for Part(seq, ..) in &done.parts {
             connection
                 .prepare_cached(
@@ -132,29 +167,11 @@ pub(super) fn store(
                 ])?;
         }
     }
-    for retry in &settlement.retries {
-        let (Some(first), Some(last)) = (retry.parts.first(), retry.parts.last()) else {
-            continue;
-        };
-        connection
-            .prepare_cached(
-                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(rusqlite::params![
-                sink,
-                first.0.cast_signed(),
-                last.0.cast_signed(),
-                serde_json::to_string(&retry.parts).unwrap_or_default(),
-                retry.attempts,
-                retry.due_ms.cast_signed(),
-                retry.reason,
-            ])?;
-    }
     for letter in &settlement.dead_letters {
         connection
             .prepare_cached(
-                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?
             .execute(rusqlite::params![
                 sink,
@@ -167,6 +184,7 @@ pub(super) fn store(
                 letter.reason,
                 letter.attempts,
                 letter.at_ms.cast_signed(),
+                letter.received_ms.cast_signed(),
             ])?;
     }
     Ok(())
@@ -182,10 +200,10 @@ impl Pool {
         let writer = self.lock();
         let sql = match strict {
             false => {
-                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY due_ms LIMIT 1"
+                "SELECT id, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 ORDER BY due_ms, id LIMIT 1"
             }
             true => {
-                "SELECT id, parts, attempts, due_ms, reason FROM retries WHERE sink = ?1 ORDER BY first_seq, parts ->> '$[0][1]' LIMIT 1"
+                "SELECT id, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 ORDER BY first_seq, parts ->> '$[0][1]' LIMIT 1"
             }
         };
         let retry = writer
@@ -199,6 +217,7 @@ impl Pool {
                     attempts: row.get(2)?,
                     due_ms: row.get::<_, i64>(3)?.unsigned_abs(),
                     reason: row.get(4)?,
+                    resent: row.get(5)?,
                 })
             })
             .optional()?;
@@ -260,7 +279,7 @@ impl Pool {
         limit: u32,
     ) -> Result<Vec<DeadLetter>, PoolError> {
         let rows = sqlx::query(
-            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms FROM dead_letters \
+            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms FROM dead_letters \
              WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
         )
         .bind(sink.to_owned())
@@ -335,5 +354,6 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
         reason: row.try_get("reason")?,
         attempts: row.try_get("attempts")?,
         at_ms: row.try_get::<i64, _>("at_ms")?.unsigned_abs(),
+        received_ms: row.try_get::<i64, _>("received_ms")?.unsigned_abs(),
     })
 }

@@ -16,10 +16,14 @@ use super::changes::Change;
 use super::{Pool, PoolError, history};
 use crate::clock;
 
-/// How long removals are remembered: longer than a renderer is away and a retry takes.
+/// How long removals are remembered, at least: longer than a renderer is away and a retry takes.
 const REMOVED_KEPT_MS: u64 = 7 * 86_400_000;
 /// Removals that are forgotten in one transaction.
 const FORGET_CHUNK: u32 = 1_000;
+/// A dead letter from before the removal may be sent again at any time, and must not bring the item back. A
+/// sink may have put it into another stream, but never under another key.
+const NOT_NEEDED: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq)
+    AND NOT EXISTS (SELECT 1 FROM resends AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq)";
 
 /// For each stream, up to which accepted request something was removed: later requests need not look.
 #[derive(Debug, Default)]
@@ -149,13 +153,13 @@ impl Pool {
         let floor = writer.in_transaction(|writer| {
             let connection = &writer.connection;
             let floor: Option<i64> = connection.query_row(
-                "SELECT max(seq) FROM (SELECT seq FROM removed WHERE at_ms < ?1 ORDER BY seq LIMIT ?2)",
+                &format!("SELECT max(seq) FROM (SELECT seq FROM removed WHERE at_ms < ?1 AND {NOT_NEEDED} ORDER BY seq LIMIT ?2)"),
                 params![before_ms.cast_signed(), FORGET_CHUNK],
                 |row| row.get(0),
             )?;
             let Some(floor) = floor else { return Ok(None) };
             connection.execute(
-                "DELETE FROM removed WHERE seq <= ?1 AND at_ms < ?2",
+                &format!("DELETE FROM removed WHERE seq <= ?1 AND at_ms < ?2 AND {NOT_NEEDED}"),
                 params![floor, before_ms.cast_signed()],
             )?;
             connection.execute("UPDATE history SET floor = max(floor, ?1)", [floor])?;

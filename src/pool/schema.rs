@@ -11,7 +11,7 @@ use super::PoolError;
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -57,7 +57,8 @@ CREATE TABLE retries (
     parts TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     due_ms INTEGER NOT NULL,
-    reason TEXT NOT NULL
+    reason TEXT NOT NULL,
+    resent INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX retries_by_due ON retries (sink, due_ms);
 CREATE TABLE settled_late (
@@ -66,8 +67,13 @@ CREATE TABLE settled_late (
     at_ms INTEGER NOT NULL,
     PRIMARY KEY (sink, seq)
 ) WITHOUT ROWID;
+";
+
+/// Ids of dead letters are never given twice: somebody may have read one and act on it later. `resends`
+/// holds the items of dead letters that are sent again, by the retry that sends them.
+const LETTERS: &str = "
 CREATE TABLE dead_letters (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     sink TEXT NOT NULL,
     seq INTEGER NOT NULL,
     request_id TEXT NOT NULL,
@@ -77,10 +83,27 @@ CREATE TABLE dead_letters (
     fields TEXT NOT NULL,
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL
+    at_ms INTEGER NOT NULL,
+    received_ms INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX dead_letters_by_sink ON dead_letters (sink);
 CREATE INDEX dead_letters_by_seq ON dead_letters (seq);
+CREATE INDEX dead_letters_by_order ON dead_letters (sink, seq, position);
+CREATE INDEX dead_letters_by_request ON dead_letters (request_id, seq, position);
+CREATE INDEX dead_letters_by_key ON dead_letters (key, seq);
+CREATE TABLE resends (
+    id INTEGER PRIMARY KEY,
+    retry_id INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    request_id TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    received_ms INTEGER NOT NULL
+);
+CREATE INDEX resends_by_order ON resends (retry_id, seq, position);
+CREATE INDEX resends_by_key ON resends (key, seq);
 ";
 
 /// What renderers need beside the items: the order of changes, what was removed, and the number of the
@@ -119,18 +142,35 @@ ALTER TABLE items ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 UPDATE items SET seq = rowid;
 ";
 
+/// Format 2 could not send dead letters again.
+const FROM_2: &str = "
+ALTER TABLE retries ADD COLUMN resent INTEGER NOT NULL DEFAULT 0;
+DROP INDEX IF EXISTS dead_letters_by_sink;
+DROP INDEX IF EXISTS dead_letters_by_seq;
+ALTER TABLE dead_letters RENAME TO dead_letters_of_2;
+";
+const FROM_2_LETTERS: &str = "
+INSERT INTO dead_letters
+    SELECT id, sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, 0
+    FROM dead_letters_of_2;
+DROP TABLE dead_letters_of_2;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Normal)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {
         0 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} {HISTORY} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {TABLES} {LETTERS} {HISTORY} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         1 => connection.execute_batch(&format!(
             "BEGIN IMMEDIATE; {FROM_1} {HISTORY}
              UPDATE history SET seq = (SELECT coalesce(max(seq), 0) FROM items);
-             PRAGMA user_version = {FORMAT}; COMMIT;"
+             {FROM_2} {LETTERS} {FROM_2_LETTERS} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        2 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {FROM_2} {LETTERS} {FROM_2_LETTERS} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {

@@ -1,6 +1,7 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
 mod migration;
+mod resends;
 
 use super::*;
 use crate::batch::{Entry, Slice};

@@ -1,4 +1,5 @@
-//! Sinks that misbehave in every way that the fixtures know, each beside one that behaves.
+//! Sinks that misbehave in every way that the fixtures know, each beside one that behaves; and what an operator
+//! does about them.
 //!
 //! The guests are in `tests/fixtures/guests`; they are compiled once for all tests. Each test gives the real program
 //! a hostile sink on the stream `hostile` and the built-in one on the stream `innocent`. What a hostile sink did deliver
@@ -9,6 +10,7 @@
 mod containment;
 mod forward;
 mod http;
+mod letters;
 mod lifecycle;
 mod loading;
 mod ordering;

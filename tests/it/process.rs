@@ -193,6 +193,13 @@ impl Process {
         answer.json()["data"].take()
     }
 
+    /// Calls the admin API.
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Answer {
+        let mut client = Client::connect(self.admin).expect("the daemon listens");
+        let answer = client.call(method, path, ADMIN_TOKEN, body);
+        answer.expect("an answer")
+    }
+
     /// How a sink is.
     pub(crate) fn sink(&self, name: &str) -> Value {
         let Value::Array(sinks) = self.admin("/api/admin/sinks") else {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing};
-use super::{cursor, limit};
+use super::{NO_SUCH_SINK, cursor, limit};
 use crate::clock;
 use crate::delivery::{LaneState, LaneStatus};
 use crate::pool::{DeadLetter, Undelivered};
@@ -191,7 +191,7 @@ impl ListDeadLetters {
                 res,
                 StatusCode::NOT_FOUND,
                 "SINK_NOT_FOUND",
-                "there is no sink with this name; /api/admin/sinks lists them",
+                NO_SUCH_SINK,
             );
         }
         let (limit, before) = match limit(req).and_then(|limit| Ok((limit, cursor(req)?))) {

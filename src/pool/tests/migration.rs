@@ -2,7 +2,23 @@
 
 use super::*;
 
-/// The tables of format 1, as far as the migration touches them; the others were the same.
+/// What formats 1 and 2 had in common, as far as the migration touches it; the other tables were the same.
+const COMMON: &str = "
+CREATE TABLE views (stream TEXT PRIMARY KEY, view TEXT NOT NULL COLLATE NOCASE UNIQUE) WITHOUT ROWID;
+CREATE TABLE view_fields (stream TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (stream, position)) WITHOUT ROWID;
+CREATE TABLE cursors (sink TEXT PRIMARY KEY, seq INTEGER NOT NULL, start INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE progress (sink TEXT NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (sink, seq)) WITHOUT ROWID;
+CREATE TABLE retries (id INTEGER PRIMARY KEY, sink TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, parts TEXT NOT NULL, attempts INTEGER NOT NULL, due_ms INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE INDEX retries_by_due ON retries (sink, due_ms);
+CREATE TABLE settled_late (sink TEXT NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (sink, seq)) WITHOUT ROWID;
+CREATE TABLE dead_letters (id INTEGER PRIMARY KEY, sink TEXT NOT NULL, seq INTEGER NOT NULL, request_id TEXT NOT NULL, stream TEXT NOT NULL, position INTEGER NOT NULL, key TEXT NOT NULL, fields TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, at_ms INTEGER NOT NULL);
+CREATE INDEX dead_letters_by_sink ON dead_letters (sink);
+CREATE INDEX dead_letters_by_seq ON dead_letters (seq);
+INSERT INTO cursors VALUES ('pool', 90, 0);
+INSERT INTO retries VALUES (3, 'pool', 70, 70, '[[70,0,1]]', 2, 5, 'why');
+INSERT INTO dead_letters VALUES (11, 'pool', 60, '019a0000-0000-7000-8000-000000000000', 'orders', 4, 'k', '{}', 'why', 3, 9);
+INSERT INTO dead_letters VALUES (12, 'pool', 61, '', 'orders', 0, '', '', 'unreadable', 0, 9);
+";
 const FORMAT_1: &str = "
 CREATE TABLE items (
     stream TEXT NOT NULL,
@@ -15,33 +31,82 @@ CREATE TABLE items (
     position INTEGER NOT NULL,
     PRIMARY KEY (stream, key)
 );
-CREATE TABLE views (stream TEXT PRIMARY KEY, view TEXT NOT NULL COLLATE NOCASE UNIQUE) WITHOUT ROWID;
-CREATE TABLE view_fields (stream TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (stream, position)) WITHOUT ROWID;
-CREATE TABLE cursors (sink TEXT PRIMARY KEY, seq INTEGER NOT NULL, start INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE progress (sink TEXT NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (sink, seq)) WITHOUT ROWID;
-CREATE TABLE retries (id INTEGER PRIMARY KEY, sink TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, parts TEXT NOT NULL, attempts INTEGER NOT NULL, due_ms INTEGER NOT NULL, reason TEXT NOT NULL);
-CREATE TABLE settled_late (sink TEXT NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (sink, seq)) WITHOUT ROWID;
-CREATE TABLE dead_letters (id INTEGER PRIMARY KEY, sink TEXT NOT NULL, seq INTEGER NOT NULL, request_id TEXT NOT NULL, stream TEXT NOT NULL, position INTEGER NOT NULL, key TEXT NOT NULL, fields TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, at_ms INTEGER NOT NULL);
 INSERT INTO items VALUES ('orders', 'b', '{\"n\":1}', 70, 't0', 't1', 'r1', 0);
 INSERT INTO items VALUES ('orders', 'a', '{}', 70, 't0', 't1', 'r1', 1);
 INSERT INTO items VALUES ('other', 'a', '{}', 90, 't0', 't2', 'r2', 0);
 DELETE FROM items WHERE key = 'b';
 INSERT INTO items VALUES ('orders', 'b', '{\"n\":2}', 80, 't0', 't3', 'r3', 0);
-INSERT INTO cursors VALUES ('pool', 90, 0);
 CREATE VIEW \"orders\" AS SELECT key AS _key, seq AS _seq, created_at AS _created_at, updated_at AS _updated_at FROM items WHERE stream = 'orders';
 INSERT INTO views VALUES ('orders', 'orders');
 PRAGMA user_version = 1;
 ";
+const FORMAT_2: &str = "
+CREATE TABLE items (stream TEXT NOT NULL, key TEXT NOT NULL, fields TEXT NOT NULL, seq INTEGER NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, request_id TEXT NOT NULL, accepted_seq INTEGER NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (stream, key));
+CREATE INDEX items_by_seq ON items (stream, seq);
+CREATE TABLE removed (stream TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL, accepted_seq INTEGER NOT NULL, position INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (stream, key)) WITHOUT ROWID;
+CREATE INDEX removed_by_seq ON removed (stream, seq);
+CREATE TABLE history (epoch INTEGER NOT NULL, seq INTEGER NOT NULL, floor INTEGER NOT NULL, boot TEXT NOT NULL);
+CREATE TABLE sink_state (sink TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (sink, key)) WITHOUT ROWID;
+INSERT INTO items VALUES ('orders', 'b', '{\"n\":2}', 7, 't0', 't3', 'r3', 80, 0);
+INSERT INTO history (epoch, seq, floor, boot) VALUES (2, 7, 0, '');
+PRAGMA user_version = 2;
+";
+
+impl Test {
+    /// With a file of an older format.
+    async fn of(format: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let old = Connection::open(folder.path().join("pool.db")).expect("it opens");
+        old.execute_batch(&format!("{COMMON} {format}"))
+            .expect("an older format");
+        drop(old);
+        let pool = open(folder.path()).await;
+        Self { pool, folder }
+    }
+
+    /// What [`COMMON`] says of retries and dead letters holds on, and can be sent again.
+    async fn keeps_what_waits(&self) {
+        assert_eq!(self.pool.add_sink("pool", 0).expect("it reads"), 90);
+        self.pool.checkpoint().expect("it is flushed");
+        assert_eq!(
+            self.pool.durable_through(),
+            69,
+            "the retry needs its payload"
+        );
+        let retry = self.pool.next_retry("pool", false).expect("it reads");
+        assert!(retry.is_some_and(|retry| !retry.resent && retry.id == 3));
+        let letters = self.pool.dead_letters("pool", None, 9).await;
+        let ids: Vec<i64> = letters
+            .expect("it reads")
+            .iter()
+            .map(|one| one.id)
+            .collect();
+        assert_eq!(ids, [12, 11]);
+        // A dead letter of old does not say when its request arrived, but the request's id does.
+        let limits = Limits {
+            items_max: 9,
+            bytes_max: 999,
+        };
+        let sent = self.pool.send_again("pool", &Selection::All, 12, limits);
+        assert_eq!(sent.expect("it is sent"), 1);
+        let slices = self.pool.resent(4).expect("it reads");
+        assert_eq!(slices[0].entry.received_ms, 0x019a_0000_0000);
+        assert_eq!((slices[0].entry.seq, slices[0].base), (60, 4));
+        self.pool.checkpoint().expect("it is flushed");
+        assert_eq!(self.pool.durable_through(), 69);
+    }
+
+    fn format(&self) -> i64 {
+        let writer = self.pool.lock();
+        let format = "PRAGMA user_version";
+        let format = writer.connection.query_row(format, [], |row| row.get(0));
+        format.expect("a format")
+    }
+}
 
 #[tokio::test]
 async fn a_pool_of_format_1_goes_on() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("pool.db");
-    let old = Connection::open(&path).expect("it opens");
-    old.execute_batch(FORMAT_1).expect("format 1");
-    drop(old);
-    let pool = open(folder.path()).await;
-    let test = Test { pool, folder };
+    let test = Test::of(FORMAT_1).await;
     // Every item has a number of its own, and the sequence goes on behind them.
     let mut numbers: Vec<u64> = Vec::new();
     for stream in [STREAM, "other"] {
@@ -51,11 +116,11 @@ async fn a_pool_of_format_1_goes_on() {
     numbers.dedup();
     assert_eq!(numbers.len(), 3);
     assert_eq!(numbers.last(), Some(&test.seq()));
-    assert_eq!(test.pool.add_sink("pool", 0).expect("it reads"), 90);
     assert_eq!(
         test.fields(STREAM, "b").await.as_deref(),
         Some(r#"{"n":2}"#)
     );
+    test.keeps_what_waits().await;
     // The order of acceptance is kept: older requests do not overwrite.
     let before = test.seq();
     test.upsert(&batch_of(STREAM, 79, &[("b", "{}")]), true);
@@ -79,11 +144,31 @@ async fn a_pool_of_format_1_goes_on() {
     let test = test.reopened().await;
     assert_eq!(test.pool.position().epoch, epoch);
     assert_eq!(test.seq(), before + 2);
-    let version: i64 = test
-        .pool
-        .lock()
-        .connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .expect("a format");
-    assert_eq!(version, 2);
+    assert_eq!(test.format(), 3);
+}
+
+#[tokio::test]
+async fn a_pool_of_format_2_goes_on() {
+    let test = Test::of(FORMAT_2).await;
+    test.keeps_what_waits().await;
+    assert_eq!(test.seq(), 7);
+    assert_eq!(
+        test.fields(STREAM, "b").await.as_deref(),
+        Some(r#"{"n":2}"#)
+    );
+    let epoch = test.pool.position().epoch;
+    let test = test.reopened().await;
+    assert_eq!((test.format(), test.pool.position().epoch), (3, epoch));
+    assert_eq!(test.items(STREAM).await, [("b".to_owned(), 7)]);
+    // The id of a dead letter that is gone is not given to another.
+    let gone = test.pool.discard_letters("pool", &Selection::All, i64::MAX);
+    assert_eq!(gone.expect("it is gone"), 1);
+    let settlement = Settlement {
+        sink: "pool".into(),
+        dead_letters: vec![resends::letter(70, 0, "x")],
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    let letters = test.pool.dead_letters("pool", None, 9).await;
+    assert_eq!(letters.expect("it reads")[0].id, 13);
 }

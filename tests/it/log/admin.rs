@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 9] = [
+const GUARDED: [(Method, &str); 13] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/connectors"),
@@ -16,7 +16,14 @@ const GUARDED: [(Method, &str); 9] = [
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
     ),
     (Method::GET, "/api/admin/sinks"),
+    (Method::POST, "/api/admin/sinks/pool/retry"),
     (Method::GET, "/api/admin/sinks/pool/dead-letters"),
+    (
+        Method::DELETE,
+        "/api/admin/sinks/pool/dead-letters?all=true",
+    ),
+    (Method::POST, "/api/admin/sinks/pool/dead-letters/retry"),
+    (Method::DELETE, "/api/admin/sinks/pool/dead-letters/1"),
     (Method::GET, "/api/admin/renderers"),
     (Method::POST, "/api/admin/tickets"),
 ];
@@ -27,10 +34,11 @@ async fn every_admin_route_needs_the_token() {
     let document = app.admin().get("/openapi.json").await.json();
     let paths = document["paths"].as_object().expect("paths");
     let guarded = paths
-        .keys()
-        .filter(|path| *path != "/healthz" && *path != "/readyz");
+        .iter()
+        .filter(|(path, _)| *path != "/healthz" && *path != "/readyz")
+        .map(|(_, methods)| methods.as_object().expect("methods").len());
     assert_eq!(
-        guarded.count(),
+        guarded.sum::<usize>(),
         GUARDED.len(),
         "this list is complete: {paths:?}"
     );
@@ -51,6 +59,7 @@ async fn every_admin_route_needs_the_token() {
         }
         let known = app.admin().call(method, path).await;
         assert_ne!(known.status, 401, "{path}");
+        assert_ne!(known.status, 405, "{path}");
     }
 }
 

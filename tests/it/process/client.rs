@@ -90,6 +90,22 @@ impl Client {
         self.answer()
     }
 
+    /// Calls the admin API, with a JSON body if there is one.
+    pub(crate) fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        secret: &str,
+        body: &str,
+    ) -> io::Result<Answer> {
+        let length = body.len();
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))?;
+        self.answer()
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(text.as_bytes())

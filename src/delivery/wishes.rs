@@ -1,0 +1,82 @@
+//! What operators ask of a lane: to try again now, to send dead letters again, to discard them.
+//!
+//! The admin API calls it; the lane hears of it at its next step, or is woken for it.
+//!
+//! **Invariant**: what was asked for is in the pool before the lane hears of it, and no wish is missed,
+//! whatever the lane does meanwhile.
+
+use super::{Delivery, LaneStatus};
+use crate::pool::{Limits, PoolError, Selection};
+
+/// What was asked of a lane so far, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Wishes {
+    /// Retries were added or made due.
+    pub(super) retries: u64,
+    /// It is to try at once, paused or not.
+    pub(super) now: u64,
+}
+
+impl Delivery {
+    /// Makes all waiting retries of a sink due and ends a pause of its lane; returns how many wait. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn retry_now(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
+        let retries = self.pool.retry_now(lane.name())?;
+        lane.wishes.send_modify(|wishes| {
+            wishes.retries += 1;
+            wishes.now += 1;
+        });
+        tracing::info!(
+            sink = &**lane.name(),
+            retries,
+            "waiting retries are due now"
+        );
+        Ok(retries)
+    }
+
+    /// Sends some dead letters of a selection, up to the id `newest`, again; returns how many. 0: there are no
+    /// more. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn send_again(
+        &self,
+        lane: &LaneStatus,
+        selection: &Selection,
+        newest: i64,
+    ) -> Result<u64, PoolError> {
+        let batch = &lane.sink().batch;
+        let limits = Limits {
+            items_max: batch.items_max,
+            bytes_max: batch.bytes_max,
+        };
+        let name = &**lane.name();
+        let sent = self.pool.send_again(name, selection, newest, limits)?;
+        if sent > 0 {
+            lane.wishes.send_modify(|wishes| wishes.retries += 1);
+            tracing::info!(sink = name, sent, "dead letters are sent again");
+        }
+        Ok(sent)
+    }
+
+    /// Discards some dead letters of a selection, up to the id `newest`; returns how many. 0: there are no
+    /// more. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn discard(
+        &self,
+        lane: &LaneStatus,
+        selection: &Selection,
+        newest: i64,
+    ) -> Result<u64, PoolError> {
+        let name = &**lane.name();
+        let discarded = self.pool.discard_letters(name, selection, newest)?;
+        if discarded > 0 {
+            tracing::info!(sink = name, discarded, "dead letters are discarded");
+        }
+        Ok(discarded)
+    }
+}

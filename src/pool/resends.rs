@@ -1,0 +1,366 @@
+//! Dead letters that are sent again, and dead letters that are discarded.
+//!
+//! Operators choose them over the admin API. A chunk that is sent again becomes one retry, whose items
+//! lie here instead of in the journal; delivery tries and settles it like any other.
+//!
+//! **Invariant**: an item leaves `dead_letters` for `resends` in the transaction that makes its retry, and
+//! leaves `resends` in the settlement that delivers it, hands it to the next retry, or makes it a dead
+//! letter again.
+
+use std::sync::Arc;
+
+use rusqlite::types::ToSqlOutput;
+use rusqlite::{Connection, ToSql, named_params};
+use sqlx::Row;
+use uuid::Uuid;
+
+use super::letters::{Part, Retry};
+use super::{Pool, PoolError, Writer};
+use crate::batch::{Entry, Slice};
+use crate::clock;
+use crate::item::ItemsWriter;
+
+/// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
+const CHUNK_MAX: usize = 1_000;
+/// Of a retry that has not failed yet.
+const REASON: &str = "sent again by an operator";
+
+/// Which dead letters of a sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every one.
+    All,
+    /// Those with these ids.
+    Ids(Vec<i64>),
+    /// Those of this request.
+    Request(String),
+}
+
+/// What a selection comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Dead letters.
+    pub letters: u64,
+    /// Among them those without an item, because the payload could not be read.
+    pub unreadable: u64,
+    /// The highest id of the sink's dead letters: what fails from now on is above it.
+    pub newest: i64,
+}
+
+/// How much one retry may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Items, at most.
+    pub items_max: usize,
+    /// Bytes of keys and fields, at most; one item may be larger.
+    pub bytes_max: usize,
+}
+
+impl Selection {
+    /// The condition in SQL, with `:sink`, `:newest` and `:chosen`. The plus signs keep indexes by sink out of
+    /// it where there are better ones.
+    fn condition(&self) -> &'static str {
+        match self {
+            Self::All => "sink = :sink AND id <= :newest AND :chosen IS NULL",
+            Self::Ids(_) => {
+                "+sink = :sink AND id <= :newest AND id IN (SELECT value FROM json_each(:chosen))"
+            }
+            Self::Request(_) => "+sink = :sink AND id <= :newest AND request_id = :chosen",
+        }
+    }
+
+    fn chosen(&self) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::Ids(ids) => Some(serde_json::json!(ids).to_string()),
+            Self::Request(id) => Some(id.clone()),
+        }
+    }
+}
+
+impl ToSql for Selection {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>, rusqlite::Error> {
+        Ok(ToSqlOutput::Owned(self.chosen().into()))
+    }
+}
+
+/// What a retry that replaces another one takes over of its items. Part of [`Pool::settle`]'s transaction;
+/// the new retry is the last row that was inserted.
+pub(super) fn hand_over(
+    connection: &Connection,
+    from: i64,
+    to: &Retry,
+) -> Result<(), rusqlite::Error> {
+    let retry_id = connection.last_insert_rowid();
+    let mut statement = connection.prepare_cached(
+        "UPDATE resends SET retry_id = ?1 WHERE retry_id = ?2 AND seq = ?3 AND position >= ?4 AND position < ?5",
+    )?;
+    for Part(seq, start, end) in to.parts.iter().copied() {
+        statement.execute(rusqlite::params![
+            retry_id,
+            from,
+            seq.cast_signed(),
+            start,
+            end
+        ])?;
+    }
+    Ok(())
+}
+
+/// Forgets what no other retry took over: it was delivered or is a dead letter. Part of [`Pool::settle`]'s
+/// transaction.
+pub(super) fn finish(connection: &Connection, retry_id: i64) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached("DELETE FROM resends WHERE retry_id = ?1")?
+        .execute([retry_id])?;
+    Ok(())
+}
+
+/// One row of `resends`.
+struct Letter {
+    seq: u64,
+    request_id: Uuid,
+    stream: Arc<str>,
+    received_ms: u64,
+    position: u32,
+    key: String,
+    fields: String,
+}
+
+impl Pool {
+    /// Counts dead letters of a sink.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn find_letters(
+        &self,
+        sink: &str,
+        selection: &Selection,
+    ) -> Result<Found, PoolError> {
+        let sql = format!(
+            "SELECT count(*) AS letters, count(*) FILTER (WHERE fields = '') AS unreadable,
+                    (SELECT coalesce(max(id), 0) FROM dead_letters) AS newest
+             FROM dead_letters WHERE {}",
+            selection
+                .condition()
+                .replace(":sink", "?1")
+                .replace(":newest", "?2")
+                .replace(":chosen", "?3")
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(sink.to_owned())
+            .bind(i64::MAX)
+            .bind(selection.chosen())
+            .fetch_one(&self.reads)
+            .await?;
+        Ok(Found {
+            letters: row.try_get::<i64, _>("letters")?.unsigned_abs(),
+            unreadable: row.try_get::<i64, _>("unreadable")?.unsigned_abs(),
+            newest: row.try_get("newest")?,
+        })
+    }
+
+    /// Makes a retry, due now, of the first dead letters of a selection, up to the id `newest`; returns how
+    /// many that are. 0: there are no more that can be sent. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; nothing happened.
+    pub fn send_again(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+        limits: Limits,
+    ) -> Result<u64, PoolError> {
+        let mut writer = self.lock();
+        let sent = writer.in_transaction(|writer| {
+            let chunk = writer.first_letters(sink, selection, newest, limits)?;
+            let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
+                return Ok(0);
+            };
+            let connection = &writer.connection;
+            let places = chunk.iter().map(|letter| (letter.seq, letter.position));
+            connection.execute(
+                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent)
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, 1)",
+                rusqlite::params![
+                    sink,
+                    first.seq.cast_signed(),
+                    last.seq.cast_signed(),
+                    serde_json::to_string(&parts(places)).unwrap_or_default(),
+                    clock::unix_ms().cast_signed(),
+                    REASON,
+                ],
+            )?;
+            let retry_id = connection.last_insert_rowid();
+            let mut copy = connection.prepare_cached(
+                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms)
+                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms FROM dead_letters WHERE id = ?2",
+            )?;
+            let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
+            for letter in &chunk {
+                copy.execute([retry_id, letter.id])?;
+                delete.execute([letter.id])?;
+            }
+            Ok(chunk.len() as u64)
+        })?;
+        writer.dirty |= sent > 0;
+        Ok(sent)
+    }
+
+    /// Discards some dead letters of a selection, up to the id `newest`; returns how many. 0: there are no
+    /// more. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; nothing happened.
+    pub fn discard_letters(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+    ) -> Result<u64, PoolError> {
+        let mut writer = self.lock();
+        let sql = format!(
+            "DELETE FROM dead_letters WHERE id IN (SELECT id FROM dead_letters WHERE {} LIMIT {CHUNK_MAX})",
+            selection.condition()
+        );
+        let discarded = writer
+            .connection
+            .prepare_cached(&sql)?
+            .execute(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
+        writer.dirty |= discarded > 0;
+        Ok(discarded as u64)
+    }
+
+    /// Makes every retry of a sink due now; returns how many there are. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn retry_now(&self, sink: &str) -> Result<u64, PoolError> {
+        let mut writer = self.lock();
+        let retries = writer.connection.execute(
+            "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
+            rusqlite::params![sink, clock::unix_ms().cast_signed()],
+        )?;
+        writer.dirty |= retries > 0;
+        Ok(retries as u64)
+    }
+
+    /// The items of a retry that was made of dead letters, in order of acceptance. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
+        let writer = self.lock();
+        let mut statement = writer.connection.prepare_cached(
+            "SELECT seq, request_id, stream, received_ms, position, key, fields FROM resends
+             WHERE retry_id = ?1 ORDER BY seq, position, id",
+        )?;
+        let rows = statement.query_map([retry_id], |row| {
+            let request_id = row.get_ref(1)?.as_str().unwrap_or_default();
+            Ok(Letter {
+                seq: row.get::<_, i64>(0)?.unsigned_abs(),
+                request_id: Uuid::try_parse(request_id).unwrap_or_default(),
+                stream: row.get_ref(2)?.as_str().unwrap_or_default().into(),
+                received_ms: row.get::<_, i64>(3)?.unsigned_abs(),
+                position: row.get(4)?,
+                key: row.get(5)?,
+                fields: row.get(6)?,
+            })
+        })?;
+        let letters = rows.collect::<Result<Vec<_>, _>>()?;
+        Ok(letters
+            .chunk_by(|a, b| a.seq == b.seq && a.position + 1 == b.position)
+            .filter_map(slice)
+            .collect())
+    }
+}
+
+/// A dead letter that is about to be sent again.
+struct Chosen {
+    id: i64,
+    seq: u64,
+    position: u32,
+}
+
+impl Writer {
+    /// What fits into one retry, in order of acceptance; unreadable ones are left.
+    fn first_letters(
+        &self,
+        sink: &str,
+        selection: &Selection,
+        newest: i64,
+        limits: Limits,
+    ) -> Result<Vec<Chosen>, rusqlite::Error> {
+        let items_max = limits.items_max.clamp(1, CHUNK_MAX);
+        let sql = format!(
+            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)) FROM dead_letters
+             WHERE {} AND fields <> '' ORDER BY seq, position, id LIMIT {items_max}",
+            selection.condition()
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement
+            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        let bytes_max = i64::try_from(limits.bytes_max).unwrap_or(i64::MAX);
+        while let Some(row) = rows.next()? {
+            bytes += row.get::<_, i64>(3)?;
+            if bytes > bytes_max && !chunk.is_empty() {
+                break;
+            }
+            chunk.push(Chosen {
+                id: row.get(0)?,
+                seq: row.get::<_, i64>(1)?.unsigned_abs(),
+                position: row.get(2)?,
+            });
+        }
+        Ok(chunk)
+    }
+}
+
+/// Places, in order, as runs of consecutive items.
+fn parts(places: impl Iterator<Item = (u64, u32)>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (seq, position) in places {
+        match parts.last_mut() {
+            Some(Part(last, _, end)) if *last == seq && *end == position => *end += 1,
+            _ => parts.push(Part(seq, position, position + 1)),
+        }
+    }
+    parts
+}
+
+/// Consecutive items of one request.
+fn slice(letters: &[Letter]) -> Option<Slice> {
+    let first = letters.first()?;
+    let bytes = letters.iter().map(|one| one.key.len() + one.fields.len());
+    let mut writer = ItemsWriter::new(usize::MAX, bytes.sum());
+    for letter in letters {
+        writer
+            .push(&letter.key, &letter.fields)
+            .expect("a retry is far smaller than what lengths of 32 bits can say");
+    }
+    let entry = Entry {
+        seq: first.seq,
+        request_id: first.request_id,
+        stream: Arc::clone(&first.stream),
+        received_ms: match first.received_ms {
+            0 => received_ms(first.request_id),
+            known => known,
+        },
+        items: writer.into_items(),
+    };
+    Some(Slice {
+        base: first.position,
+        ..Slice::whole(Arc::new(entry))
+    })
+}
+
+/// Dead letters of older files do not say it, but ids of requests are made when they arrive.
+fn received_ms(request_id: Uuid) -> u64 {
+    let time = request_id.get_timestamp().map(|time| time.to_unix());
+    time.map_or(0, |(seconds, nanos)| {
+        seconds * 1_000 + u64::from(nanos / 1_000_000)
+    })
+}

@@ -1,0 +1,326 @@
+//! Dead letters that are sent again: what a retry holds, and that each item stays in one place.
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    items_max: 100,
+    bytes_max: 1 << 20,
+};
+const NEWEST: i64 = i64::MAX;
+
+pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
+    DeadLetter {
+        id: 0,
+        seq,
+        request_id: Uuid::from_u128(seq.into()).to_string(),
+        stream: STREAM.into(),
+        position,
+        key: key.to_owned(),
+        fields: format!("{{\"key\":\"{key}\"}}"),
+        reason: "no".to_owned(),
+        attempts: 1,
+        at_ms: 7,
+        received_ms: seq * 1_000,
+    }
+}
+
+impl Test {
+    fn bury(&self, dead_letters: Vec<DeadLetter>) {
+        let settlement = Settlement {
+            sink: "pool".into(),
+            dead_letters,
+            ..Settlement::default()
+        };
+        self.pool.settle(&settlement).expect("it settles");
+    }
+
+    fn send(&self, selection: &Selection, limits: Limits) -> u64 {
+        let sent = self.pool.send_again("pool", selection, NEWEST, limits);
+        sent.expect("it is sent")
+    }
+
+    fn next_retry(&self) -> Retry {
+        let retry = self.pool.next_retry("pool", false).expect("it reads");
+        retry.expect("a retry")
+    }
+
+    /// The items of a retry: sequence number, position, key.
+    fn items_of(&self, retry: &Retry) -> Vec<(u64, u32, String)> {
+        let slices = self.pool.resent(retry.id).expect("it reads");
+        let items = slices.iter().flat_map(|slice| {
+            let item = |(position, item): (u32, crate::item::ItemRef<'_>)| {
+                (slice.entry.seq, position, item.key.to_owned())
+            };
+            slice.items().map(item).collect::<Vec<_>>()
+        });
+        items.collect()
+    }
+
+    async fn letters(&self) -> Vec<(i64, String)> {
+        let letters = self.pool.dead_letters("pool", None, 1_000).await;
+        let letters = letters.expect("it reads").into_iter();
+        letters.map(|letter| (letter.id, letter.key)).collect()
+    }
+}
+
+fn item(seq: u64, position: u32, key: &str) -> (u64, u32, String) {
+    (seq, position, key.to_owned())
+}
+
+#[tokio::test]
+async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
+    let test = Test::new().await;
+    test.bury(vec![
+        letter(9, 0, "z"),
+        letter(4, 6, "d"),
+        letter(4, 2, "b"),
+        letter(4, 1, "a"),
+    ]);
+    assert_eq!(test.send(&Selection::All, LIMITS), 4);
+    assert_eq!(test.send(&Selection::All, LIMITS), 0);
+    let retry = test.next_retry();
+    assert_eq!(retry.parts, [Part(4, 1, 3), Part(4, 6, 7), Part(9, 0, 1)]);
+    assert_eq!((retry.attempts, retry.resent), (0, true));
+    let slices = test.pool.resent(retry.id).expect("it reads");
+    let entry = &slices[0].entry;
+    assert_eq!(entry.request_id, Uuid::from_u128(4));
+    assert_eq!((entry.received_ms, &*entry.stream), (4_000, STREAM));
+    assert_eq!(
+        test.items_of(&retry),
+        [
+            item(4, 1, "a"),
+            item(4, 2, "b"),
+            item(4, 6, "d"),
+            item(9, 0, "z")
+        ]
+    );
+    assert_eq!(test.letters().await, []);
+}
+
+#[tokio::test]
+async fn retries_are_no_larger_than_a_batch_of_the_sink() {
+    let test = Test::new().await;
+    test.bury((0..5).map(|n| letter(1, n, &n.to_string())).collect());
+    let few = Limits {
+        items_max: 2,
+        ..LIMITS
+    };
+    assert_eq!(test.send(&Selection::All, few), 2);
+    let small = Limits {
+        bytes_max: 1,
+        ..LIMITS
+    };
+    assert_eq!(test.send(&Selection::All, small), 1);
+    // Two of 12 bytes each.
+    let some = Limits {
+        bytes_max: 24,
+        ..LIMITS
+    };
+    assert_eq!(test.send(&Selection::All, some), 2);
+    assert_eq!(
+        test.pool
+            .undelivered("pool")
+            .await
+            .expect("it reads")
+            .retries,
+        3
+    );
+}
+
+#[tokio::test]
+async fn halves_share_the_items_and_a_settled_retry_leaves_nothing() {
+    let test = Test::new().await;
+    test.bury((0..4).map(|n| letter(1, n, &n.to_string())).collect());
+    test.send(&Selection::All, LIMITS);
+    let whole = test.next_retry();
+    let half = |start, end| Retry {
+        id: 0,
+        parts: vec![Part(1, start, end)],
+        ..whole.clone()
+    };
+    let replaced = Settlement {
+        sink: "pool".into(),
+        retry_done: Some(whole.clone()),
+        retries: vec![half(0, 1), half(1, 3)],
+        // The last item died again meanwhile.
+        dead_letters: vec![letter(1, 3, "3")],
+        ..Settlement::default()
+    };
+    test.pool.settle(&replaced).expect("it settles");
+    let test = test.reopened().await;
+    let left = test.next_retry();
+    assert_eq!(test.items_of(&left), [item(1, 0, "0")]);
+    let done = |retry| Settlement {
+        sink: "pool".into(),
+        retry_done: Some(retry),
+        ..Settlement::default()
+    };
+    test.pool.settle(&done(left)).expect("it settles");
+    let right = test.next_retry();
+    assert_eq!(test.items_of(&right), [item(1, 1, "1"), item(1, 2, "2")]);
+    test.pool.settle(&done(right)).expect("it settles");
+    assert_eq!(test.pool.next_retry("pool", false).expect("it reads"), None);
+    let rows = test
+        .pool
+        .lock()
+        .connection
+        .query_row("SELECT count(*) FROM resends", [], |row| row.get(0));
+    assert_eq!(rows, Ok(0));
+    // Ids are not given twice.
+    assert_eq!(test.letters().await, [(5, "3".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
+    let test = Test::new().await;
+    test.bury(vec![
+        letter(1, 0, "a"),
+        letter(2, 0, "b"),
+        letter(2, 1, "c"),
+    ]);
+    let mut nothing = letter(3, 0, "");
+    nothing.fields = String::new();
+    test.bury(vec![nothing]);
+    let found = test.pool.find_letters("pool", &Selection::All).await;
+    let found = found.expect("it reads");
+    assert_eq!((found.letters, found.unreadable, found.newest), (4, 1, 4));
+    test.bury(vec![letter(4, 0, "later")]);
+    let request = Selection::Request(Uuid::from_u128(2).to_string());
+    let found = test.pool.find_letters("pool", &request).await;
+    assert_eq!(found.expect("it reads").letters, 2);
+    // Nothing of a sink is another's.
+    for selection in [&Selection::All, &Selection::Ids(vec![1, 2]), &request] {
+        let found = test.pool.find_letters("other", selection).await;
+        assert_eq!(found.expect("it reads").letters, 0, "{selection:?}");
+        let sent = (test.pool).send_again("other", selection, NEWEST, LIMITS);
+        assert_eq!(sent.expect("it reads"), 0, "{selection:?}");
+        let gone = (test.pool).discard_letters("other", selection, NEWEST);
+        assert_eq!(gone.expect("it reads"), 0, "{selection:?}");
+    }
+
+    assert_eq!(
+        test.pool
+            .discard_letters("pool", &request, 2)
+            .expect("it is gone"),
+        1
+    );
+    assert_eq!(
+        test.pool
+            .send_again("pool", &Selection::All, 4, LIMITS)
+            .expect("it is sent"),
+        2
+    );
+    assert_eq!(
+        test.letters().await,
+        [(5, "later".to_owned()), (4, String::new())]
+    );
+    assert_eq!(test.pool.retry_now("other").expect("it reads"), 0);
+    assert_eq!(test.pool.retry_now("pool").expect("it reads"), 1);
+    assert_eq!(
+        test.pool
+            .discard_letters("pool", &Selection::All, NEWEST)
+            .expect("gone"),
+        2
+    );
+    assert_eq!(test.letters().await, []);
+}
+
+#[tokio::test]
+async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_back() {
+    let test = Test::new().await;
+    test.upsert(&batch(1, &["a", "b", "c"]), true);
+    test.bury(vec![
+        letter(2, 0, "a"),
+        letter(2, 1, "b"),
+        letter(9, 0, "c"),
+    ]);
+    for key in ["a", "b", "c"] {
+        test.remove(STREAM, key, 3, false);
+    }
+    test.send(&Selection::Ids(vec![2]), LIMITS);
+    let forgets = |test: &Test| {
+        let writer = test.pool.lock();
+        let aged = writer
+            .connection
+            .execute("UPDATE removed SET at_ms = 1", []);
+        aged.expect("it is old");
+        drop(writer);
+        test.pool.forget_removed().expect("it forgets");
+        let count = "SELECT group_concat(key) FROM removed";
+        let writer = test.pool.lock();
+        writer
+            .connection
+            .query_row(count, [], |row| row.get::<_, Option<String>>(0))
+    };
+    assert_eq!(forgets(&test), Ok(Some("a,b".to_owned())));
+    let retry = test.next_retry();
+    let slices = test.pool.resent(retry.id).expect("it reads");
+    test.upsert(&Batch::resent(slices, 1), true);
+    assert_eq!(test.items(STREAM).await, []);
+    let done = Settlement {
+        sink: "pool".into(),
+        retry_done: Some(retry),
+        ..Settlement::default()
+    };
+    test.pool.settle(&done).expect("it settles");
+    assert_eq!(forgets(&test), Ok(Some("a".to_owned())));
+}
+
+#[tokio::test]
+async fn the_journal_need_not_wait_for_what_is_sent_again() {
+    let test = Test::new().await;
+    test.pool.add_sink("pool", 0).expect("it reads");
+    test.bury(vec![letter(2, 0, "a")]);
+    test.send(&Selection::All, LIMITS);
+    let settlement = Settlement {
+        sink: "pool".into(),
+        cursor: Some(7),
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    // Not for halves either, but for other retries.
+    let whole = test.next_retry();
+    let again = Settlement {
+        sink: "pool".into(),
+        retries: vec![Retry {
+            id: 0,
+            attempts: 1,
+            ..whole.clone()
+        }],
+        retry_done: Some(whole.clone()),
+        ..Settlement::default()
+    };
+    test.pool.settle(&again).expect("it settles");
+    test.pool.checkpoint().expect("it is flushed");
+    assert_eq!(test.pool.durable_through(), 7);
+    let other = Settlement {
+        sink: "pool".into(),
+        cursor: Some(9),
+        retries: vec![Retry {
+            parts: vec![Part(9, 0, 1)],
+            resent: false,
+            ..whole
+        }],
+        ..Settlement::default()
+    };
+    test.pool.settle(&other).expect("it settles");
+    test.pool.checkpoint().expect("it is flushed");
+    assert_eq!(test.pool.durable_through(), 8);
+}
+
+#[tokio::test]
+async fn what_is_sent_again_keeps_its_place_within_its_request() {
+    let test = Test::new().await;
+    let items = [("x", "{}"), ("a", r#"{"n":1}"#), ("b", r#"{"n":1}"#)];
+    test.upsert(&batch_of(STREAM, 4, &items), true);
+    test.bury(vec![letter(4, 0, "a"), letter(4, 3, "b")]);
+    test.send(&Selection::All, LIMITS);
+    let slices = test.pool.resent(test.next_retry().id).expect("it reads");
+    test.upsert(&Batch::resent(slices, 1), true);
+    let fields = [
+        test.fields(STREAM, "a").await,
+        test.fields(STREAM, "b").await,
+    ];
+    let expected = [r#"{"n":1}"#, r#"{"key":"b"}"#].map(|fields| Some(fields.to_owned()));
+    assert_eq!(fields, expected);
+}
