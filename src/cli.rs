@@ -18,6 +18,7 @@ pub mod plugin;
 pub mod requests;
 pub mod send;
 pub mod serve;
+pub mod sink;
 pub mod tail;
 
 use std::path::PathBuf;
@@ -64,6 +65,8 @@ enum Verb {
     Plugin(plugin::PluginArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),
+    /// See how the sinks are; send again what they gave up, or discard it
+    Sink(sink::SinkArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
 }
@@ -80,6 +83,7 @@ pub fn main() -> ExitCode {
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
+        Verb::Sink(args) => short(sink::run(args)),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };
     match done {

@@ -24,6 +24,7 @@ use super::output::shown;
 pub use self::refusal::Refusal;
 pub use self::stream::Stream;
 
+mod pages;
 mod refusal;
 mod stream;
 

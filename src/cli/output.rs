@@ -11,8 +11,12 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error::CliError;
+
+/// How much of a long text a table shows.
+const CELL_CHARS_MAX: usize = 80;
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), CliError> {
@@ -86,6 +90,23 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(safe)
+}
+
+/// A JSON value without quotes; nothing for null. Not escaped.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// The beginning of a text that would fill the screen as a table's cell. Not escaped.
+pub fn cut(text: String) -> String {
+    match text.char_indices().nth(CELL_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// JSON for people, several lines, with a line break at the end.

@@ -7,15 +7,11 @@
 
 use super::client::{AdminArgs, Client, encoded};
 use super::error::CliError;
-use super::output::{Table, json_line, json_pretty, note, print, shown};
+use super::output::{Table, cut, json_line, json_pretty, note, plain, print, shown};
 use crate::clock;
 use serde_json::Value;
 
-/// How many entries are asked for at once.
-const PAGE_ENTRIES_MAX: usize = 100;
 const LIMIT_MAX: u64 = 100_000;
-/// How much of an entry's errors a table shows.
-const ERRORS_SHOWN_MAX: usize = 80;
 
 /// What `headgate requests` is told.
 #[derive(Debug, clap::Args)]
@@ -124,7 +120,7 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
     let mut entries = Vec::new();
     for connector in &connectors {
         let path = format!("/api/admin/connectors/{}/requests", encoded(&connector.id));
-        for mut entry in list(client, &path, &filter, limit).await? {
+        for mut entry in client.list(&path, &filter, limit).await? {
             if let Some(fields) = entry.as_object_mut() {
                 let name = || Value::from(connector.name.as_str());
                 fields.entry("connector").or_insert_with(name);
@@ -139,7 +135,7 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
 }
 
 async fn connectors(client: &Client) -> Result<Vec<Connector>, CliError> {
-    let found = list(client, "/api/admin/connectors", "", usize::MAX).await?;
+    let found = client.list("/api/admin/connectors", "", usize::MAX).await?;
     let connector = |entry: &Value| {
         let id = plain(&entry["id"]);
         let name = entry["name"].as_str().unwrap_or(&id).to_owned();
@@ -171,39 +167,6 @@ fn matching(connectors: Vec<Connector>, wanted: Option<&str>) -> Result<Vec<Conn
         "no connector `{}`; {there_are}",
         shown(wanted)
     )))
-}
-
-/// Reads a list page by page, until its end or until there are `limit` entries.
-async fn list(
-    client: &Client,
-    path: &str,
-    filter: &str,
-    limit: usize,
-) -> Result<Vec<Value>, CliError> {
-    let mut entries: Vec<Value> = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = PAGE_ENTRIES_MAX.min(limit - entries.len());
-        let envelope = client
-            .get(&format!("{path}?limit={page}{filter}{cursor}"))
-            .await?;
-        let Value::Array(found) = envelope.data else {
-            return Err(client.foreign("a list was expected".to_owned()).into());
-        };
-        entries.extend(found);
-        entries.truncate(limit);
-        let next = envelope.next.filter(|_| entries.len() < limit);
-        let Some(next) = next else {
-            return Ok(entries);
-        };
-        let next = format!("&cursor={}", encoded(&next));
-        if next == cursor {
-            return Err(client
-                .foreign("the same page comes again".to_owned())
-                .into());
-        }
-        cursor = next;
-    }
 }
 
 /// The filters as a part of the query, `&name=value` each.
@@ -265,20 +228,7 @@ fn errors(errors: &Value) -> String {
         Value::String(message) => message.clone(),
         _ => plain(error),
     });
-    let line = texts.collect::<Vec<_>>().join("; ");
-    match line.char_indices().nth(ERRORS_SHOWN_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
-}
-
-/// A value without quotes; nothing for null.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    }
+    cut(texts.collect::<Vec<_>>().join("; "))
 }
 
 /// A request in full: a line for each field, lists and objects indented below theirs.

@@ -4,6 +4,7 @@ mod configuration; // check, config show, key new, serve's refusals
 mod demo; // the newcomer's first command, and the curl line that it prints
 mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
+mod sink; // sink list, dead-letters, retry, discard
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -116,6 +117,11 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         (&["requests"], "--token"),
         (&["requests", "--status", "odd"], "processed"),
         (&["requests", "--since", "soon"], "RFC 3339"),
+        (&["sink"], "dead-letters"),
+        (&["sink", "retry"], "<NAME>"),
+        (&["sink", "retry", "pool", "--id", "1", "--all"], "--all"),
+        (&["sink", "discard", "pool"], "--request"),
+        (&["sink", "list"], "--token"),
         (&["tail"], "<STREAM>"),
         (&["tail", "orders"], "--key-file"),
         (&["tail", "orders", "--key", "ik_live_x"], "rk_"),
@@ -146,6 +152,7 @@ fn help_and_version_are_printed() {
         "send",
         "tail",
         "requests",
+        "sink",
         "completions",
     ] {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} in {help}");

@@ -1,0 +1,345 @@
+//! `headgate sink`: how the sinks are, and what to do about what they did not take.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{AdminArgs, Client, encoded};
+use super::error::CliError;
+use super::output::{Table, cut, json_pretty, note, plain, print, shown};
+
+const LIMIT_MAX: u64 = 100_000;
+
+/// What `headgate sink` is told.
+#[derive(Debug, clap::Args)]
+pub struct SinkArgs {
+    #[command(subcommand)]
+    command: SinkCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SinkCommand {
+    /// List the sinks: state, lag, retries, dead letters
+    List(ListArgs),
+    /// List the items that a sink gave up, newest first
+    DeadLetters(DeadLettersArgs),
+    /// Try waiting retries now and end a pause, or send dead letters again
+    Retry(RetryArgs),
+    /// Discard dead letters for good
+    Discard(DiscardArgs),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SinkOutput {
+    Table,
+    Json,
+}
+
+/// What `headgate sink list` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink list --data-dir /var/lib/headgate
+  headgate sink list --output json")]
+struct ListArgs {
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: SinkOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink dead-letters` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink dead-letters pool
+  headgate sink dead-letters pool --limit 1000 --output json")]
+struct DeadLettersArgs {
+    /// The sink
+    name: String,
+    /// How many to show, the newest
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
+    limit: u64,
+    /// How to print them; only JSON has the fields
+    #[arg(long, value_enum, default_value = "table")]
+    output: SinkOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink retry` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink retry pool                    # what waits is tried now, and a pause ends
+  headgate sink retry pool --id 17,18         # these dead letters are sent again
+  headgate sink retry pool --request 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate sink retry pool --all
+
+What is sent again goes to the sink as it was accepted, with new attempts. In the data pool an item that
+was accepted later stays as it is.")]
+struct RetryArgs {
+    /// The sink
+    name: String,
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink discard` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink discard pool --id 17
+  headgate sink discard pool --request 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate sink discard pool --all --yes")]
+struct DiscardArgs {
+    /// The sink
+    name: String,
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Do not ask; needed where there is no terminal to ask on
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Which dead letters.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[group(multiple = false)]
+struct Chosen {
+    /// Dead letters with these ids, with commas between them
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    id: Vec<u64>,
+    /// Dead letters of this request
+    #[arg(long, value_name = "ID")]
+    request: Option<String>,
+    /// All dead letters of the sink
+    #[arg(long)]
+    all: bool,
+}
+
+impl Chosen {
+    fn is_nothing(&self) -> bool {
+        self.id.is_empty() && self.request.is_none() && !self.all
+    }
+
+    /// The body of a call that sends again.
+    fn body(&self) -> Option<Value> {
+        match &self.request {
+            Some(id) => Some(json!({"request_id": id})),
+            None if self.all => None,
+            None => Some(json!({"ids": self.id})),
+        }
+    }
+
+    /// The query of a call that discards.
+    fn query(&self) -> String {
+        match &self.request {
+            Some(id) => format!("request_id={}", encoded(id)),
+            None if self.all => "all=true".to_owned(),
+            None => {
+                let ids: Vec<_> = self.id.iter().map(|id| format!("id={id}")).collect();
+                ids.join("&")
+            }
+        }
+    }
+}
+
+/// Runs the verb.
+pub async fn run(args: SinkArgs) -> Result<(), CliError> {
+    match args.command {
+        SinkCommand::List(args) => list(&args).await,
+        SinkCommand::DeadLetters(args) => dead_letters(&args).await,
+        SinkCommand::Retry(args) if args.chosen.is_nothing() => retry_now(&args).await,
+        SinkCommand::Retry(args) => send_again(&args).await,
+        SinkCommand::Discard(args) => discard(&args).await,
+    }
+}
+
+async fn list(args: &ListArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let sinks = client.list("/api/admin/sinks", "", usize::MAX).await?;
+    match args.output {
+        SinkOutput::Json => print(&json_pretty(&sinks)?),
+        SinkOutput::Table if sinks.is_empty() => {
+            note("no sinks are configured");
+            Ok(())
+        }
+        SinkOutput::Table => print(&sinks_table(&sinks).to_string()),
+    }
+}
+
+fn sinks_table(sinks: &[Value]) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "PLUGIN",
+        "STATE",
+        "LAG",
+        "RETRIES",
+        "DEAD LETTERS",
+        "LAST ERROR",
+    ]);
+    for sink in sinks {
+        let cell = |name: &str| plain(&sink[name]);
+        let error = &sink["last_error"];
+        let error = match error {
+            Value::Null => String::new(),
+            error => format!("{} {}", plain(&error["at"]), plain(&error["reason"])),
+        };
+        table.row(&[
+            &cell("name"),
+            &cell("plugin"),
+            &cell("state"),
+            &cell("lag"),
+            &cell("retries"),
+            &cell("dead_letters"),
+            &cut(error),
+        ]);
+    }
+    table
+}
+
+async fn dead_letters(args: &DeadLettersArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let letters = client
+        .list(&letters_of(&args.name), "", args.limit as usize)
+        .await?;
+    match args.output {
+        SinkOutput::Json => print(&json_pretty(&letters)?),
+        SinkOutput::Table if letters.is_empty() => {
+            note("the sink has no dead letters");
+            Ok(())
+        }
+        SinkOutput::Table => print(&letters_table(&letters).to_string()),
+    }
+}
+
+fn letters_table(letters: &[Value]) -> Table {
+    let mut table = Table::new(&[
+        "ID", "TIME", "STREAM", "KEY", "ATTEMPTS", "REQUEST", "REASON",
+    ]);
+    for letter in letters {
+        let cell = |name: &str| plain(&letter[name]);
+        table.row(&[
+            &cell("id"),
+            &cell("at"),
+            &cell("stream"),
+            &cut(cell("key")),
+            &cell("attempts"),
+            &cell("request_id"),
+            &cut(cell("reason")),
+        ]);
+    }
+    table
+}
+
+async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let path = format!("/api/admin/sinks/{}/retry", encoded(&args.name));
+    let retried = client.change(Method::POST, &path, None).await?.data;
+    let retries = count(&client, &retried, "retries")?;
+    let noun = if retries == 1 { "batch" } else { "batches" };
+    print(&format!("{retries} waiting {noun} tried now\n"))?;
+    if retries == 0 {
+        note("dead letters are sent again with --id, --request or --all");
+    }
+    Ok(())
+}
+
+async fn send_again(args: &RetryArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let path = format!("{}/retry", letters_of(&args.name));
+    let body = args.chosen.body();
+    let done = client
+        .change(Method::POST, &path, body.as_ref())
+        .await?
+        .data;
+    let sent = count(&client, &done, "sent_again")?;
+    let skipped = count(&client, &done, "skipped")?;
+    print(&format!("{} sent again\n", letters(sent)))?;
+    if skipped > 0 {
+        let message = format!(
+            "{} cannot be sent again: the payload could not be read, only `headgate sink discard` is left",
+            letters(skipped)
+        );
+        if sent == 0 {
+            return Err(CliError::failed(message));
+        }
+        note(&message);
+    }
+    Ok(())
+}
+
+async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
+    if args.chosen.is_nothing() {
+        return Err(CliError::wrong_use(
+            "say which dead letters: --id N,…, --request ID or --all",
+        ));
+    }
+    let client = args.admin.client()?;
+    if !args.yes && !confirmed(&args.chosen, &args.name)? {
+        return Err(CliError::failed("nothing was discarded"));
+    }
+    let path = format!("{}?{}", letters_of(&args.name), args.chosen.query());
+    let done = client.change(Method::DELETE, &path, None).await?.data;
+    let discarded = count(&client, &done, "discarded")?;
+    print(&format!("{} discarded\n", letters(discarded)))
+}
+
+/// Asks whoever sits in front of it.
+fn confirmed(chosen: &Chosen, name: &str) -> Result<bool, CliError> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(CliError::wrong_use(
+            "there is no terminal to ask on: give --yes to discard",
+        ));
+    }
+    note(&format!("{} [y/N]", question(chosen, name)));
+    let mut answer = String::new();
+    stdin
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| CliError::failed(format!("can't read the answer: {error}")))?;
+    Ok(is_yes(&answer))
+}
+
+fn question(chosen: &Chosen, name: &str) -> String {
+    let what = match &chosen.request {
+        Some(id) => format!("the dead letters of request {}", shown(id)),
+        None if chosen.all => "all dead letters".to_owned(),
+        None => letters(chosen.id.len() as u64),
+    };
+    format!("Discard {what} of the sink {} for good?", shown(name))
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+fn letters_of(name: &str) -> String {
+    format!("/api/admin/sinks/{}/dead-letters", encoded(name))
+}
+
+fn letters(count: u64) -> String {
+    let noun = if count == 1 { "letter" } else { "letters" };
+    format!("{count} dead {noun}")
+}
+
+fn count(client: &Client, data: &Value, name: &str) -> Result<u64, CliError> {
+    let count = data[name].as_u64();
+    count.ok_or_else(|| client.foreign(format!("it does not say {name}")).into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! `sink` against a running daemon with a sink that refuses.
+
+use serde_json::Value;
+
+use super::{Done, run};
+use crate::guests::guest;
+use crate::process::{ADMIN_TOKEN, Folder, Process, items};
+
+const BY_ID: &str = "X-Item-Key: id\r\n";
+
+struct Desk {
+    folder: Folder,
+    process: Process,
+}
+
+impl Desk {
+    /// A sink `back` behind a closed door.
+    fn closed() -> Self {
+        let folder = Folder::new(&["orders"]).with_sink("back", &guest("doorkeeper"), "*", "");
+        let process = folder.start();
+        let desk = Self { folder, process };
+        desk.door("close");
+        desk
+    }
+
+    fn door(&self, moved: &str) {
+        let body = format!("{{\"id\": \"{moved}\"}}");
+        let id = self.process.accepted("orders", BY_ID, &body);
+        self.process.request_becomes(&id, "processed");
+    }
+
+    fn fails(&self, body: &str) -> String {
+        let id = self.process.accepted("orders", BY_ID, body);
+        self.process.request_becomes(&id, "failed");
+        id
+    }
+
+    fn sink(&self, args: &[&str]) -> Done {
+        let url = format!("http://{}", self.process.admin);
+        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
+        run(
+            &self.folder.path(""),
+            [&["sink"], args, &admin[..]].concat(),
+        )
+    }
+
+    fn letters(&self) -> Vec<Value> {
+        let all = ["--limit", "1000", "--output", "json"];
+        let told = self.sink(&[&["dead-letters", "back"], &all[..]].concat());
+        serde_json::from_str(&told.ok()).expect("a JSON list")
+    }
+}
+
+#[test]
+fn dead_letters_are_shown_sent_again_and_discarded() {
+    let desk = Desk::closed();
+    let bodies: Vec<String> = (0..130)
+        .map(|n| format!("{{\"id\": \"reject-{n}\", \"n\": 1.50}}"))
+        .collect();
+    let many = desk.fails(&format!("[{}]", bodies.join(",")));
+    let one = desk.fails(r#"{"id": "reject-one\u001b[2J", "n": {"x": 1}}"#);
+
+    let list = desk.sink(&["list"]).ok();
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    assert!(
+        lines[0].starts_with("NAME") && lines[0].ends_with("LAST ERROR"),
+        "{list}"
+    );
+    for part in ["back", "doorkeeper.wasm", "running", "131"] {
+        assert!(lines[1].contains(part), "{part} in {list}");
+    }
+    let sinks: Value =
+        serde_json::from_str(&desk.sink(&["list", "--output", "json"]).ok()).expect("JSON");
+    assert_eq!(
+        (&sinks[0]["name"], &sinks[0]["dead_letters"]),
+        (&"back".into(), &131.into())
+    );
+
+    let table = desk.sink(&["dead-letters", "back", "--limit", "130"]).ok();
+    assert_eq!(
+        table.lines().count(),
+        131,
+        "several pages, and the headings"
+    );
+    let newest = table.lines().nth(1).expect("a row");
+    assert!(
+        newest.contains(&one) && newest.contains("reject-one\\u{1b}[2J"),
+        "{newest}"
+    );
+    assert!(
+        newest.ends_with("the door is \\u{1b}[31mclosed"),
+        "{newest}"
+    );
+    assert!(!table.contains('\u{1b}'));
+    let newest = desk.sink(&["dead-letters", "back"]).ok();
+    assert_eq!(newest.lines().count(), 51);
+    let letters = desk.letters();
+    assert_eq!(letters.len(), 131);
+    assert_eq!(letters[0]["fields"]["n.x"], 1);
+    assert_eq!(letters[0]["request_id"], *one);
+    let id = |letter: &Value| letter["id"].as_str().expect("an id").to_owned();
+
+    desk.door("open");
+    let two = format!("{},{}", id(&letters[1]), id(&letters[2]));
+    let told = desk.sink(&["retry", "back", "--id", &two]);
+    assert_eq!(told.ok(), "2 dead letters sent again\n");
+    let told = desk
+        .sink(&["discard", "back", "--id", &id(&letters[3])])
+        .failed(2);
+    assert!(told.contains("--yes"), "{told}");
+    assert_eq!(desk.letters().len(), 129, "nobody said yes");
+    let told = desk.sink(&["discard", "back", "--yes", "--id", &id(&letters[3])]);
+    assert_eq!(told.ok(), "1 dead letter discarded\n");
+    let told = desk.sink(&["retry", "back", "--request", &many]);
+    assert_eq!(told.ok(), "127 dead letters sent again\n");
+    desk.process.request_becomes(&many, "processed");
+    let told = desk.sink(&["discard", "back", "--all", "--yes"]);
+    assert_eq!(told.ok(), "1 dead letter discarded\n");
+    assert_eq!(items(desk.folder.data_dir(), "orders").len(), 129 + 2);
+    let empty = desk.sink(&["dead-letters", "back"]);
+    assert!(empty.err.contains("no dead letters"), "{empty:?}");
+    assert_eq!(empty.ok(), "");
+
+    let told = desk.sink(&["retry", "back", "--id", "999"]).failed(1);
+    assert!(told.contains("DEAD_LETTER_NOT_FOUND"), "{told}");
+    let told = desk.sink(&["retry", "nobody"]).failed(1);
+    assert!(told.contains("SINK_NOT_FOUND"), "{told}");
+    desk.process.stop();
+}
+
+#[test]
+fn what_waits_is_tried_at_once() {
+    let desk = Desk::closed();
+    let id = desk
+        .process
+        .accepted("orders", BY_ID, r#"{"id": "retry-a"}"#);
+    (desk.process).sink_becomes("back", "retrying", |sink| sink["retries"] == 1);
+    desk.door("open");
+    assert_eq!(
+        desk.sink(&["retry", "back"]).ok(),
+        "1 waiting batch tried now\n"
+    );
+    desk.process.request_becomes(&id, "processed");
+    let nothing = desk.sink(&["retry", "back"]);
+    assert!(nothing.err.contains("--all"), "{nothing:?}");
+    assert_eq!(nothing.ok(), "0 waiting batches tried now\n");
+    desk.process.stop();
+}
