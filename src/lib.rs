@@ -44,6 +44,10 @@
 //!    makes a [`batch::Batch`] of them and lends it to the plugin by handle.
 //! 7. What the plugin staged, and the lane's cursor, commit in one transaction of [`pool::Pool::settle`].
 //!
+//! A batch that a sink does not take becomes a retry or dead letters in the same transaction, so that nothing behind it
+//! waits (in strict order it does). The daemon reads its configuration again when a file changes: a lane is handed
+//! settings and a plugin that were tried out, and goes on with them at the edge of a batch.
+//!
 //! A crash before 4 is done: as if it was never sent. After 4: stored, and delivered once; a repeat with
 //! the same idempotency key gets the same answer.
 //!
@@ -69,6 +73,7 @@
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 |
 //! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then |
+//! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |
 //! | `lock` | the daemon | held while it runs |
 //! | `admin.token` | the daemon, once | |

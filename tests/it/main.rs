@@ -15,6 +15,7 @@ mod kill; // kill -9 under load
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
+mod outage; // sinks that are down, and starts with much that waits
 mod pool; // the pool as people query it
 mod process; // the real program in a process of its own
 mod receiver; // somebody whom sinks call

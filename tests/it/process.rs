@@ -123,6 +123,15 @@ impl Process {
         self.child.id()
     }
 
+    /// Resident memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kilobytes.expect("a line").parse::<u64>().expect("a number") << 10
+    }
+
     /// What it wrote to standard error so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("no panic while held").clone()

@@ -29,7 +29,7 @@ fn send(process: &Process, body: &str) -> String {
 fn in_any_order_new_batches_go_on_while_one_waits_and_in_strict_order_they_wait_too() {
     for (ordering, expected) in [("any", "b c a"), ("strict", "a b c")] {
         let (folder, process) = keeping(ordering, ONE_AT_A_TIME);
-        let first = send(&process, r#"{"id": "a", "retries": 2}"#);
+        let first = send(&process, r#"{"id": "a", "retries": 1, "after_ms": 2000}"#);
         process.sink_becomes("hostile", "at work", |sink| sink["retries"] == 1);
         send(&process, r#"{"id": "b"}"#);
         send(&process, r#"{"id": "c"}"#);

@@ -105,14 +105,6 @@ impl Daemon {
         let pool = read_only(&self.folder.data_dir().join("pool.db"));
         content_of(&pool, &["orders"])
     }
-
-    fn memory_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(path).expect("it lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        kilobytes.expect("a line").parse::<u64>().expect("a number") << 10
-    }
 }
 
 #[cfg(target_os = "linux")]
@@ -135,13 +127,13 @@ async fn renderers_that_read_a_byte_a_second_cost_little_hold_up_nobody_and_catc
         strait.narrow();
         slow.push((strait, renderer));
     }
-    let before = daemon.memory_bytes();
+    let before = daemon.process.memory_bytes();
     let started = Instant::now();
     for _ in 0..UPDATES / ITEMS_TO_A_REQUEST {
         daemon.update_and_see(&mut quick).await;
     }
     let took = started.elapsed();
-    let growth = daemon.memory_bytes().saturating_sub(before);
+    let growth = daemon.process.memory_bytes().saturating_sub(before);
     eprintln!("{UPDATES} updates in {took:?}, {} KB more", growth >> 10);
     assert!(
         growth < GROWTH_BYTES_MAX,
@@ -168,7 +160,7 @@ async fn two_hundred_renderers_that_never_read_cost_little_and_hold_up_nobody() 
     for _ in 0..6 {
         daemon.update_and_see(&mut quick).await;
     }
-    let before = daemon.memory_bytes();
+    let before = daemon.process.memory_bytes();
     let mut silent = Vec::new();
     for number in 0..RENDERERS {
         silent.push(never_reads(&daemon, number % 2 == 0).await);
@@ -177,7 +169,7 @@ async fn two_hundred_renderers_that_never_read_cost_little_and_hold_up_nobody() 
         daemon.update_and_see(&mut quick).await;
         daemon.nothing_more_is_sent().await;
     }
-    let growth = daemon.memory_bytes().saturating_sub(before);
+    let growth = daemon.process.memory_bytes().saturating_sub(before);
     eprintln!("{RENDERERS} renderers: {} KB more", growth >> 10);
     assert!(
         growth < 2 * GROWTH_BYTES_MAX,
