@@ -34,7 +34,6 @@ use headgate::metrics::Metrics;
 use headgate::plugin::{Instance, Plugin, Plugins, Seat};
 use headgate::pool::{Effect, Pool, Settlement, Staged};
 use table::Table;
-use times::median;
 
 #[path = "shared/aim.rs"]
 mod aim;
@@ -42,8 +41,6 @@ mod aim;
 mod batches;
 #[path = "shared/table.rs"]
 mod table;
-#[path = "shared/times.rs"]
-mod times;
 
 /// Whatever ends the bench.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -105,7 +102,7 @@ fn components() -> Result<Vec<(String, String)>> {
 async fn bench(components: &[(String, String)]) -> Result<()> {
     let begun = Instant::now();
     let reads = reads_component()?;
-    let plugins = Plugins::new(None, (&Limits::default()).into())?;
+    let plugins = Plugins::new(None, None, (&Limits::default()).into())?;
     let aims = pool_sink(&plugins).await?;
     reading(&plugins, &reads).await?;
     starting(&plugins, &reads, components).await?;
@@ -331,6 +328,13 @@ async fn starting(plugins: &Plugins, reads: &Path, components: &[(String, String
 async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result<Instance> {
     let seat = Seat::new(sink, pool, &Arc::new(Metrics::new()));
     Ok(plugin.start(&seat).await?)
+}
+
+/// The middle one.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn micros(time: Duration, count: u32) -> f64 {

@@ -7,6 +7,7 @@
 
 pub mod check;
 pub mod client;
+mod compile_plugin;
 pub mod completions;
 pub mod config;
 pub mod demo;
@@ -73,6 +74,11 @@ enum Verb {
 
 /// Parses the command line, runs the verb, returns the exit code.
 pub fn main() -> ExitCode {
+    // No verb for people: it stands in no help and no completion.
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    if arguments.next_if_eq(compile_plugin::VERB).is_some() {
+        return exit_code(compile_plugin::run(arguments));
+    }
     let done = match Cli::parse().verb {
         Verb::Serve(args) => serve::run(&args),
         Verb::Demo(args) => demo::run(&args),
@@ -86,6 +92,10 @@ pub fn main() -> ExitCode {
         Verb::Sink(args) => short(sink::run(args)),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };
+    exit_code(done)
+}
+
+fn exit_code(done: Result<(), CliError>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -102,6 +112,15 @@ fn short(verb: impl Future<Output = Result<(), CliError>>) -> Result<(), CliErro
         .build()
         .map_err(|error| CliError::failed(format!("cannot start: {error}")))?
         .block_on(verb)
+}
+
+/// The executable of this process, also where another version has taken its place on disk meanwhile.
+fn program() -> Result<PathBuf, CliError> {
+    if cfg!(target_os = "linux") {
+        return Ok("/proc/self/exe".into());
+    }
+    std::env::current_exe()
+        .map_err(|error| CliError::failed(format!("cannot find this program's file: {error}")))
 }
 
 /// Loads the configuration of this process.

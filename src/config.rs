@@ -37,6 +37,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use checks::digest_of_hex;
 pub use explain::{Row, explain, render_json, render_text};
 pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};

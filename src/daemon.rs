@@ -12,7 +12,7 @@ mod sinks;
 mod watch;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,16 +95,18 @@ pub struct Daemon {
     tasks: TaskTracker,
     stop: CancellationToken,
     sinks: Arc<Sinks>,
+    plugins: Arc<Plugins>,
     /// Held as long as the daemon lives: nobody else may use the data folder.
     lock: files::Lock,
 }
 
 impl Daemon {
-    /// Starts everything and returns when both listeners answer.
+    /// Starts everything and returns when both listeners answer. `program` is the executable of this program, as
+    /// [`Plugins::new`] wants it.
     ///
     /// # Errors
     /// See [`DaemonError`]; nothing keeps running then.
-    pub async fn start(loaded: &Loaded) -> Result<Self, DaemonError> {
+    pub async fn start(loaded: &Loaded, program: Option<&Path>) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let data_dir = files::open_folder(&settings.storage.data_dir)?;
         let lock = files::Lock::take(&data_dir)?;
@@ -123,6 +125,7 @@ impl Daemon {
         .await?;
         let plugins = Arc::new(Plugins::new(
             Some(&data_dir.join("plugin-cache")),
+            program,
             (&settings.plugins).into(),
         )?);
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
@@ -174,6 +177,7 @@ impl Daemon {
             tasks: TaskTracker::new(),
             stop,
             sinks: Arc::new(sinks),
+            plugins,
             lock,
             parts,
         };
@@ -208,6 +212,7 @@ impl Daemon {
             server.stop(grace);
         }
         self.stop.cancel();
+        self.plugins.stop_compiling();
         self.tasks.close();
         let cutting = async {
             // Once to see who does not go, once to close their connections.

@@ -97,6 +97,7 @@
 //! - What a sink gave up is a dead letter until somebody sends it again or discards it. Sent again, it needs
 //!   nothing of the journal, and keeps its place in the order of acceptance.
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
+//! - A plugin's file is compiled by a process of its own, with bounded memory and time.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.

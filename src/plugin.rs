@@ -3,14 +3,15 @@
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
 //! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
-//! in `plugin/postgres.rs`.
+//! in `plugin/postgres.rs`. Components from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
 //! sockets, its memory and its time are bounded, and its effects are only staged. The ways out are
-//! HTTP to the hosts and statements to the database that its sink's settings list. After a trap or a deadline an instance is never
-//! called again.
+//! HTTP to the hosts and statements to the database that its sink's settings list. After a trap or a deadline an
+//! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 
 mod cache;
+mod compile;
 mod egress;
 mod host;
 mod output;
@@ -18,6 +19,7 @@ mod postgres;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,9 @@ use crate::batch::Batch;
 use crate::config;
 use crate::metrics::Metrics;
 use crate::pool::{Pool, Staged};
+use cache::Digest;
+pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
+use compile::{Compiler, Failed, Source};
 use egress::Egress;
 use host::Host;
 use host::bindings::{
@@ -67,6 +72,8 @@ pub struct Limits {
     pub cpu_time_max: Duration,
     /// Time for one call, host calls and waiting included.
     pub call_time_max: Duration,
+    /// What compiling it may take.
+    pub compile: CompileLimits,
 }
 
 impl From<&config::Plugins> for Limits {
@@ -75,6 +82,7 @@ impl From<&config::Plugins> for Limits {
             memory_bytes_max: settings.memory_max_bytes,
             cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
             call_time_max: Duration::from_millis(settings.write_timeout_ms),
+            compile: settings.into(),
         }
     }
 }
@@ -88,6 +96,7 @@ impl Limits {
             memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),
             cpu_time_max: time(own.cpu_timeout_ms, self.cpu_time_max),
             call_time_max: time(own.write_timeout_ms, self.call_time_max),
+            compile: self.compile,
         }
     }
 }
@@ -106,13 +115,33 @@ pub enum PluginError {
     /// The engine cannot be set up on this machine.
     #[error("cannot set up the WebAssembly engine: {0:#}")]
     Engine(wasmtime::Error),
-    /// Not a component, or one that cannot be compiled.
-    #[error("{name} is not a usable WebAssembly component: {source:#}")]
+    /// Not a component, or one that cannot be compiled within the limits.
+    #[error("{name} is not a usable WebAssembly component: {source}")]
     Compile {
         /// The plugin.
         name: String,
-        /// wasmtime's words.
-        source: wasmtime::Error,
+        /// Why not.
+        source: Refused,
+    },
+    /// The compiler does not run, or what it made cannot be kept or loaded.
+    #[error("cannot compile {name}: {source}")]
+    Compiler {
+        /// The plugin.
+        name: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Not the file that the sink's section pins.
+    #[error(
+        "{name} is not the file that the sink's section wants: its SHA-256 is {found}, sha256 is {wanted}; put the right file there, or the digest of this one if it is"
+    )]
+    Pin {
+        /// The plugin.
+        name: String,
+        /// The digest of the file.
+        found: String,
+        /// The digest in the section.
+        wanted: String,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
     #[error("{name} does not fit the world headgate:sink@1.0.0: {source:#}")]
@@ -255,21 +284,25 @@ pub struct Descriptor {
 pub struct Plugins {
     engine: Engine,
     linker: Linker<Host>,
+    /// Absent if nothing is kept.
     cache: Option<cache::Cache>,
+    compiler: Option<Compiler>,
     limits: Limits,
 }
 
 impl Plugins {
     /// Sets the engine up. Compiled code is kept in `cache_dir`, which must be the daemon's own;
-    /// without one nothing is kept.
+    /// without one nothing is kept. `program` is this program, whose verb `compile-plugin` compiles what
+    /// users supply; without it that happens in this process, without limits.
     ///
     /// # Errors
     /// The engine does not work on this machine, or the folder cannot be made.
-    pub fn new(cache_dir: Option<&Path>, limits: Limits) -> Result<Self, PluginError> {
-        let mut config = Config::new();
-        config.epoch_interruption(true);
-        config.max_wasm_stack(512 << 10);
-        let engine = Engine::new(&config).map_err(PluginError::Engine)?;
+    pub fn new(
+        cache_dir: Option<&Path>,
+        program: Option<&Path>,
+        limits: Limits,
+    ) -> Result<Self, PluginError> {
+        let engine = engine().map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
         let cache =
             match cache_dir {
@@ -286,19 +319,25 @@ impl Plugins {
             engine,
             linker,
             cache,
+            compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
         })
     }
 
     /// Loads the plugin of a sink, with what the sink's section grants. Compiles it unless that was done before; may
-    /// take seconds. Blocks.
+    /// take as long as the limits allow. Blocks.
     ///
     /// # Errors
     /// See [`PluginError`].
     pub fn load(&self, sink: &config::Sink) -> Result<Plugin, PluginError> {
         let name = || sink.plugin.clone();
-        let bytes = read(&sink.plugin)?;
-        let component = self.compile(&sink.plugin, &bytes)?;
+        let (component, digest) = match built_in(&sink.plugin) {
+            Some(bytes) => {
+                let digest = Sha256::digest(bytes).into();
+                (self.built_in(&sink.plugin, bytes, &digest)?, digest)
+            }
+            None => self.supplied(&sink.plugin, sink.sha256.as_deref())?,
+        };
         let mut linker = self.linker.clone();
         let mut grants = Grants::default();
         match &sink.http {
@@ -335,7 +374,7 @@ impl Plugins {
             })?;
         Ok(Plugin {
             name: sink.plugin.as_str().into(),
-            digest: Sha256::digest(&bytes).into(),
+            sha256: cache::hex(&digest).into(),
             pre,
             grants,
             limits: self.limits.of(sink),
@@ -348,24 +387,99 @@ impl Plugins {
         imports.any(|(name, _)| name.starts_with(interface))
     }
 
-    fn compile(&self, name: &str, bytes: &[u8]) -> Result<Component, PluginError> {
-        let cached = self.cache.as_ref();
-        if let Some(component) = cached.and_then(|cache| cache.get(&self.engine, bytes)) {
+    /// Ends a compiler that runs, and lets none start: [`load`](Self::load) fails from here on, unless the code is
+    /// in the cache.
+    pub fn stop_compiling(&self) {
+        if let Some(compiler) = &self.compiler {
+            compiler.stop();
+        }
+    }
+
+    fn built_in(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        digest: &Digest,
+    ) -> Result<Component, PluginError> {
+        let Some(cache) = &self.cache else {
+            return Component::new(&self.engine, bytes).map_err(PluginError::Engine);
+        };
+        if let Some(component) = cache.get(&self.engine, digest) {
             return Ok(component);
         }
-        let failed = |source| PluginError::Compile {
+        let component = Component::new(&self.engine, bytes).map_err(PluginError::Engine)?;
+        let code = component.serialize().map_err(PluginError::Engine)?;
+        if let Err(error) = keep(cache, digest, &code) {
+            tracing::warn!(plugin = name, %error, "the compiled plugin cannot be kept; the next start compiles it again");
+        }
+        // From the file it takes less memory.
+        Ok(cache.get(&self.engine, digest).unwrap_or(component))
+    }
+
+    /// A component that a user supplies, and its digest.
+    fn supplied(
+        &self,
+        name: &str,
+        sha256: Option<&str>,
+    ) -> Result<(Component, Digest), PluginError> {
+        let unreadable = |source| PluginError::Read {
+            path: name.into(),
+            source,
+        };
+        let bytes_max = self.limits.compile.file_bytes_max;
+        let source = Source::open(Path::new(name), bytes_max).map_err(unreadable)?;
+        let digest = source.digest;
+        let found = cache::hex(&digest);
+        if let Some(wanted) = sha256.filter(|wanted| *wanted != found) {
+            return Err(PluginError::Pin {
+                name: name.to_owned(),
+                found,
+                wanted: wanted.to_owned(),
+            });
+        }
+        let failed = |source| PluginError::Compiler {
             name: name.to_owned(),
             source,
         };
-        let component = Component::new(&self.engine, bytes).map_err(failed)?;
-        let Some(cache) = &self.cache else {
-            return Ok(component);
+        let temporary;
+        let cache = match &self.cache {
+            Some(cache) => cache,
+            None => {
+                temporary = cache::Cache::temporary(&self.engine).map_err(failed)?;
+                &temporary
+            }
         };
-        let compiled = component.serialize().map_err(failed)?;
-        if let Err(error) = cache.put(bytes, &compiled) {
-            tracing::warn!(plugin = name, %error, "the compiled plugin cannot be kept; the next start compiles it again");
+        if let Some(component) = cache.get(&self.engine, &digest) {
+            return Ok((component, digest));
         }
-        Ok(component)
+        let refused = |source| PluginError::Compile {
+            name: name.to_owned(),
+            source,
+        };
+        match &self.compiler {
+            Some(compiler) => {
+                let done = || cache.get(&self.engine, &digest).is_some();
+                let compiled = compiler.compile(source, done, || cache.begin(&digest));
+                compiled.map_err(|error| match error {
+                    Failed::Refused(why) => refused(why),
+                    Failed::Io(error) => failed(error),
+                    Failed::Stopping => failed(std::io::Error::other("the daemon stops")),
+                })?;
+            }
+            None => {
+                let bytes = source.read(bytes_max).map_err(unreadable)?;
+                let code = compile::compile(&self.engine, &bytes)
+                    .map_err(|error| refused(Refused::NotUsable(error)))?;
+                keep(cache, &digest, &code).map_err(failed)?;
+            }
+        }
+        let component = cache.get(&self.engine, &digest);
+        let component = component.ok_or_else(|| {
+            failed(std::io::Error::other(
+                "the compiled code does not fit this process; start the daemon again if its program was replaced",
+            ))
+        })?;
+        Ok((component, digest))
     }
 }
 
@@ -382,16 +496,16 @@ impl std::fmt::Debug for Plugins {
 #[derive(Clone)]
 pub struct Plugin {
     name: Arc<str>,
-    digest: [u8; 32],
+    sha256: Arc<str>,
     pre: BindingsPre<Host>,
     grants: Grants,
     limits: Limits,
 }
 
 impl Plugin {
-    /// SHA-256 of the component.
-    pub fn digest(&self) -> &[u8; 32] {
-        &self.digest
+    /// The SHA-256 of the component, 64 lowercase hex digits.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
     }
 
     /// What the component asks the host for, interface by interface.
@@ -622,17 +736,23 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-fn read(source: &str) -> Result<std::borrow::Cow<'static, [u8]>, PluginError> {
-    if let Some((_, bytes)) = BUILT_IN.iter().find(|(name, _)| *name == source) {
-        return Ok((*bytes).into());
-    }
-    match std::fs::read(source) {
-        Ok(bytes) => Ok(bytes.into()),
-        Err(error) => Err(PluginError::Read {
-            path: source.into(),
-            source: error,
-        }),
-    }
+fn built_in(name: &str) -> Option<&'static [u8]> {
+    let mut found = BUILT_IN.iter().filter(|(own, _)| *own == name);
+    found.next().map(|(_, bytes)| *bytes)
+}
+
+/// The same for whoever runs plugins and whoever compiles them.
+fn engine() -> wasmtime::Result<Engine> {
+    let mut config = Config::new();
+    config.epoch_interruption(true);
+    config.max_wasm_stack(512 << 10);
+    Engine::new(&config)
+}
+
+fn keep(cache: &cache::Cache, digest: &Digest, code: &[u8]) -> std::io::Result<()> {
+    let unfinished = cache.begin(digest)?;
+    unfinished.file().write_all(code)?;
+    unfinished.finish()
 }
 
 /// The beginning of a reason, if it is long.
@@ -655,7 +775,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_more_is_told_how_to_grant_it() {
-        let plugins = Plugins::new(None, Limits::from(&config::Plugins::default()));
+        let plugins = Plugins::new(None, None, Limits::from(&config::Plugins::default()));
         let plugins = plugins.expect("an engine");
         let mut sink = config::Sink::default();
         assert!(plugins.load(&sink).is_ok(), "pool asks for nothing");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, load};
+use super::{ConfigArgs, load, program};
 use crate::config::Sink;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins, Seat};
@@ -28,7 +28,7 @@ pub struct CheckArgs {
 pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let loaded = load(&args.config)?;
     let settings = &loaded.settings;
-    let plugins = Plugins::new(None, (&settings.plugins).into())
+    let plugins = Plugins::new(None, Some(&program()?), (&settings.plugins).into())
         .map_err(|error| CliError::failed(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -115,7 +115,8 @@ impl Subject {
         let config: Value = serde_json::from_str(&self.settings)
             .map_err(|error| wrong(&format!("--settings is not JSON: {error}")))?;
         let limits = &Settings::default().plugins;
-        let plugins = Plugins::new(None, limits.into()).map_err(|error| wrong(&error))?;
+        let plugins = Plugins::new(None, Some(&super::program()?), limits.into())
+            .map_err(|error| wrong(&error))?;
         let sink = Sink {
             name: "test".to_owned(),
             plugin: self.plugin.clone(),
@@ -161,6 +162,7 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
             "name": descriptor.name,
             "version": descriptor.version,
             "bytes": bytes,
+            "sha256": started.plugin.sha256(),
             "imports": imports,
             "config_schema": schema,
             "memory_bytes": started.instance.memory_bytes(),
@@ -170,9 +172,10 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let size = bytes.map_or("built in".to_owned(), |bytes| format!("{bytes} bytes"));
     let mut text = format!(
-        "{} {}, {size}\n\nloaded in {:.0} ms, started in {:.1} ms, {} KiB of memory\n\nasks for:\n",
+        "{} {}, {size}\nsha256 = \"{}\"\n\nloaded in {:.0} ms, started in {:.1} ms, {} KiB of memory\n\nasks for:\n",
         shown(&descriptor.name),
         shown(&descriptor.version),
+        started.plugin.sha256(),
         started.load_time.as_secs_f64() * 1e3,
         started.start_time.as_secs_f64() * 1e3,
         started.instance.memory_bytes() / 1_024,

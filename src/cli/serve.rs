@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::error::CliError;
-use super::{ConfigArgs, load, logging};
+use super::{ConfigArgs, load, logging, program};
 use crate::config::{Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
 
@@ -71,7 +71,9 @@ fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
 
 /// Starts the daemon and says where it listens.
 pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
-    let daemon = Daemon::start(loaded).await.map_err(failed)?;
+    let daemon = Daemon::start(loaded, Some(&program()?))
+        .await
+        .map_err(failed)?;
     super::output::print(&format!(
         "service listening on {}\nadmin listening on {}\n",
         daemon.service_address, daemon.admin_address

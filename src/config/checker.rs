@@ -129,8 +129,8 @@ impl Checker<'_> {
                 node.data = Data::Text(text);
                 Some(node)
             }
-            (Shape::Digest, Data::Text(text)) => {
-                if let Err(message) = super::checks::sha256(text) {
+            (Shape::Digest(check), Data::Text(text)) => {
+                if let Err(message) = check(text) {
                     self.report(path, node.line, message);
                     return None;
                 }

@@ -213,7 +213,7 @@ pub(super) fn log_filter(text: &str) -> Result<(), String> {
 }
 
 /// The SHA-256 of a key.
-pub(super) fn sha256(text: &str) -> Result<(), String> {
+pub(super) fn sha256_of_key(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
@@ -223,8 +223,19 @@ pub(super) fn sha256(text: &str) -> Result<(), String> {
     }
 }
 
+/// The SHA-256 of a component.
+pub(super) fn sha256_of_file(text: &str) -> Result<(), String> {
+    match digest_of_hex(text) {
+        Some(_) => Ok(()),
+        None => Err(
+            "wants the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it"
+                .to_owned(),
+        ),
+    }
+}
+
 /// 64 hex digits as bytes.
-pub(super) fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
+pub fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     if digits.len() != 64 {
         return None;

@@ -108,6 +108,10 @@ impl Default for Plugins {
             memory_max_bytes: 64 * 1024 * 1024,
             write_timeout_ms: 10_000,
             cpu_timeout_ms: 5_000,
+            file_max_bytes: 64 * 1024 * 1024,
+            compile_memory_max_bytes: 1024 * 1024 * 1024,
+            compile_cpu_seconds: 60,
+            compile_timeout_seconds: 180,
         }
     }
 }
@@ -117,6 +121,7 @@ impl Default for Sink {
         Sink {
             name: String::new(),
             plugin: "pool".to_owned(),
+            sha256: None,
             streams: Vec::new(),
             start: Start::default(),
             ordering: Ordering::default(),

@@ -145,7 +145,7 @@ fn leaf(value: &str, shape: &Shape) -> Result<Data, String> {
         | Shape::Text(_)
         | Shape::Plugin
         | Shape::Choice(_)
-        | Shape::Digest
+        | Shape::Digest(_)
         | Shape::Time => text(),
     })
 }

@@ -36,8 +36,8 @@ pub(super) enum Shape {
     Secrets(Check),
     /// A table whose keys are not ours: the plugin's schema checks it.
     Free,
-    /// 64 hex digits; capitals become lowercase.
-    Digest,
+    /// 64 hex digits; capitals become lowercase. The check says whose.
+    Digest(Check),
     /// An RFC 3339 time, quoted or not.
     Time,
 }
@@ -58,7 +58,7 @@ impl Shape {
             Shape::List(..) => "a list of strings".to_owned(),
             Shape::Integer(..) => "an integer".to_owned(),
             Shape::Boolean => "true or false".to_owned(),
-            Shape::Text(_) | Shape::Plugin | Shape::Digest => "a string".to_owned(),
+            Shape::Text(_) | Shape::Plugin | Shape::Digest(_) => "a string".to_owned(),
             Shape::Choice(choices) => {
                 let quoted: Vec<String> =
                     choices.iter().map(|word| format!("\"{word}\"")).collect();
@@ -155,6 +155,13 @@ const PLUGINS: &[Field] = &[
     field("memory_max_bytes", Shape::Integer(MIB, 4 * GIB)),
     field("write_timeout_ms", Shape::Integer(1, DAY_MS)),
     field("cpu_timeout_ms", Shape::Integer(1, DAY_MS)),
+    field("file_max_bytes", Shape::Integer(1, GIB)),
+    field(
+        "compile_memory_max_bytes",
+        Shape::Integer(256 * MIB, 64 * GIB),
+    ),
+    field("compile_cpu_seconds", Shape::Integer(1, 3600)),
+    field("compile_timeout_seconds", Shape::Integer(1, 3600)),
 ];
 
 const STREAM: Element = Element {
@@ -183,7 +190,7 @@ const KEY: Element = Element {
         required("name", Shape::Text(checks::name)),
         required("stream", Shape::Text(checks::stream_name)),
         field("secret", Shape::Secret),
-        field("sha256", Shape::Digest),
+        field("sha256", Shape::Digest(checks::sha256_of_key)),
         field("expires_at", Shape::Time),
     ],
     one_of: &["secret", "sha256"],
@@ -194,7 +201,7 @@ const READ_KEY: Element = Element {
         required("name", Shape::Text(checks::name)),
         required("streams", Shape::List(checks::stream_name, 1)),
         field("secret", Shape::Secret),
-        field("sha256", Shape::Digest),
+        field("sha256", Shape::Digest(checks::sha256_of_key)),
         field("expires_at", Shape::Time),
         field("allow_in_url", Shape::Boolean),
     ],
@@ -205,12 +212,13 @@ const SINK: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
         required("plugin", Shape::Plugin),
+        field("sha256", Shape::Digest(checks::sha256_of_file)),
         required("streams", Shape::List(checks::pattern, 1)),
         field("start", Shape::Choice(&["now", "oldest"])),
         field("ordering", Shape::Choice(&["any", "strict"])),
         field("retry", Shape::Table(RETRY)),
         field("batch", Shape::Table(BATCH)),
-        field("limits", Shape::Table(PLUGINS)),
+        field("limits", Shape::Table(SINK_LIMITS)),
         field("http", Shape::Table(HTTP)),
         field("postgres", Shape::Table(POSTGRES)),
         field("secrets", Shape::Secrets(checks::name)),
@@ -218,6 +226,12 @@ const SINK: Element = Element {
     ],
     one_of: &[],
 };
+
+const SINK_LIMITS: &[Field] = &[
+    field("memory_max_bytes", Shape::Integer(MIB, 4 * GIB)),
+    field("write_timeout_ms", Shape::Integer(1, DAY_MS)),
+    field("cpu_timeout_ms", Shape::Integer(1, DAY_MS)),
+];
 
 const RETRY: &[Field] = &[
     field("first_ms", Shape::Integer(1, DAY_MS)),

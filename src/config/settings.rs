@@ -156,7 +156,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[plugins]`: limits on each plugin instance.
+/// `[plugins]`: limits on each plugin instance, and on compiling each component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plugins {
@@ -166,6 +166,14 @@ pub struct Plugins {
     pub write_timeout_ms: u64,
     /// How long one call may compute.
     pub cpu_timeout_ms: u64,
+    /// The largest component.
+    pub file_max_bytes: u64,
+    /// Address space of the process that compiles a component.
+    pub compile_memory_max_bytes: u64,
+    /// How long it may compute.
+    pub compile_cpu_seconds: u64,
+    /// How long it may take, waiting included.
+    pub compile_timeout_seconds: u64,
 }
 
 /// `[[streams]]`: a named destination for items.
@@ -263,6 +271,8 @@ pub struct Sink {
     /// What receives the items: one of [`BUILT_IN_PLUGINS`](super::BUILT_IN_PLUGINS), or the path of a component.
     /// A relative path was resolved against the folder of the file that names it, a bare name against the plugins folder.
     pub plugin: String,
+    /// The SHA-256 of the component, 64 lowercase hex digits; one with another digest is not started.
+    pub sha256: Option<String>,
     /// Names of streams; `*` at the end stands for any rest.
     pub streams: Vec<String>,
     /// Where it begins when it is new.

@@ -172,6 +172,11 @@ impl<'a> Validator<'a> {
             if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
                 let path = format!("sinks[{index}].plugin");
                 self.plugin_file(&path, &plugins_dir, &mut sink.plugin);
+            } else if sink.sha256.is_some() {
+                self.problem(
+                    &format!("sinks[{index}].sha256"),
+                    format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
+                );
             }
             if sink.retry.max_ms < sink.retry.first_ms {
                 self.problem(

@@ -57,7 +57,7 @@ pub struct LaneStatus {
 struct Shown {
     sink: Arc<config::Sink>,
     /// SHA-256 of the component that is in use, once it was loaded.
-    plugin: Option<[u8; 32]>,
+    plugin: Option<String>,
     state: LaneState,
     last_error: Option<(u64, String)>,
     refused: Option<String>,
@@ -127,8 +127,8 @@ impl LaneStatus {
     pub(super) fn has(&self, sink: &config::Sink, plugin: &Plugin) -> bool {
         let shown = self.shown();
         match &shown.next {
-            Some(next) => *next.sink == *sink && next.plugin.digest() == plugin.digest(),
-            None => *shown.sink == *sink && shown.plugin == Some(*plugin.digest()),
+            Some(next) => *next.sink == *sink && next.plugin.sha256() == plugin.sha256(),
+            None => *shown.sink == *sink && shown.plugin.as_deref() == Some(plugin.sha256()),
         }
     }
 
@@ -159,12 +159,12 @@ impl LaneStatus {
         let mut shown = self.shown();
         let next = shown.next.take()?;
         shown.sink = Arc::clone(&next.sink);
-        shown.plugin = Some(*next.plugin.digest());
+        shown.plugin = Some(next.plugin.sha256().to_owned());
         Some(next)
     }
 
     pub(super) fn set_plugin(&self, plugin: &Plugin) {
-        self.shown().plugin = Some(*plugin.digest());
+        self.shown().plugin = Some(plugin.sha256().to_owned());
     }
 
     pub(super) fn set_cursor(&self, cursor: u64) {

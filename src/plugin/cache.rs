@@ -1,28 +1,39 @@
-//! Compiled plugins on disk, so that the second start compiles nothing.
+//! Compiled plugins on disk, so that the second start compiles nothing, and so that code takes no more of the
+//! daemon's memory than what of it is used: it is mapped, not read.
 //!
-//! **Invariant**: only files that this module wrote, in a folder that only this user can write, and
-//! whose checksum holds, are ever loaded. This is what makes the one unsafe call sound.
-#![expect(unsafe_code, reason = "loading compiled code; argued at the call")]
+//! **Invariant**: only files that this module made, in a folder that only this user can write, and
+//! whose checksum holds, are ever loaded. This is what makes the unsafe calls sound.
+#![expect(unsafe_code, reason = "loading compiled code; argued at the calls")]
 
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+/// A SHA-256.
+pub(super) type Digest = [u8; DIGEST_BYTES];
+
 const DIGEST_BYTES: usize = 32;
+/// What the name of a file ends with until the file is whole.
+const UNFINISHED: &str = "unfinished";
 
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
     /// Engine version, settings and processor features.
     compatibility: u64,
+    /// It goes with the process.
+    temporary: bool,
 }
 
 impl Cache {
+    /// Opens the cache in a folder that nobody else uses at the same time.
     pub(super) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -40,49 +51,149 @@ impl Cache {
             std::fs::DirBuilder::new().mode(0o700).create(folder)?;
         }
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+        for file in std::fs::read_dir(folder)? {
+            // What a process left behind that was killed.
+            let path = file?.path();
+            if path.extension().is_some_and(|end| end == UNFINISHED) {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(Self::new(folder.to_owned(), engine, false))
+    }
+
+    /// A cache for this process only, in a new folder, which goes with it.
+    pub(super) fn temporary(engine: &Engine) -> io::Result<Self> {
+        let number = getrandom::u64().map_err(io::Error::other)?;
+        let folder = std::env::temp_dir().join(format!("headgate-{number:016x}"));
+        // Fails where there is something already, whoever put it there.
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self::new(folder, engine, true))
+    }
+
+    fn new(folder: PathBuf, engine: &Engine, temporary: bool) -> Self {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self {
-            folder: folder.to_owned(),
+        Self {
+            folder,
             compatibility: hasher.finish(),
-        })
+            temporary,
+        }
     }
 
-    pub(super) fn get(&self, engine: &Engine, source: &[u8]) -> Option<Component> {
-        let file = std::fs::read(self.path(source)).ok()?;
-        let (digest, compiled) = file.split_at_checked(DIGEST_BYTES)?;
-        if Sha256::digest(compiled)[..] != *digest {
+    /// The component whose source has this digest, if it was compiled before.
+    pub(super) fn get(&self, engine: &Engine, source: &Digest) -> Option<Component> {
+        let path = self.path(source);
+        let mut file = File::open(&path).ok()?;
+        let len = file.metadata().ok()?.len();
+        let code_len = len.checked_sub(DIGEST_BYTES as u64)?;
+        if digest(&mut file, code_len).ok()? != trailer(&mut file).ok()? {
             return None;
         }
-        // SAFETY: `deserialize` trusts its input to be what `Component::serialize` wrote. The file
-        // lies in a folder of mode 0700 that belongs to this user, under a name made of the digest
-        // of the source and of the engine's compatibility; only `put` below writes there, by
-        // renaming complete files into place; and its checksum was just compared, so neither a torn
-        // write nor a damaged disk can have changed it.
-        let component = unsafe { Component::deserialize(engine, compiled) };
-        component.ok()
+        // SAFETY: `deserialize_file` trusts the file to be what `Engine::precompile_component` or
+        // `Component::serialize` wrote, and to stay so while it is mapped. It lies in a folder of mode
+        // 0700 that belongs to this user, under a name made of the digest of the source and of the
+        // engine's compatibility. Only `Unfinished` below puts files there, by renaming complete ones
+        // into place and never writing to one again; what it was given is the output of this module's
+        // parent in this process or of the same program, started by it, that reported success. The
+        // checksum was just compared, so neither a torn write nor a damaged disk has changed it. The
+        // digest at its end lies behind all sections and is not looked at.
+        let mapped = unsafe { Component::deserialize_file(engine, &path) };
+        if let Ok(component) = mapped {
+            return Some(component);
+        }
+        // A file system without executable files takes no mapping; a copy in memory does.
+        let mut code = Vec::new();
+        file.rewind().ok()?;
+        file.take(code_len).read_to_end(&mut code).ok()?;
+        // SAFETY: as above, of the same bytes; the file is open since before the comparison.
+        let copied = unsafe { Component::deserialize(engine, code) };
+        copied.ok()
     }
 
-    pub(super) fn put(&self, source: &[u8], compiled: &[u8]) -> io::Result<()> {
+    /// Makes room for the compiled code of a source.
+    pub(super) fn begin(&self, source: &Digest) -> io::Result<Unfinished> {
         let path = self.path(source);
-        let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
-        let mut file = std::fs::OpenOptions::new()
+        // Two lanes may compile the same.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{number}.{UNFINISHED}"));
+        let file = std::fs::OpenOptions::new()
+            .read(true)
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&unfinished)?;
-        file.write_all(&Sha256::digest(compiled))?;
-        file.write_all(compiled)?;
-        std::fs::rename(&unfinished, &path)
+        Ok(Unfinished {
+            file,
+            unfinished,
+            path,
+        })
     }
 
-    fn path(&self, source: &[u8]) -> PathBuf {
-        let mut name = String::with_capacity(96);
-        for byte in Sha256::digest(source) {
-            name.push_str(&format!("{byte:02x}"));
-        }
-        self.folder
-            .join(format!("{name}-{:016x}.cwasm", self.compatibility))
+    fn path(&self, source: &Digest) -> PathBuf {
+        let name = format!("{}-{:016x}.cwasm", hex(source), self.compatibility);
+        self.folder.join(name)
     }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What is mapped stays.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// A file that is not in the cache yet; without [`finish`](Self::finish) it never will be.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    file: File,
+    unfinished: PathBuf,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Where the compiled code goes.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Adds the checksum and moves the file to its place.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        let len = self.file.metadata()?.len();
+        let digest = digest(&mut self.file, len)?;
+        self.file.seek(SeekFrom::End(0))?;
+        self.file.write_all(&digest)?;
+        std::fs::rename(&self.unfinished, &self.path)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Where it was finished there is nothing left of this name.
+        let _ = std::fs::remove_file(&self.unfinished);
+    }
+}
+
+/// Of the first `len` bytes.
+fn digest(file: &mut File, len: u64) -> io::Result<Digest> {
+    file.rewind()?;
+    let mut hasher = Sha256::new();
+    io::copy(&mut file.take(len), &mut hasher)?;
+    Ok(hasher.finalize().into())
+}
+
+/// The last bytes.
+fn trailer(file: &mut File) -> io::Result<Digest> {
+    let mut trailer = [0; DIGEST_BYTES];
+    file.seek(SeekFrom::End(-(DIGEST_BYTES as i64)))?;
+    file.read_exact(&mut trailer)?;
+    Ok(trailer)
+}
+
+/// A digest as 64 lowercase hex digits.
+pub(super) fn hex(digest: &Digest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -65,7 +65,8 @@ pub(crate) struct Item {
 
 impl TestApp {
     async fn start(setup: Setup, folder: TempDir) -> Result<Self, DaemonError> {
-        let daemon = Daemon::start(&setup.load(folder.path())).await?;
+        let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
+        let daemon = Daemon::start(&setup.load(folder.path()), Some(program)).await?;
         let stop = CancellationToken::new();
         Ok(Self {
             service: daemon.service_address.clone(),

@@ -15,6 +15,8 @@ mod lifecycle;
 mod loading;
 mod ordering;
 mod poison;
+mod supplied;
+mod wasm;
 mod world;
 
 use std::path::PathBuf;

@@ -186,8 +186,8 @@ fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
     );
     assert!(most < base + MEMORY_MAX, "{most} bytes, {base} before");
     let pool = crate::process::read_only(&folder.data_dir().join("pool.db"));
-    let count = pool.query_row("SELECT count(*) FROM items", [], |row| row.get(0));
-    assert_eq!(count, Ok(sent));
+    let count = pool.query_row("SELECT count(*) FROM items", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count, Ok(sent.cast_signed()));
     drop(pool);
     process.stop();
 }

@@ -250,3 +250,23 @@ fn what_follows_from_a_refused_value_is_left_out() {
         &[r#"2: streams[0].nmae: unknown key; did you mean "name"?"#],
     );
 }
+
+#[test]
+fn a_pin_is_a_digest_and_pins_a_file() {
+    let sink = |plugin: &str, sha256: &str| {
+        format!(
+            "[[sinks]]\nname = \"a\"\nplugin = \"{plugin}\"\nsha256 = \"{sha256}\"\nstreams = [\"*\"]\n"
+        )
+    };
+    let sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    check(
+        &sink("pool", &sha256[1..]),
+        &[
+            "4: sinks[0].sha256: wants the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it",
+        ],
+    );
+    check(
+        &sink("pool", sha256),
+        &["4: sinks[0].sha256: \"pool\" is built in; only a file can be pinned"],
+    );
+}
