@@ -92,6 +92,7 @@ impl Host {
             held_bytes: 0,
             memory: Memory {
                 used: 0,
+                table_entries: 0,
                 max: memory_bytes_max,
                 refused: false,
             },
@@ -157,10 +158,11 @@ impl Host {
     }
 }
 
-/// Counts the bytes of all memories of an instance together.
+/// Counts the bytes of all memories of an instance together, and the entries of all its tables.
 #[derive(Debug)]
 pub(super) struct Memory {
     used: usize,
+    table_entries: usize,
     max: usize,
     refused: bool,
 }
@@ -172,7 +174,11 @@ impl Memory {
 }
 
 /// Entries of all tables of a guest.
-const TABLE_ELEMENTS_MAX: usize = 100_000;
+const TABLE_ENTRIES_MAX: usize = 100_000;
+/// Core instances, tables and memories of a guest. Each memory takes gigabytes of address space, used or not.
+const INSTANCES_MAX: usize = 1_000;
+const TABLES_MAX: usize = 1_000;
+const MEMORIES_MAX: usize = 100;
 
 impl ResourceLimiter for Memory {
     fn memory_growing(
@@ -192,11 +198,28 @@ impl ResourceLimiter for Memory {
 
     fn table_growing(
         &mut self,
-        _: usize,
+        current: usize,
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS_MAX)
+        let grown = self.table_entries + desired.saturating_sub(current);
+        if grown > TABLE_ENTRIES_MAX {
+            return Ok(false);
+        }
+        self.table_entries = grown;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES_MAX
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_MAX
     }
 }
 

@@ -1,11 +1,24 @@
 //! Checks a sink's settings against the JSON Schema that its plugin brings.
 //!
-//! **Invariant**: a schema reaches for nothing: references to other documents are not followed.
+//! **Invariant**: a schema reaches for nothing: references to other documents are not followed. Nor does it cost much,
+//! because guests bring it and no limit of theirs holds here: how much a check can take is known before it begins.
 
+use std::collections::HashMap;
+
+use jsonschema::PatternOptions;
 use serde_json::Value;
 
 /// Problems that a message lists.
 const PROBLEMS_MAX: usize = 5;
+/// Bytes of a schema.
+const SCHEMA_BYTES_MAX: usize = 64 << 10;
+/// Parts of a schema, each counted wherever a reference leads to it.
+const PARTS_MAX: u64 = 10_000;
+/// How deep parts lie in one another, by references too.
+const DEPTH_MAX: u32 = 128;
+/// Patterns, and the bytes of each when compiled.
+const PATTERNS_MAX: u32 = 100;
+const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// Whether `config` fits; otherwise the sentence that says what does not, with its place. A plugin without
 /// a schema takes no settings.
@@ -19,9 +32,23 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
             _ => Ok(()),
         };
     }
+    if schema.len() > SCHEMA_BYTES_MAX {
+        return Err(format!(
+            "the schema that it brings has {} bytes; at most {SCHEMA_BYTES_MAX} are read",
+            schema.len()
+        ));
+    }
     let schema: Value = serde_json::from_str(schema)
         .map_err(|error| format!("the schema that it brings is not JSON: {error}"))?;
-    let validator = jsonschema::draft202012::new(&schema)
+    Cost::default()
+        .bounded(&schema)
+        .map_err(|why| format!("the schema that it brings cannot be used: {why}"))?;
+    let patterns = PatternOptions::regex()
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX);
+    let validator = jsonschema::draft202012::options()
+        .with_pattern_options(patterns)
+        .build(&schema)
         .map_err(|error| format!("the schema that it brings cannot be used: {error}"))?;
     let problems: Vec<String> = validator
         .iter_errors(config)
@@ -35,6 +62,87 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
         true => Ok(()),
         false => Err(problems.join("; ")),
     }
+}
+
+/// Counts what checking against a schema can come to.
+#[derive(Default)]
+struct Cost {
+    /// Parts and depth of what lies at a place, by its address; none while it is being counted.
+    known: HashMap<*const Value, Option<(u64, u32)>>,
+    patterns: u32,
+}
+
+impl Cost {
+    fn bounded(mut self, schema: &Value) -> Result<(), String> {
+        self.of(schema, schema, 0)?;
+        if self.patterns > PATTERNS_MAX {
+            return Err(format!("it has more than {PATTERNS_MAX} patterns"));
+        }
+        Ok(())
+    }
+
+    /// Parts and depth of a part.
+    fn of(&mut self, part: &Value, root: &Value, above: u32) -> Result<(u64, u32), String> {
+        let place: *const Value = part;
+        match self.known.get(&place) {
+            Some(Some(known)) => return within(*known, above),
+            Some(None) => return Err("it refers to itself, which is not supported".to_owned()),
+            None => {}
+        }
+        within((1, 1), above)?;
+        self.known.insert(place, None);
+        let (mut parts, mut depth) = (1_u64, 1_u32);
+        let mut add = |(more, deep): (u64, u32)| {
+            parts = parts.saturating_add(more);
+            depth = depth.max(deep + 1);
+        };
+        match part {
+            Value::Array(items) => {
+                for item in items {
+                    add(self.of(item, root, above + 1)?);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match (name.as_str(), value) {
+                        ("pattern", Value::String(_)) => self.patterns += 1,
+                        ("patternProperties", Value::Object(patterns)) => {
+                            self.patterns += u32::try_from(patterns.len()).unwrap_or(u32::MAX);
+                        }
+                        ("$ref", Value::String(reference)) => {
+                            let pointer = reference.strip_prefix('#');
+                            let target = pointer.and_then(|pointer| root.pointer(pointer));
+                            let target = target.ok_or_else(|| {
+                                format!("{reference:?} is no place in it such as \"#/$defs/a\"")
+                            })?;
+                            add(self.of(target, root, above + 1)?);
+                        }
+                        ("$dynamicRef" | "$recursiveRef", _) => {
+                            return Err(format!("{name} is not supported; use $ref"));
+                        }
+                        ("$id", Value::String(_)) if !std::ptr::eq(part, root) => {
+                            return Err("only the whole schema may have an $id".to_owned());
+                        }
+                        _ => {}
+                    }
+                    add(self.of(value, root, above + 1)?);
+                }
+            }
+            _ => {}
+        }
+        self.known.insert(place, Some((parts, depth)));
+        within((parts, depth), above)
+    }
+}
+
+fn within((parts, depth): (u64, u32), above: u32) -> Result<(u64, u32), String> {
+    if parts > PARTS_MAX {
+        return Err(format!("it comes to more than {PARTS_MAX} parts"));
+    }
+    if above.saturating_add(depth) > DEPTH_MAX {
+        return Err(format!("its parts lie more than {DEPTH_MAX} deep"));
+    }
+    Ok((parts, depth))
 }
 
 #[cfg(test)]
@@ -63,5 +171,57 @@ mod tests {
         assert!(check("{", &json!({})).is_err());
         let elsewhere = r#"{"$ref": "https://example.com/schema.json"}"#;
         assert!(check(elsewhere, &json!({})).is_err());
+    }
+
+    #[test]
+    fn schemas_that_cost_much_are_refused_before_they_are_used() {
+        // Each definition refers twice to the next.
+        let doubling = |count: u32| {
+            let next = |number: u32| json!({"$ref": format!("#/$defs/{}", number + 1)});
+            let twice = |number: u32| {
+                (
+                    number.to_string(),
+                    json!({"allOf": [next(number), next(number)]}),
+                )
+            };
+            let mut definitions: serde_json::Map<_, _> = (0..count).map(twice).collect();
+            definitions.insert(count.to_string(), json!({}));
+            json!({"$defs": definitions, "$ref": "#/$defs/0"})
+        };
+        let chain: serde_json::Map<_, _> = (0..1_000)
+            .map(|number| {
+                (
+                    number.to_string(),
+                    json!({"$ref": format!("#/$defs/{}", number + 1)}),
+                )
+            })
+            .collect();
+        let patterns: Vec<Value> = vec![json!({"pattern": "a"}); 101];
+        for (schema, words) in [
+            (doubling(40), "more than 10000 parts"),
+            (
+                json!({"$defs": chain, "$ref": "#/$defs/0"}),
+                "more than 128 deep",
+            ),
+            (json!({"allOf": patterns}), "more than 100 patterns"),
+            (json!({"pattern": "((a{100}){100}){100}"}), "cannot be used"),
+            (
+                json!({"properties": {"a": {"$ref": "#"}}}),
+                "refers to itself",
+            ),
+            (json!({"$dynamicRef": "#a"}), "not supported"),
+            (
+                json!({"$defs": {"a": {"$id": "a", "$ref": "#"}}}),
+                "may have an $id",
+            ),
+            (
+                json!({"title": "x".repeat(70_000)}),
+                "at most 65536 are read",
+            ),
+        ] {
+            let refused = check(&schema.to_string(), &json!({"a": 1})).expect_err("too much");
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert_eq!(check(&doubling(5).to_string(), &json!({})), Ok(()));
     }
 }
