@@ -10,6 +10,7 @@
 mod containment;
 mod forward;
 mod http;
+mod hundred;
 mod letters;
 mod lifecycle;
 mod loading;

@@ -38,13 +38,24 @@ pub(crate) fn key_of(stream: &str) -> String {
 }
 
 /// Polls until `found` has something, or fails with `what` after [`DEADLINE`].
-pub(crate) fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    eventually_within(DEADLINE, || what.to_owned(), found)
+}
+
+/// The same for what takes longer; `what` is asked when it was in vain.
+pub(crate) fn eventually_within<T>(
+    deadline: Duration,
+    what: impl FnOnce() -> String,
+    mut found: impl FnMut() -> Option<T>,
+) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(started.elapsed() < DEADLINE, "in vain: {what}");
+        if started.elapsed() >= deadline {
+            panic!("in vain: {}", what());
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
