@@ -9,7 +9,8 @@
 //! plugin engine. An item has about 200 bytes. The default sink and the native call do the same: upsert, publish,
 //! commit with the cursor; they take turns, a window of batches each, and the figures are medians over the windows.
 //! `--component` adds a component of your own to the comparison; it is given settings that let it take everything, so
-//! it should do the same work as the others that are named.
+//! it should do the same work as the others that are named. The last table has a whole daemon with a sink beside the
+//! default one that misbehaves.
 //!
 //! How to read it: µs are of one batch and drift with the machine; the aims are differences and ratios between
 //! neighbouring windows.
@@ -39,6 +40,10 @@ use table::Table;
 mod aim;
 #[path = "sinks/batches.rs"]
 mod batches;
+#[path = "sinks/beside.rs"]
+mod beside;
+#[path = "shared/http.rs"]
+mod http;
 #[path = "shared/table.rs"]
 mod table;
 
@@ -68,7 +73,9 @@ fn main() -> ExitCode {
         println!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // One worker beside this thread, as the daemon has on two cores.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build();
     let done = runtime
@@ -101,11 +108,13 @@ fn components() -> Result<Vec<(String, String)>> {
 
 async fn bench(components: &[(String, String)]) -> Result<()> {
     let begun = Instant::now();
-    let reads = reads_component()?;
+    let guests = guests()?;
+    let reads = guests.join("reads.wasm");
     let plugins = Plugins::new(None, None, (&Limits::default()).into())?;
-    let aims = pool_sink(&plugins).await?;
+    let mut aims = pool_sink(&plugins).await?;
     reading(&plugins, &reads).await?;
     starting(&plugins, &reads, components).await?;
+    aims.push(beside::bench(&guests.join("wicked.wasm")).await?);
     println!();
     let mut table = Table::new(&["aim", "wanted", "measured", ""]);
     for aim in aims {
@@ -332,33 +341,34 @@ async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result
 
 /// The middle one.
 fn median(values: &[f64]) -> f64 {
+    percentile(values, 0.5)
+}
+
+/// The value below which this share lies.
+fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    let index = (share * (sorted.len().max(1) - 1) as f64).round() as usize;
+    sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
 fn micros(time: Duration, count: u32) -> f64 {
     time.as_secs_f64() * 1e6 / f64::from(count)
 }
 
-/// The guest that reads, compiled as plugins are.
-fn reads_component() -> Result<PathBuf> {
+/// The folder with the guests, compiled as plugins are.
+fn guests() -> Result<PathBuf> {
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/guests");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--locked", "--quiet"])
-        .args([
-            "--target",
-            "wasm32-wasip2",
-            "--example",
-            "reads",
-            "--target-dir",
-        ])
+        .args(["--target", "wasm32-wasip2", "--target-dir"])
         .arg(&target)
+        .args(["--example", "reads", "--example", "wicked"])
         .current_dir(sources)
         .status()?;
     if !status.success() {
-        return Err("the guest does not compile".into());
+        return Err("the guests do not compile".into());
     }
-    Ok(target.join("wasm32-wasip2/release/examples/reads.wasm"))
+    Ok(target.join("wasm32-wasip2/release/examples"))
 }

@@ -248,7 +248,11 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
     // environment is empty, and there is no terminal.
     use wasmtime_wasi::cli::{WasiCli, WasiCliView};
-    use wasmtime_wasi::p2::bindings::cli;
+    use wasmtime_wasi::p2::bindings::{cli, random};
+    use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
+    // The seed of hash maps.
+    random::insecure::add_to_linker::<Host, WasiRandom>(&mut linker, Host::random)?;
+    random::insecure_seed::add_to_linker::<Host, WasiRandom>(&mut linker, Host::random)?;
     cli::environment::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
     cli::exit::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;
     cli::terminal_input::add_to_linker::<Host, WasiCli>(&mut linker, Host::cli)?;

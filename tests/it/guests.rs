@@ -8,6 +8,7 @@
 //! **Invariant**: after every test the daemon lives, takes requests, and has delivered everything innocent.
 
 mod containment;
+mod exactly_once;
 mod forward;
 mod http;
 mod hundred;

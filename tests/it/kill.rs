@@ -85,7 +85,8 @@ fn load_and_kill(process: Process, workers: &mut [Worker], round: u64, time: Dur
     });
 }
 
-fn number(variable: &str) -> Option<u64> {
+/// A number from the environment.
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("a whole number"))
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::kill::number;
 use crate::process::{Client, DEADLINE, Folder, items};
 use crate::receiver::{Receiver, answer};
 
@@ -23,11 +24,6 @@ const CONNECTIONS: u64 = 4;
 const PACE: Duration = Duration::from_millis(5);
 /// What a daemon may take more than it took before the load, in bytes.
 const MEMORY_MAX: u64 = 96 << 20;
-
-fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| text.parse().expect("a whole number"))
-}
 
 /// Sends objects `{"id": "<connection>-<number>"}` until told to stop, or so many.
 fn send(
@@ -55,7 +51,7 @@ fn send(
 
 #[test]
 fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
-    let outage = Duration::from_secs(number("HEADGATE_OUTAGE_SECONDS", 4));
+    let outage = Duration::from_secs(number("HEADGATE_OUTAGE_SECONDS").unwrap_or(4));
     let up = Arc::new(AtomicBool::new(false));
     let arrived: Arc<Mutex<HashSet<String>>> = Arc::default();
     let receiver = Receiver::start({
@@ -141,7 +137,7 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
 
 #[test]
 fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
-    let waiting = number("HEADGATE_WAITING", 8_000);
+    let waiting = number("HEADGATE_WAITING").unwrap_or(8_000);
     let folder = Folder::new(&["orders"]).with_storage("min_free_bytes = 0\ndurability = \"os\"");
     let plugin = folder.path("mended.wasm");
     std::fs::write(&plugin, "no component").expect("a file");

@@ -1,0 +1,122 @@
+//! Each item takes effect once, whatever fails between staging and commit: the guest, the commit, or the process.
+//!
+//! The guest counts in its state what it took; state, items and cursor commit together. Commits fail because the test
+//! puts a trigger into the file that fails at random. `HEADGATE_KILLS` and `HEADGATE_SEED` are as in the crash test.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{guest, keys, nobody_else_suffers};
+use crate::app::Random;
+use crate::kill;
+use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually, read_only};
+
+const KILLS_DEFAULT: u64 = 8;
+const LOAD_MS: std::ops::Range<u64> = 200..700;
+/// One commit in so many fails.
+const FAILING: &str = "CREATE TRIGGER failing BEFORE INSERT ON items WHEN abs(random()) % 40 = 0
+                       BEGIN SELECT RAISE(ABORT, 'a commit that fails'); END";
+
+/// What one connection sent: what was answered 202, and what was never answered.
+#[derive(Default)]
+struct Sent {
+    number: u64,
+    accepted: BTreeSet<String>,
+    unanswered: BTreeSet<String>,
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
+fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
+    let kills = kill::number("HEADGATE_KILLS").unwrap_or(KILLS_DEFAULT);
+    let seed =
+        kill::number("HEADGATE_SEED").unwrap_or_else(|| getrandom::u64().expect("randomness"));
+    eprintln!("{kills} kills with HEADGATE_SEED={seed}");
+    let mut random = Random(seed);
+    let retry =
+        "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
+    let folder = Folder::new(&["hostile", "innocent"])
+        .with_sink("hostile", &guest("stumbles"), "hostile", retry)
+        .with_sink("pool", "pool", "innocent", "");
+    folder.start().stop();
+    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a file");
+    pool.execute_batch(FAILING).expect("a trigger");
+    drop(pool);
+    let mut sent = Sent::default();
+    for _ in 0..kills {
+        let process = folder.start();
+        let time = Duration::from_millis(random.within(LOAD_MS));
+        load_and_kill(process, &mut sent, &mut random, time);
+    }
+    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a file");
+    pool.execute_batch("DROP TRIGGER failing")
+        .expect("a trigger");
+    drop(pool);
+    let process = folder.start();
+    process.drained();
+    // Who stumbles over the same item again and again has given it up. Sent again, it arrives in the end.
+    eventually("no dead letters", || {
+        process.drained();
+        let letters = process.sink("hostile")["dead_letters"].as_u64()?;
+        let again = "/api/admin/sinks/hostile/dead-letters/retry";
+        (letters == 0 || process.call("POST", again, "").status != 200).then_some(())
+    });
+    let there: BTreeSet<String> = keys(&folder, "hostile").into_iter().collect();
+    let lost: Vec<_> = sent.accepted.difference(&there).collect();
+    assert!(lost.is_empty(), "lost: {lost:?}");
+    let odd: Vec<_> = there
+        .iter()
+        .filter(|key| !sent.accepted.contains(*key) && !sent.unanswered.contains(*key))
+        .collect();
+    assert!(odd.is_empty(), "from nowhere: {odd:?}");
+    assert_eq!(taken(&folder), there.len() as u64);
+    assert!(process.dead_letters("hostile").is_empty());
+    eprintln!("{} items", there.len());
+    nobody_else_suffers(&folder, process);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
+fn load_and_kill(process: Process, sent: &mut Sent, random: &mut Random, time: Duration) {
+    let (service, admin) = (process.service, process.admin);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Client::connect(service).expect("it listens");
+            loop {
+                let first = sent.number;
+                sent.number += 1 + random.within(0..5);
+                let ids: Vec<String> = (first..sent.number).map(|id| id.to_string()).collect();
+                let items: Vec<String> = ids
+                    .iter()
+                    .map(|id| format!("{{\"id\": \"{id}\"}}"))
+                    .collect();
+                let body = format!("[{}]", items.join(","));
+                match client.post("hostile", "X-Item-Key: id\r\n", &body) {
+                    Ok(answer) if answer.status == 202 => sent.accepted.extend(ids),
+                    _ => return sent.unanswered.extend(ids),
+                }
+            }
+        });
+        // A lane whose commits fail pauses; nobody waits for that here.
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                if let Ok(mut client) = Client::connect(admin) {
+                    drop(client.call("POST", "/api/admin/sinks/hostile/retry", ADMIN_TOKEN, ""));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        std::thread::sleep(time);
+        process.kill();
+        ended.store(true, Ordering::Relaxed);
+    });
+}
+
+/// How many items the guest has counted.
+fn taken(folder: &Folder) -> u64 {
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
+    let bytes: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
