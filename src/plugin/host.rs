@@ -508,11 +508,15 @@ impl postgres::Host for Host {
             wasmtime::bail!("more than {STATEMENTS_MAX} statements in one call");
         }
         let batch = self.table.get(&batch)?.clone();
+        let held_bytes = self.held_bytes;
         let bound = statements
             .into_iter()
             .map(|statement| Bound::new(statement, &batch, |bytes| self.hold(bytes)))
             .collect::<wasmtime::Result<Vec<_>>>()?;
-        Ok(database.execute(bound).await)
+        let result = database.execute(bound).await;
+        // The parameters are gone.
+        self.held_bytes = held_bytes;
+        Ok(result)
     }
 }
 

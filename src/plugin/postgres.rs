@@ -2,14 +2,15 @@
 //!
 //! A plugin whose sink has a `postgres` table gets a [`Database`] with it; all its instances share the one connection.
 //!
-//! **Invariant**: a connection on which anything but a plain refusal of the server happened is closed, so that nothing
-//! of one call reaches the next, and what was not committed is rolled back.
+//! **Invariant**: no transaction outlives its call: a connection on which anything but a plain refusal of the server
+//! happened is closed, which rolls back what was not committed, and no statement of a guest can end the transaction.
+//! What a session keeps besides (temporary tables, settings, advisory locks) may or may not meet the sink's next call.
 
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres};
 use tokio::sync::Mutex;
 
 use super::host::bindings::headgate::sink::postgres::{Column, Error, Refusal, Statement};
@@ -20,8 +21,18 @@ use crate::config;
 pub(super) const STATEMENTS_MAX: usize = 100;
 
 /// Classes and codes of SQLSTATE that another attempt may not meet again: no connection, a refused login, no such
-/// database, a transaction that lost against another, a server without resources, going down, or not yet the primary.
-const PASSING: [&str; 9] = ["08", "28", "3D", "40", "53", "57P", "58", "55P03", "25006"];
+/// database, a transaction that lost against another or waited too long, a server without resources, going down, or
+/// not yet the primary.
+const PASSING: [&str; 10] = [
+    "08", "28", "3D", "40", "53", "57", "58", "55P03", "25006", "25P03",
+];
+
+/// What a statement may begin with. The server takes one statement at a time, so that this keeps out everything that
+/// ends the transaction (`COMMIT`), changes the protocol (`COPY`), or is meant for the session (`SET`, `LISTEN`).
+const VERBS: [&str; 19] = [
+    "alter", "analyze", "call", "comment", "create", "delete", "do", "drop", "grant", "insert",
+    "lock", "merge", "refresh", "revoke", "select", "truncate", "update", "values", "with",
+];
 
 const ALL: Span = Span {
     start: 0,
@@ -31,6 +42,7 @@ const ALL: Span = Span {
 /// The database of one sink.
 pub(super) struct Database {
     options: PgConnectOptions,
+    begin: String,
     time_max: Duration,
     connection: Mutex<Option<PgConnection>>,
 }
@@ -47,27 +59,27 @@ impl Database {
                 sqlx::Error::Configuration(error) => error.to_string(),
                 _ => "it cannot be read".to_owned(),
             })?;
-        let timeout = format!("{}ms", settings.timeout_ms);
+        let ms = settings.timeout_ms;
         Ok(Self {
-            // The server ends what nobody waits for any more.
             options: options
                 .application_name("headgate")
-                .options([("statement_timeout", timeout)]),
-            time_max: Duration::from_millis(settings.timeout_ms),
+                .disable_statement_logging(),
+            // The server ends what nobody waits for any more. Not as options of the connection: poolers refuse those.
+            begin: format!(
+                "BEGIN; SET LOCAL statement_timeout = {ms}; \
+                 SET LOCAL idle_in_transaction_session_timeout = {ms}"
+            ),
+            time_max: Duration::from_millis(ms),
             connection: Mutex::new(None),
         })
     }
 
     /// Runs the statements with their parameters in one transaction.
     pub(super) async fn execute(&self, statements: Vec<Bound>) -> Result<Vec<u64>, Error> {
-        let mut slot = self.connection.lock().await;
         let running = async {
-            let mut connection = match slot.take() {
-                Some(connection) => connection,
-                None => PgConnection::connect_with(&self.options)
-                    .await
-                    .map_err(told)?,
-            };
+            let mut slot = self.connection.lock().await;
+            // Out of the slot: whoever drops this future closes the connection with it.
+            let mut connection = self.begun(slot.take()).await.map_err(told)?;
             let result = run(&mut connection, statements).await;
             if matches!(result, Ok(_) | Err(Error::Refused(_))) {
                 *slot = Some(connection);
@@ -81,10 +93,23 @@ impl Database {
                 Err(Error::Unavailable(format!("no answer within {ms} ms")))
             })
     }
+
+    /// A connection with a new transaction: the one that was kept, unless it has broken meanwhile.
+    async fn begun(&self, kept: Option<PgConnection>) -> sqlx::Result<PgConnection> {
+        if let Some(mut connection) = kept
+            && plain(&mut connection, &self.begin).await.is_ok()
+        {
+            return Ok(connection);
+        }
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        plain(&mut connection, &self.begin).await?;
+        Ok(connection)
+    }
 }
 
 /// A statement with the parameters that the host made of the batch.
 pub(super) struct Bound {
+    permitted: bool,
     query: Query<'static, Postgres, PgArguments>,
 }
 
@@ -95,7 +120,9 @@ impl Bound {
         batch: &Batch,
         mut hold: impl FnMut(usize) -> wasmtime::Result<()>,
     ) -> wasmtime::Result<Self> {
-        let mut query = sqlx::query(AssertSqlSafe(statement.sql));
+        let permitted = is_permitted(&statement.sql);
+        // Not kept on the connection: what a pooler or `ALTER TABLE` changes must not break it.
+        let mut query = sqlx::query(AssertSqlSafe(statement.sql)).persistent(false);
         let text_bytes = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum();
         for column in statement.columns {
             query = match column {
@@ -142,25 +169,83 @@ impl Bound {
                 }
             };
         }
-        Ok(Self { query })
+        Ok(Self { permitted, query })
     }
 }
 
 async fn run(connection: &mut PgConnection, statements: Vec<Bound>) -> Result<Vec<u64>, Error> {
-    let mut transaction = connection.begin().await.map_err(told)?;
     let mut changed = Vec::with_capacity(statements.len());
     for statement in statements {
-        match statement.query.execute(&mut *transaction).await {
+        let done = match statement.permitted {
+            true => statement
+                .query
+                .execute(&mut *connection)
+                .await
+                .map_err(told),
+            false => Err(not_permitted()),
+        };
+        match done {
             Ok(done) => changed.push(done.rows_affected()),
             Err(error) => {
-                let refusal = told(error);
-                transaction.rollback().await.map_err(told)?;
-                return Err(refusal);
+                plain(connection, "ROLLBACK").await.map_err(told)?;
+                return Err(error);
             }
         }
     }
-    transaction.commit().await.map_err(told)?;
+    plain(connection, "COMMIT").await.map_err(told)?;
     Ok(changed)
+}
+
+async fn plain(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
+    let sql = AssertSqlSafe(sql.to_owned());
+    sqlx::raw_sql(sql).execute(connection).await.map(drop)
+}
+
+/// Whether a statement begins with one of [`VERBS`].
+fn is_permitted(sql: &str) -> bool {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment
+                .split_once(['\n', '\r'])
+                .map_or("", |(_, after)| after);
+        } else if rest.starts_with("/*") {
+            rest = after_comment(rest);
+        } else {
+            break;
+        }
+    }
+    let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+    let word = &rest[..end.unwrap_or(rest.len())];
+    VERBS.iter().any(|verb| word.eq_ignore_ascii_case(verb))
+}
+
+/// What follows a comment, in which there may be others.
+fn after_comment(text: &str) -> &str {
+    let mut depth = 0;
+    let mut rest = text;
+    while let Some(at) = rest.find('*') {
+        let (before, after) = rest.split_at(at);
+        if after.starts_with("*/") {
+            depth -= 1;
+            rest = &after[2..];
+            if depth == 0 {
+                return rest;
+            }
+        } else {
+            depth += i32::from(before.ends_with('/'));
+            rest = &after[1..];
+        }
+    }
+    ""
+}
+
+fn not_permitted() -> Error {
+    Error::Refused(Refusal {
+        code: "0A000".to_owned(),
+        message: format!("a statement begins with one of {}", VERBS.join(", ")),
+    })
 }
 
 fn told(error: sqlx::Error) -> Error {
@@ -181,6 +266,34 @@ fn told(error: sqlx::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_end_the_transaction_is_told_from_what_may_run() {
+        for sql in [
+            "INSERT INTO t SELECT 1",
+            "\n -- COMMIT\n (with a AS (SELECT 1) SELECT * FROM a)",
+            "/* x /* y */ */select 1",
+            "VALUES(1)",
+        ] {
+            assert!(is_permitted(sql), "{sql}");
+        }
+        for sql in [
+            "COMMIT",
+            "-- SELECT\nROLLBACK",
+            "/* /* */ select */ COMMIT",
+            "/*/ select */ COMMIT",
+            "/**/*/select",
+            "/* */ /* select */ end",
+            "SET search_path = x",
+            "COPY t FROM STDIN",
+            "selected",
+            "",
+            "--",
+            "/*",
+        ] {
+            assert!(!is_permitted(sql), "{sql}");
+        }
+    }
 
     #[test]
     fn a_url_that_cannot_be_read_is_refused_without_its_password() {

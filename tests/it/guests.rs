@@ -19,6 +19,7 @@ mod ordering;
 mod poison;
 mod supplied;
 mod wasm;
+mod statements;
 mod world;
 
 use std::path::PathBuf;

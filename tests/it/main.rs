@@ -17,6 +17,7 @@ mod live; // renderers follow streams: messages, resuming, who may, reading, rem
 mod log; // the request log and the admin API around it
 mod outage; // sinks that are down, and starts with much that waits
 mod pool; // the pool as people query it
+mod postgres; // a PostgreSQL server of a test's own
 mod process; // the real program in a process of its own
 mod receiver; // somebody whom sinks call
 mod structure; // the house rules that a text search can hold

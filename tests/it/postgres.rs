@@ -1,0 +1,278 @@
+//! A PostgreSQL server of a test's own, in a temporary folder.
+//!
+//! Where its programs are missing the tests are skipped and say so; with `CI` set that is a failure. The server does
+//! not run as root: then its programs run as the user `postgres`, or as `nobody`.
+//!
+//! **Invariant**: a server never outlives its [`Postgres`]; what is in it is read with `psql`, as anybody would.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::{eventually, skipped};
+
+/// The password of the one user; nobody may ever see it.
+pub(crate) const PASSWORD: &str = "canary-of-the-database";
+const USER: &str = "headgate";
+
+/// The server.
+pub(crate) struct Postgres {
+    programs: PathBuf,
+    folder: tempfile::TempDir,
+    port: u16,
+    server: Option<Child>,
+}
+
+impl Postgres {
+    /// A new database, and the server of it; `None` where the programs are missing and none are required.
+    pub(crate) fn start(test: &str) -> Option<Self> {
+        let Some(programs) = programs() else {
+            let required = std::env::var_os("CI").is_some();
+            assert!(!required, "{test}: PostgreSQL is missing");
+            skipped(test, "there is no PostgreSQL (initdb, postgres, psql)");
+            return None;
+        };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let password = folder.path().join("password");
+        std::fs::write(&password, PASSWORD).expect("a file");
+        if let Some((user, group)) = unprivileged() {
+            for path in [folder.path(), &password] {
+                std::os::unix::fs::chown(path, Some(user), Some(group)).expect("root may");
+            }
+        }
+        let mut postgres = Self {
+            programs,
+            port: free_port(),
+            folder,
+            server: None,
+        };
+        let made = postgres
+            .program("initdb")
+            .args(["--username", USER, "--auth=scram-sha-256", "--no-sync"])
+            .args(["--locale=C", "--encoding=UTF8", "--pwfile"])
+            .arg(&password)
+            .args(["--pgdata", "data"])
+            .output()
+            .expect("initdb starts");
+        assert!(made.status.success(), "{made:?}");
+        postgres.resume();
+        Some(postgres)
+    }
+
+    /// Its address for a sink's section.
+    pub(crate) fn url(&self) -> String {
+        url(USER, PASSWORD, self.port)
+    }
+
+    /// The same for another user.
+    pub(crate) fn url_of(&self, user: &str, password: &str) -> String {
+        url(user, password, self.port)
+    }
+
+    /// What a statement returns: a line for each row, columns between `|`. It must succeed.
+    #[track_caller]
+    pub(crate) fn query(&self, sql: &str) -> String {
+        let output = self.psql(sql);
+        assert!(output.status.success(), "{sql}: {output:?}");
+        String::from_utf8(output.stdout)
+            .expect("text")
+            .trim_end()
+            .to_owned()
+    }
+
+    fn psql(&self, sql: &str) -> Output {
+        Command::new(self.programs.join("psql"))
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+            .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
+            .arg(self.url())
+            .output()
+            .expect("psql starts")
+    }
+
+    /// Ends the server at once, as a crash would.
+    pub(crate) fn crash(&mut self) {
+        self.end(Signal::QUIT);
+    }
+
+    /// Starts it again.
+    pub(crate) fn resume(&mut self) {
+        let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
+        let server = self
+            .program("postgres")
+            .args(["-D", "data", "-h", "127.0.0.1", "-k", "", "-F", "-p"])
+            .arg(self.port.to_string())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("postgres starts");
+        self.server = Some(server);
+        eventually("PostgreSQL answers", || {
+            self.psql("SELECT 1").status.success().then_some(())
+        });
+    }
+
+    fn program(&self, name: &str) -> Command {
+        let path = self.programs.join(name);
+        let mut command = match unprivileged() {
+            Some((user, group)) => {
+                let mut command = Command::new("setpriv");
+                command.arg(format!("--reuid={user}"));
+                command.arg(format!("--regid={group}"));
+                command.arg("--clear-groups").arg(path);
+                command
+            }
+            None => Command::new(path),
+        };
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn end(&mut self, signal: Signal) {
+        if let Some(mut server) = self.server.take() {
+            let id = i32::try_from(server.id()).expect("a process id");
+            let _ = kill_process(Pid::from_raw(id).expect("not 0"), signal);
+            let _ = server.wait();
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.end(Signal::QUIT);
+    }
+}
+
+/// What lies between Headgate and a server, and may stall.
+pub(crate) struct Line {
+    port: u16,
+    state: Arc<LineState>,
+}
+
+#[derive(Default)]
+struct LineState {
+    /// The server's bytes are taken and not passed on.
+    stalled: AtomicBool,
+    /// It stalls as soon as a commit was passed to the server.
+    stalls_at_commit: AtomicBool,
+}
+
+impl Line {
+    /// A line that does not stall.
+    pub(crate) fn to(postgres: &Postgres) -> Self {
+        let server = postgres.port;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let state: Arc<LineState> = Arc::default();
+        let of_the_line = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
+                    continue;
+                };
+                let copy = |stream: &TcpStream| stream.try_clone().expect("a socket");
+                let [there, back] = [(); 2].map(|()| Arc::clone(&of_the_line));
+                pass(copy(&client), copy(&server), move |bytes| {
+                    let commits = bytes.windows(6).any(|six| six == b"COMMIT");
+                    if commits && there.stalls_at_commit.load(Ordering::SeqCst) {
+                        there.stalled.store(true, Ordering::SeqCst);
+                    }
+                    true
+                });
+                pass(server, client, move |_| {
+                    !back.stalled.load(Ordering::SeqCst)
+                });
+            }
+        });
+        Self { port, state }
+    }
+
+    /// The server's address at the other end.
+    pub(crate) fn url(&self) -> String {
+        url(USER, PASSWORD, self.port)
+    }
+
+    /// Passes nothing to Headgate any more.
+    pub(crate) fn stall(&self) {
+        self.state.stalled.store(true, Ordering::SeqCst);
+    }
+
+    /// Stalls so that the next commit happens and nobody is told.
+    pub(crate) fn stall_at_commit(&self) {
+        self.state.stalls_at_commit.store(true, Ordering::SeqCst);
+    }
+
+    /// Passes everything again; connections that missed something stay lost.
+    pub(crate) fn go_on(&self) {
+        self.state.stalls_at_commit.store(false, Ordering::SeqCst);
+        self.state.stalled.store(false, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8]) -> bool + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if passes(&bytes[..count]) && to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}
+
+fn url(user: &str, password: &str, port: u16) -> String {
+    format!("postgresql://{user}:{password}@127.0.0.1:{port}/postgres")
+}
+
+/// A port of 127.0.0.1 that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let placeholder = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    placeholder.local_addr().expect("an address").port()
+}
+
+/// The folder with the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let all = |folder: &Path| {
+        let is_program = |name| {
+            let file = folder.join(name).metadata();
+            file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        };
+        ["initdb", "postgres", "psql"].into_iter().all(is_program)
+    };
+    let debian = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    let mut folders: Vec<PathBuf> = debian
+        .filter_map(|version| Some(version.ok()?.path().join("bin")))
+        .collect();
+    folders.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    folders.splice(0..0, std::env::split_paths(&path));
+    folders.into_iter().rev().find(|folder| all(folder))
+}
+
+/// User and group for programs that refuse to run as root, if this is root.
+fn unprivileged() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").expect("users");
+    let named = |name: &str| {
+        let line = users
+            .lines()
+            .find(|line| line.split(':').next() == Some(name))?;
+        let mut ids = line.split(':').skip(2).map(str::parse);
+        Some((ids.next()?.ok()?, ids.next()?.ok()?))
+    };
+    Some(
+        named("postgres")
+            .or_else(|| named("nobody"))
+            .expect("a user"),
+    )
+}
