@@ -11,9 +11,10 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
+    ("headgate-plugin-postgres", "postgres.wasm"),
 ];
 
 fn main() {

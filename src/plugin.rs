@@ -45,7 +45,7 @@ use host::bindings::{
 use postgres::Database;
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 2] = [
+const BUILT_IN: [(&str, &[u8]); 3] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -53,6 +53,10 @@ const BUILT_IN: [(&str, &[u8]); 2] = [
     (
         "http-forward",
         include_bytes!(concat!(env!("OUT_DIR"), "/http_forward.wasm")),
+    ),
+    (
+        "postgres",
+        include_bytes!(concat!(env!("OUT_DIR"), "/postgres.wasm")),
     ),
 ];
 

@@ -20,6 +20,7 @@ mod poison;
 mod supplied;
 mod wasm;
 mod statements;
+mod tables;
 mod world;
 
 use std::path::PathBuf;

@@ -18,10 +18,12 @@
 //! headgate_sdk::export!(Everything);
 //! ```
 //!
-//! [`http`] calls others, [`postgres`] writes to a database. A sink that does not use them does not ask for them.
+//! [`http`] calls others, [`postgres`] writes to a database; a sink that does not use them does not ask for them.
+//! [`halves`] finds the items of a batch that a receiver refuses.
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
 
+pub mod halves;
 pub mod http;
 
 #[doc(hidden)]
