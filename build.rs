@@ -11,10 +11,11 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 4] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
     ("headgate-plugin-postgres", "postgres.wasm"),
+    ("headgate-plugin-influx", "influx.wasm"),
 ];
 
 fn main() {

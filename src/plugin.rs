@@ -45,7 +45,7 @@ use host::bindings::{
 use postgres::Database;
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 3] = [
+const BUILT_IN: [(&str, &[u8]); 4] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -57,6 +57,10 @@ const BUILT_IN: [(&str, &[u8]); 3] = [
     (
         "postgres",
         include_bytes!(concat!(env!("OUT_DIR"), "/postgres.wasm")),
+    ),
+    (
+        "influx",
+        include_bytes!(concat!(env!("OUT_DIR"), "/influx.wasm")),
     ),
 ];
 

@@ -14,6 +14,7 @@ mod http;
 mod hundred;
 mod letters;
 mod lifecycle;
+mod influx;
 mod loading;
 mod ordering;
 mod poison;
