@@ -116,3 +116,83 @@ pub(crate) fn rfc3339(text: &str) -> Option<i128> {
     let seconds = ((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
     Some(i128::from(seconds) * 1_000_000_000 + nanoseconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_exactly() {
+        for (text, seconds, nanoseconds) in [
+            ("1970-01-01T00:00:00Z", 0, 0),
+            ("1969-12-31T23:59:59.999Z", -1, 999_000_000),
+            ("2000-02-29T23:59:60.5+23:59", 951_782_460, 500_000_000),
+            (
+                "2024-03-01t00:00:00.123456789123-00:30",
+                1_709_253_000,
+                123_456_789,
+            ),
+            ("0000-01-01 00:00:00z", -62_167_219_200, 0),
+            ("9999-12-31T23:59:59Z", 253_402_300_799, 0),
+        ] {
+            let expected = seconds * 1_000_000_000 + nanoseconds;
+            assert_eq!(rfc3339(text), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            "2024-01-01",
+            "2024-01-01T00:00:00",
+            "2024-02-30T00:00:00Z",
+            "1900-02-29T00:00:00Z",
+            "2024-13-01T00:00:00Z",
+            "2024-01-01T24:00:00Z",
+            "2024-01-01T00:00:00.Z",
+            "2024-01-01T00:00:00+0100",
+            "2024-01-01T00:00:00é00:00",
+            "2024-01-01T00:00:00+01:00Z",
+            "+024-01-01T00:00:00Z",
+        ] {
+            assert_eq!(rfc3339(text), None, "{text}");
+        }
+        let every_day = (0..2_930_000).step_by(997);
+        for day in every_day {
+            let (year, month, date) = date(day);
+            let text = format!("{year:04}-{month:02}-{date:02}T00:00:00Z");
+            assert_eq!(
+                rfc3339(&text),
+                Some(i128::from(day) * 86_400_000_000_000),
+                "{text}"
+            );
+        }
+    }
+
+    /// The date of a day since 1970, counted off.
+    fn date(mut day: u32) -> (u32, u32, u32) {
+        let leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let mut year = 1970;
+        while day >= 365 + u32::from(leap(year)) {
+            day -= 365 + u32::from(leap(year));
+            year += 1;
+        }
+        let february = 28 + u32::from(leap(year));
+        let mut month = 1;
+        for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+            if day < days {
+                break;
+            }
+            day -= days;
+            month += 1;
+        }
+        (year, month, day + 1)
+    }
+
+    #[test]
+    fn units_cut_and_never_round() {
+        let before_1970 = -1_500_000_001;
+        assert_eq!(Precision::Ns.of(before_1970), Some(-1_500_000_001));
+        assert_eq!(Precision::Us.of(before_1970), Some(-1_500_001));
+        assert_eq!(Precision::Ms.of(1_999_999), Some(1));
+        assert_eq!(Precision::S.of_ms(1_999), 1);
+        assert_eq!(Precision::Ns.of(i128::from(i64::MAX) + 1), None);
+    }
+}
