@@ -11,11 +11,12 @@ use std::process::{Command, exit};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("headgate-plugin-pool", "pool.wasm"),
     ("headgate-plugin-http-forward", "http_forward.wasm"),
     ("headgate-plugin-postgres", "postgres.wasm"),
     ("headgate-plugin-influx", "influx.wasm"),
+    ("headgate-plugin-webhook", "webhook.wasm"),
 ];
 
 fn main() {

@@ -64,7 +64,7 @@ const PROFILES: &[(&str, &str)] = &[
 ];
 
 /// The plugins that are part of the program, by the names that `plugin = "…"` uses.
-pub const BUILT_IN_PLUGINS: &[&str] = &["pool", "http-forward", "postgres", "influx"];
+pub const BUILT_IN_PLUGINS: &[&str] = &["pool", "http-forward", "postgres", "influx", "webhook"];
 
 /// The largest configuration file that is read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

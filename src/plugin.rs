@@ -45,7 +45,7 @@ use host::bindings::{
 use postgres::Database;
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 4] = [
+const BUILT_IN: [(&str, &[u8]); 5] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -61,6 +61,10 @@ const BUILT_IN: [(&str, &[u8]); 4] = [
     (
         "influx",
         include_bytes!(concat!(env!("OUT_DIR"), "/influx.wasm")),
+    ),
+    (
+        "webhook",
+        include_bytes!(concat!(env!("OUT_DIR"), "/webhook.wasm")),
     ),
 ];
 

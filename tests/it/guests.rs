@@ -22,6 +22,7 @@ mod supplied;
 mod wasm;
 mod statements;
 mod tables;
+mod webhook;
 mod world;
 
 use std::path::PathBuf;
