@@ -227,9 +227,9 @@ fn after_comment(text: &str) -> &str {
     let mut rest = text;
     while let Some(at) = rest.find('*') {
         let (before, after) = rest.split_at(at);
-        if after.starts_with("*/") {
+        if let Some(after) = after.strip_prefix("*/") {
             depth -= 1;
-            rest = &after[2..];
+            rest = after;
             if depth == 0 {
                 return rest;
             }
