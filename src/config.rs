@@ -64,7 +64,14 @@ const PROFILES: &[(&str, &str)] = &[
 ];
 
 /// The plugins that are part of the program, by the names that `plugin = "…"` uses.
-pub const BUILT_IN_PLUGINS: &[&str] = &["pool", "http-forward", "postgres", "influx", "webhook"];
+pub const BUILT_IN_PLUGINS: &[&str] = &[
+    "pool",
+    "http-forward",
+    "postgres",
+    "influx",
+    "webhook",
+    "filter-map",
+];
 
 /// The largest configuration file that is read.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

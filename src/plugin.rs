@@ -45,7 +45,7 @@ use host::bindings::{
 use postgres::Database;
 
 /// The plugins inside the binary: name in the configuration and component.
-const BUILT_IN: [(&str, &[u8]); 5] = [
+const BUILT_IN: [(&str, &[u8]); 6] = [
     (
         "pool",
         include_bytes!(concat!(env!("OUT_DIR"), "/pool.wasm")),
@@ -65,6 +65,10 @@ const BUILT_IN: [(&str, &[u8]); 5] = [
     (
         "webhook",
         include_bytes!(concat!(env!("OUT_DIR"), "/webhook.wasm")),
+    ),
+    (
+        "filter-map",
+        include_bytes!(concat!(env!("OUT_DIR"), "/filter_map.wasm")),
     ),
 ];
 

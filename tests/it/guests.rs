@@ -20,6 +20,7 @@ mod ordering;
 mod poison;
 mod supplied;
 mod wasm;
+mod rules;
 mod statements;
 mod tables;
 mod webhook;
