@@ -42,6 +42,7 @@ mod aim;
 mod batches;
 #[path = "sinks/beside.rs"]
 mod beside;
+#[expect(dead_code, reason = "the other benches use more of it")]
 #[path = "shared/http.rs"]
 mod http;
 #[path = "shared/table.rs"]

@@ -245,13 +245,6 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     secrets::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
-    // Hash tables of the standard library of Rust start from it.
-    use wasmtime_wasi::p2::bindings::random;
-    use wasmtime_wasi::random::WasiRandom;
-    random::insecure::add_to_linker::<Host, WasiRandom>(&mut linker, |host| host.wasi.random())?;
-    random::insecure_seed::add_to_linker::<Host, WasiRandom>(&mut linker, |host| {
-        host.wasi.random()
-    })?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
     // environment is empty, and there is no terminal.
     use wasmtime_wasi::cli::{WasiCli, WasiCliView};
