@@ -62,7 +62,7 @@ enum Verb {
     Send(send::SendArgs),
     /// Follow streams: print each change as it happens
     Tail(tail::TailArgs),
-    /// Check and try out plugins, without a daemon
+    /// Make, check and try out plugins, without a daemon
     Plugin(plugin::PluginArgs),
     /// Show the request log of a running daemon
     Requests(requests::RequestsArgs),

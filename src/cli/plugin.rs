@@ -1,7 +1,8 @@
 //! `headgate plugin`: what the author of a sink needs, without a daemon.
 //!
-//! **Invariant**: nothing is written and nothing is kept: a plugin's effects are printed, not done.
+//! **Invariant**: a plugin's effects are printed, not done; nothing is written but the files of a new project.
 
+mod new;
 mod trial;
 
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct PluginArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PluginCommand {
+    /// Make a folder with a sink to start from
+    New(new::NewArgs),
     /// Load a component, start it, and say what it is and what it asks for
     Check(CheckArgs),
     /// Hand items to a component and print what it would do with them
@@ -96,6 +99,7 @@ pub async fn run(args: PluginArgs) -> Result<(), CliError> {
         ..Log::default()
     });
     match args.command {
+        PluginCommand::New(args) => new::run(&args),
         PluginCommand::Check(args) => check(&args).await,
         PluginCommand::Test(args) => trial::run(&args).await,
     }
