@@ -12,6 +12,7 @@ mod guests; // sinks that misbehave, and what they cost the others
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
 mod kill; // kill -9 under load
+mod languages; // sinks in every language of the examples, and new projects
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
