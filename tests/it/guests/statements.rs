@@ -31,6 +31,13 @@ fn told(process: &Process, items: Vec<Value>) -> String {
     reason.as_str().expect("text").to_owned()
 }
 
+/// Waits until statements are answered in time, which on a busy machine the first one may not be.
+fn works(process: &Process) {
+    eventually("a statement succeeds", || {
+        (outcome(process, &["SELECT 1"]) == "Ok([1])").then_some(())
+    });
+}
+
 /// Nobody of Headgate's is in a transaction.
 fn no_transaction_is_open(postgres: &Postgres) {
     let sql = "SELECT count(*) FROM pg_stat_activity \
@@ -125,7 +132,7 @@ fn who_waits_too_long_leaves_no_transaction_behind() {
     };
     postgres.query("CREATE TABLE t (n int)");
     for (more, words) in [
-        (", timeout_ms = 300", "no answer within 300 ms"),
+        (", timeout_ms = 800", "no answer within 800 ms"),
         // The call's own deadline, in which the database has no say.
         (", timeout_ms = 60_000", "no answer within 1200 ms"),
     ] {
@@ -134,7 +141,7 @@ fn who_waits_too_long_leaves_no_transaction_behind() {
         let slow = ["WITH i AS (INSERT INTO t VALUES (1)) SELECT pg_sleep(3)"];
         let told = outcome(&process, &slow);
         assert!(told.contains(words), "{told}");
-        assert_eq!(outcome(&process, &["SELECT 1"]), "Ok([1])");
+        works(&process);
         no_transaction_is_open(&postgres);
         assert_eq!(postgres.query("SELECT count(*) FROM t"), "0");
         nobody_else_suffers(&folder, process);
@@ -148,17 +155,19 @@ fn a_server_that_stalls_is_left_and_found_again() {
     };
     postgres.query("CREATE TABLE t (n int)");
     let line = Line::to(&postgres);
-    let folder = running(&line.url(), ", timeout_ms = 300");
+    let folder = running(&line.url(), ", timeout_ms = 800");
     let process = folder.start();
     let insert = ["INSERT INTO t VALUES (1)"];
+    works(&process);
     assert_eq!(outcome(&process, &insert), "Ok([1])");
     line.stall();
     // On the connection that was kept, then while connecting.
     for _ in 0..2 {
         let told = outcome(&process, &insert);
-        assert!(told.contains("no answer within 300 ms"), "{told}");
+        assert!(told.contains("no answer within 800 ms"), "{told}");
     }
     line.go_on();
+    works(&process);
     assert_eq!(outcome(&process, &insert), "Ok([1])");
     no_transaction_is_open(&postgres);
     assert_eq!(postgres.query("SELECT count(*) FROM t"), "2");

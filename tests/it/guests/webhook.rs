@@ -251,6 +251,7 @@ fn an_item_that_is_never_taken_keeps_no_other_back() {
     let process = folder.start();
     let id = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     process.request_becomes(&id, "failed");
+    process.drained();
     let letters = process.dead_letters("hostile");
     let [letter] = &letters[..] else {
         panic!("one dead letter was expected: {letters:?}");
