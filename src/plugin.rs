@@ -532,6 +532,19 @@ impl Plugin {
         imports.map(|(name, _)| name.to_owned()).collect()
     }
 
+    /// What the component has for the host, interface by interface.
+    pub fn exports(&self) -> Vec<String> {
+        let component = self.pre.instance_pre().component();
+        let kind = component.component_type();
+        let exports = kind.exports(self.pre.engine());
+        exports.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// What an instance may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::error::CliError;
 use super::output::{json_pretty, print, shown};
 use crate::config::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 use crate::metrics::Metrics;
-use crate::plugin::{Instance, Plugin, Plugins, Seat};
+use crate::plugin::{Failure, Instance, Plugin, Plugins, Seat};
 
 /// What `headgate plugin` is told.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub struct PluginArgs {
 enum PluginCommand {
     /// Make a folder with a sink to start from
     New(new::NewArgs),
-    /// Load a component, start it, and say what it is and what it asks for
+    /// Load a component, start it, hand it an item, and say what it is and what it asks for
     Check(CheckArgs),
     /// Hand items to a component and print what it would do with them
     Test(trial::TestArgs),
@@ -153,8 +153,34 @@ impl Subject {
     }
 }
 
+/// What a component is given to try it out.
+const TRIAL: &[u8] =
+    br#"{"id": "trial", "number": 1.5, "text": "a text", "yes": true, "nothing": null}"#;
+
 async fn check(args: &CheckArgs) -> Result<(), CliError> {
-    let started = args.subject.start().await?;
+    let mut started = args.subject.start().await?;
+    let memory_bytes = started.instance.memory_bytes();
+    let batch = trial::batch_of(TRIAL, "trial", None, 1).map_err(CliError::failed)?;
+    let result = started.instance.write(batch).await;
+    let told = trial::told(&result, 1);
+    let trapped = matches!(result, Err(Failure::Trap { .. }));
+    report(args, &started, memory_bytes, &told)?;
+    if trapped {
+        return Err(CliError::wrong_use(format!(
+            "the trial run {}",
+            shown(&told)
+        )));
+    }
+    Ok(())
+}
+
+fn report(
+    args: &CheckArgs,
+    started: &Started,
+    memory_bytes: usize,
+    told: &str,
+) -> Result<(), CliError> {
+    let limits = started.plugin.limits();
     let descriptor = started.instance.descriptor();
     let imports = started.plugin.imports();
     let path = PathBuf::from(&args.subject.plugin);
@@ -168,8 +194,15 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
             "bytes": bytes,
             "sha256": started.plugin.sha256(),
             "imports": imports,
+            "exports": started.plugin.exports(),
+            "limits": {
+                "memory_max_bytes": limits.memory_bytes_max,
+                "cpu_timeout_ms": limits.cpu_time_max.as_millis(),
+                "write_timeout_ms": limits.call_time_max.as_millis(),
+            },
+            "trial": told,
             "config_schema": schema,
-            "memory_bytes": started.instance.memory_bytes(),
+            "memory_bytes": memory_bytes,
             "load_ms": started.load_time.as_secs_f64() * 1e3,
             "start_ms": started.start_time.as_secs_f64() * 1e3,
         }))?);
@@ -182,14 +215,26 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
         started.plugin.sha256(),
         started.load_time.as_secs_f64() * 1e3,
         started.start_time.as_secs_f64() * 1e3,
-        started.instance.memory_bytes() / 1_024,
+        memory_bytes / 1_024,
     );
-    for import in imports {
-        text.push_str(&format!("  {}\n", shown(&import)));
-    }
+    let list = |text: &mut String, names: Vec<String>| {
+        for name in names {
+            text.push_str(&format!("  {}\n", shown(&name)));
+        }
+    };
+    list(&mut text, imports);
+    text.push_str("\nhas:\n");
+    list(&mut text, started.plugin.exports());
+    text.push_str(&format!(
+        "\nmay take {} MiB of memory, {} ms of computing and {} ms in all for a call, unless its section says otherwise\n",
+        limits.memory_bytes_max >> 20,
+        limits.cpu_time_max.as_millis(),
+        limits.call_time_max.as_millis(),
+    ));
     text.push_str(match schema {
         Value::Null => "\ntakes no settings\n",
         _ => "\ntakes settings, and these fit; --output json shows the schema\n",
     });
+    text.push_str(&format!("\ntried with one item: it {}\n", shown(told)));
     print(&text)
 }

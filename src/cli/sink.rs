@@ -176,8 +176,22 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
             note("no sinks are configured");
             Ok(())
         }
-        SinkOutput::Table => print(&sinks_table(&sinks).to_string()),
+        SinkOutput::Table => print(&format!("{}{}", sinks_table(&sinks), refusals(&sinks))),
     }
+}
+
+/// What is new for sinks and not in use, with the reasons.
+fn refusals(sinks: &[Value]) -> String {
+    let refused = sinks.iter().filter(|sink| !sink["refused"].is_null());
+    let lines = refused.map(|sink| {
+        let (name, reason) = (plain(&sink["name"]), plain(&sink["refused"]));
+        format!(
+            "\n{} goes on as before; what is new for it cannot be used: {}\n",
+            shown(&name),
+            shown(&reason)
+        )
+    });
+    lines.collect()
 }
 
 fn sinks_table(sinks: &[Value]) -> Table {

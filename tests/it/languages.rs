@@ -123,12 +123,10 @@ fn follow_readme(project: &Path, component: &str) -> PathBuf {
 fn shell(folder: &Path, commands: &str) -> Done {
     let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
     let own = program.parent().expect("a folder").display();
-    let path = std::env::var("PATH").expect("a path");
     let mut shell = Command::new("sh");
     shell
-        .args(["-euxc", commands])
-        .current_dir(folder)
-        .env("PATH", format!("{own}:{path}"));
+        .args(["-euxc", &format!("PATH=\"{own}:$PATH\"; {commands}")])
+        .current_dir(folder);
     for name in [
         "CARGO_TARGET_DIR",
         "CARGO_BUILD_TARGET",

@@ -56,18 +56,7 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
     let mut started = args.subject.start().await?;
     let items = batch.len();
     let result = started.instance.write(batch).await;
-    let told = match &result {
-        Ok(taken) if taken.rejected.is_empty() => "took all items".to_owned(),
-        Ok(taken) => format!("rejected {} of {items} items", taken.rejected.len()),
-        Err(Failure::Retry { after, reason }) => {
-            let after = after.map_or(String::new(), |after| {
-                format!(" in {} ms", after.as_millis())
-            });
-            format!("asks for a retry{after}: {reason}")
-        }
-        Err(Failure::Reject { reason }) => format!("rejected all items: {reason}"),
-        Err(Failure::Trap { reason }) => format!("failed: {reason}"),
-    };
+    let told = told(&result, items);
     let failed = result.is_err()
         || result
             .as_ref()
@@ -86,24 +75,47 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What became of so many items, in words.
+pub(super) fn told(result: &Result<Taken, Failure>, items: u32) -> String {
+    match result {
+        Ok(taken) if taken.rejected.is_empty() => "took all items".to_owned(),
+        Ok(taken) => format!("rejected {} of {items} items", taken.rejected.len()),
+        Err(Failure::Retry { after, reason }) => {
+            let after = after.map_or(String::new(), |after| {
+                format!(" in {} ms", after.as_millis())
+            });
+            format!("asks for a retry{after}: {reason}")
+        }
+        Err(Failure::Reject { reason }) => format!("rejected all items: {reason}"),
+        Err(Failure::Trap { reason }) => format!("failed: {reason}"),
+    }
+}
+
 fn batch(args: &TestArgs) -> Result<Batch, CliError> {
     let body = read(&args.input)?;
+    let batch = batch_of(&body, &args.stream, args.item_key.as_deref(), args.attempt);
+    batch.map_err(|error| CliError::wrong_use(shown(&error)))
+}
+
+/// The items of a request's body, as a lane would hand them over; or what is wrong with the body.
+pub(super) fn batch_of(
+    body: &[u8],
+    stream: &str,
+    item_key: Option<&str>,
+    attempt: u32,
+) -> Result<Batch, String> {
     let limits = Limits {
         flattened_bytes_max: Settings::default().limits.max_flattened_bytes,
     };
-    let items = flatten(&body, args.item_key.as_deref(), limits)
-        .map_err(|error| CliError::wrong_use(shown(&error.to_string())))?;
+    let items = flatten(body, item_key, limits).map_err(|error| error.to_string())?;
     let entry = Entry {
         seq: 1,
         request_id: Uuid::now_v7(),
-        stream: args.stream.as_str().into(),
+        stream: stream.into(),
         received_ms: clock::unix_ms(),
         items,
     };
-    Ok(Batch::new(
-        vec![Slice::whole(Arc::new(entry))],
-        args.attempt,
-    ))
+    Ok(Batch::new(vec![Slice::whole(Arc::new(entry))], attempt))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CliError> {

@@ -151,3 +151,15 @@ b     b.wasm  running  0    0        0
         format!("17  2025-03-01T10:00:00.000Z  orders  k\\u{{9b}}  3         0192     {reason}…\n");
     assert_eq!(row, expected);
 }
+
+#[test]
+fn what_is_new_and_not_in_use_stands_under_the_table() {
+    let sinks = [
+        json!({"name": "a", "refused": "no\u{1b}[31m component"}),
+        json!({"name": "b", "refused": null}),
+    ];
+    let shown = refusals(&sinks);
+    assert!(shown.contains("a goes on as before"), "{shown}");
+    assert!(shown.contains("component") && !shown.contains('\u{1b}'));
+    assert!(!shown.contains("b goes on"));
+}

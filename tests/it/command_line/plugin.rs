@@ -25,6 +25,15 @@ fn check_says_what_a_component_is_and_asks_for() {
     assert!(text.contains("headgate-test-guests 0.0.0, "), "{text}");
     assert!(text.contains("\n  headgate:sink/state@"), "{text}");
     assert!(text.contains("takes settings, and these fit"), "{text}");
+    assert!(text.contains("\n  headgate:sink/sink@1.0.0\n"), "{text}");
+    assert!(
+        text.contains("may take 64 MiB of memory, 5000 ms"),
+        "{text}"
+    );
+    assert!(
+        text.contains("tried with one item: it rejected 1 of 1"),
+        "{text}"
+    );
     let more = [
         "plugin", "check", &sorts, LEAST[0], LEAST[1], "--output", "json",
     ];
@@ -40,6 +49,7 @@ fn check_says_what_a_component_is_and_asks_for() {
         ("nothing.wasm", "{}", "cannot read the plugin nothing.wasm"),
         (&guest("wants_files"), "{}", "wasi:filesystem"),
         (&guest("loops_at_start"), "{}", "does not start"),
+        (&guest("panics"), "{}", "the trial run failed: "),
     ] {
         let refused = run(
             folder.path(),

@@ -27,7 +27,6 @@ struct Sent {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
 fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
     let kills = kill::number("HEADGATE_KILLS").unwrap_or(KILLS_DEFAULT);
     let seed =
