@@ -83,6 +83,7 @@ const PYTHON: &[File] = &[
 
 const SDK: &[File] = &[
     file!("Cargo.toml", "plugins/sdk/Cargo.toml"),
+    file!("src/halves.rs", "plugins/sdk/src/halves.rs"),
     file!("src/http.rs", "plugins/sdk/src/http.rs"),
     file!("src/lib.rs", "plugins/sdk/src/lib.rs"),
 ];
