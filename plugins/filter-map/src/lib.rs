@@ -5,12 +5,10 @@
 
 mod rules;
 
-use std::sync::OnceLock;
-
-use headgate_sdk::{Batch, Rejection, Sink, WriteError, metrics, pool, renderers};
+use headgate_sdk::{Batch, Opened, Rejection, Sink, WriteError, metrics, pool, renderers};
 use rules::{Columns, Otherwise, Rule, Settings};
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: Opened<Settings> = Opened::new();
 
 struct FilterMap;
 
@@ -19,14 +17,12 @@ impl Sink for FilterMap {
 
     fn open(config: &str) -> Result<(), String> {
         let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = SETTINGS.set(settings);
+        SETTINGS.set(settings);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let Some(settings) = SETTINGS.get() else {
-            return Err(WriteError::Reject("it was never opened".to_owned()));
-        };
+        let settings = SETTINGS.get()?;
         let columns = Columns::new(&batch, &settings.rules);
         let mut by_rule = vec![Vec::new(); settings.rules.len()];
         let mut others = Vec::new();

@@ -4,17 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{Batch, Form, Rejection, Retry, Sink, Span, WriteError};
+use headgate_sdk::{Batch, Form, Opened, Rejection, Retry, Sink, Span, WriteError};
 use serde::Deserialize;
 
 /// Characters of an answer that operators are shown.
 const QUOTED_MAX: usize = 200;
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: Opened<Settings> = Opened::new();
 
 #[derive(Debug, Deserialize)]
 #[serde(default)]
@@ -109,14 +108,12 @@ impl Sink for HttpForward {
 
     fn open(config: &str) -> Result<(), String> {
         let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = SETTINGS.set(settings);
+        SETTINGS.set(settings);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let Some(settings) = SETTINGS.get() else {
-            return Err(WriteError::Reject("it was never opened".to_owned()));
-        };
+        let settings = SETTINGS.get()?;
         let len = batch.len();
         let mut refused = Vec::new();
         let mut start = 0;

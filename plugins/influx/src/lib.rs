@@ -6,12 +6,11 @@ mod line;
 mod time;
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use headgate_sdk::halves::{self, Answer};
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{ALL, Batch, Form, Rejection, Retry, Sink, WriteError, metrics};
+use headgate_sdk::{ALL, Batch, Form, Opened, Rejection, Retry, Sink, WriteError, metrics};
 use line::{Item, Layout};
 use serde::Deserialize;
 
@@ -20,7 +19,7 @@ const REQUESTS_MAX: usize = 500;
 /// Characters of an answer that operators are shown.
 const QUOTED_MAX: usize = 300;
 
-static SINK: OnceLock<Influx> = OnceLock::new();
+static SINK: Opened<Influx> = Opened::new();
 
 #[derive(Debug, Deserialize)]
 struct Settings {
@@ -157,15 +156,12 @@ impl Sink for Influx {
         // Two parts of one object.
         let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
         let layout = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = SINK.set(Influx::new(settings, layout)?);
+        SINK.set(Influx::new(settings, layout)?);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        match SINK.get() {
-            Some(influx) => influx.write(&batch),
-            None => Err(WriteError::Reject("it was never opened".to_owned())),
-        }
+        SINK.get()?.write(&batch)
     }
 }
 

@@ -5,11 +5,9 @@
 
 mod plan;
 
-use std::sync::OnceLock;
-
 use headgate_sdk::halves::{self, Answer};
 use headgate_sdk::postgres::{self, Error, Refusal};
-use headgate_sdk::{ALL, Batch, Retry, Sink, WriteError, metrics};
+use headgate_sdk::{ALL, Batch, Opened, Retry, Sink, WriteError, metrics};
 use plan::Plan;
 
 /// Transactions of one call. A batch of 1,000 items takes 21 to find one bad item.
@@ -21,7 +19,7 @@ const DATA: [&str; 5] = ["22", "23", "44", "54", "P0001"];
 
 const NO_SUCH_TABLE: &str = "42P01";
 
-static PLAN: OnceLock<Plan> = OnceLock::new();
+static PLAN: Opened<Plan> = Opened::new();
 
 struct Table;
 
@@ -30,14 +28,12 @@ impl Sink for Table {
 
     fn open(config: &str) -> Result<(), String> {
         let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = PLAN.set(Plan::new(settings)?);
+        PLAN.set(Plan::new(settings)?);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let Some(plan) = PLAN.get() else {
-            return Err(WriteError::Reject("it was never opened".to_owned()));
-        };
+        let plan = PLAN.get()?;
         let result = halves::write(batch.len(), TRANSACTIONS_MAX, |range| {
             match range.len() == batch.len() as usize {
                 true => write(plan, &batch),

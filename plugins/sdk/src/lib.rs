@@ -23,6 +23,8 @@
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
 
+use std::sync::OnceLock;
+
 pub mod halves;
 pub mod http;
 
@@ -53,6 +55,41 @@ pub const ALL: Span = Span {
     start: 0,
     count: u32::MAX,
 };
+
+/// What `open` made of the settings, for `write` of the same instance.
+///
+/// ```ignore
+/// static SETTINGS: Opened<Settings> = Opened::new();
+/// ```
+#[derive(Debug)]
+pub struct Opened<T>(OnceLock<T>);
+
+impl<T> Opened<T> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// Keeps it. An instance is opened once; what would come later is dropped.
+    pub fn set(&self, value: T) {
+        let _ = self.0.set(value);
+    }
+
+    /// What was kept.
+    ///
+    /// # Errors
+    /// Nothing was: a rejection, which no daemon causes.
+    pub fn get(&self) -> Result<&T, WriteError> {
+        let opened = self.0.get();
+        opened.ok_or_else(|| WriteError::Reject("it was never opened".to_owned()))
+    }
+}
+
+impl<T> Default for Opened<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// A sink.
 pub trait Sink {

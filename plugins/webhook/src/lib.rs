@@ -6,11 +6,10 @@
 mod signing;
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{ALL, Batch, Form, Rejection, Retry, Sink, WriteError, secrets};
+use headgate_sdk::{ALL, Batch, Form, Opened, Rejection, Retry, Sink, WriteError, secrets};
 use serde::Deserialize;
 use signing::Key;
 
@@ -21,7 +20,7 @@ const REQUESTS_MAX: u32 = 1_000;
 /// Characters of an answer that operators are shown.
 const QUOTED_MAX: usize = 200;
 
-static SINK: OnceLock<Webhook> = OnceLock::new();
+static SINK: Opened<Webhook> = Opened::new();
 
 #[derive(Debug, Deserialize)]
 #[serde(default)]
@@ -193,15 +192,12 @@ impl Sink for Webhook {
 
     fn open(config: &str) -> Result<(), String> {
         let settings = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = SINK.set(Webhook::new(settings)?);
+        SINK.set(Webhook::new(settings)?);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        match SINK.get() {
-            Some(webhook) => webhook.write(&batch),
-            None => Err(WriteError::Reject("it was never opened".to_owned())),
-        }
+        SINK.get()?.write(&batch)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Keeps items whose `value` is at least `least`, without their field `secret`.
 
-use std::sync::OnceLock;
-
-use headgate_sdk::{ALL, Batch, Rejection, Sink, WriteError, metrics, pool, renderers};
+use headgate_sdk::{ALL, Batch, Opened, Rejection, Sink, WriteError, metrics, pool, renderers};
 use serde::Deserialize;
 
 /// `config` of the sink's section; it fits the schema.
@@ -11,7 +9,7 @@ struct Config {
     least: f64,
 }
 
-static CONFIG: OnceLock<Config> = OnceLock::new();
+static CONFIG: Opened<Config> = Opened::new();
 
 struct Plugin;
 
@@ -25,12 +23,12 @@ impl Sink for Plugin {
 
     fn open(config: &str) -> Result<(), String> {
         let config = serde_json::from_str(config).map_err(|error| error.to_string())?;
-        let _ = CONFIG.set(config);
+        CONFIG.set(config);
         Ok(())
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        let least = CONFIG.get().expect("open was called").least;
+        let least = CONFIG.get()?.least;
         let mut keep = Vec::new();
         let mut rejected = Vec::new();
         for (index, value) in (0..).zip(batch.numbers("value", ALL)) {
