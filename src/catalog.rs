@@ -1,75 +1,77 @@
-//! What exists: streams, connectors, keys. The map that every request looks its key up in.
+//! What exists: streams, connectors, keys. The map that every request looks its key up in, and `catalog.db`.
 //!
-//! `daemon` builds it from the configuration; `ingest` asks it who calls, `http` who reads; the admin API
-//! lists it.
+//! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads; the
+//! admin API lists and changes it (`catalog/change.rs`).
 //!
 //! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
-//! comparing secrets.
+//! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
 
+mod audit;
+mod change;
+mod connector;
+mod entries;
+mod error;
 pub mod key;
 mod quota;
 mod reader;
+mod rows;
+mod schema;
+mod stream;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::clock;
-use crate::config::{self, ConnectorKind, Settings};
+use rusqlite::Connection;
+
+use crate::config::Settings;
+use crate::{clock, sqlite};
+pub use audit::{Actor, AuditEntry};
+pub use change::{
+    ConnectorChange, ConnectorWish, KeyWish, ReadKeyChange, ReadKeyWish, Rotation, StreamChange,
+    StreamWish,
+};
+pub use connector::{Connector, IngestKey, KeyState};
+use entries::Entries;
+pub use error::{CatalogError, Kind};
 pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
-pub use reader::Reader;
+pub use reader::{ReadKey, Reader};
+use rows::Rows;
+pub use stream::Stream;
 
-/// A configured source of data.
-#[derive(Debug)]
-pub struct Connector {
-    /// Its name, which is also its id.
-    pub name: Arc<str>,
-    /// How data comes in.
-    pub kind: ConnectorKind,
-    /// The field that identifies items when a request has no `X-Item-Key`.
-    pub item_key: Option<Box<str>>,
-    /// Its keys, in the order of the configuration.
-    pub keys: Vec<Arc<IngestKey>>,
-}
+/// Streams by their names.
+pub type Streams = BTreeMap<Arc<str>, Arc<Stream>>;
 
-/// A key that may submit to one stream.
-#[derive(Debug)]
-pub struct IngestKey {
-    /// Its name within the connector.
-    pub name: Box<str>,
-    /// Name of the connector that it belongs to.
-    pub connector: Arc<str>,
-    /// The connector's default item key.
-    pub item_key: Option<Box<str>>,
-    /// The one stream that it may submit to.
-    pub stream: Arc<str>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
-    /// Its rate limit.
-    pub quota: Quota,
-    /// The part that may be shown, known from the first request on.
-    prefix: OnceLock<Arc<str>>,
-}
-
-impl IngestKey {
-    /// The part that may be shown; empty while only the digest is known.
-    pub fn prefix(&self) -> Arc<str> {
-        self.prefix.get().cloned().unwrap_or_else(|| "".into())
-    }
-
-    /// Whether its time has not run out.
-    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
-        self.expires_ms.is_none_or(|expires| unix_ms < expires)
-    }
-}
+/// Frames in the write-ahead log before it is copied back.
+const CHECKPOINT_FRAMES: u32 = 1_000;
 
 /// Everything that exists.
 #[derive(Debug)]
 pub struct Catalog {
-    keys: HashMap<KeyHash, Arc<IngestKey>>,
-    readers: RwLock<HashMap<KeyHash, Arc<Reader>>>,
-    streams: HashSet<Arc<str>>,
-    connectors: Vec<Connector>,
+    /// Replaced as a whole by each change.
+    entries: RwLock<Arc<Entries>>,
+    store: Mutex<Store>,
+}
+
+struct Store {
+    connection: Connection,
+    declared: Rows,
+    made: Rows,
+    /// Requests a second and burst of a connector that has none of its own.
+    rate: (u32, u32),
+    /// Hears of other streams before anybody can use them.
+    follower: Option<Follower>,
+}
+
+type Follower = Box<dyn Fn(&Streams) + Send>;
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Store").finish_non_exhaustive()
+    }
 }
 
 /// Who calls.
@@ -82,130 +84,179 @@ pub struct Caller {
 }
 
 impl Catalog {
-    /// Everything that the configuration declares.
-    pub fn from_settings(settings: &Settings) -> Self {
-        let streams = settings
-            .streams
-            .iter()
-            .map(|stream| stream.name.as_str().into())
-            .collect();
-        let mut keys = HashMap::new();
-        let mut connectors = Vec::with_capacity(settings.connectors.len());
-        for declared in &settings.connectors {
-            let name: Arc<str> = declared.name.as_str().into();
-            let mut own = Vec::with_capacity(declared.keys.len());
-            for key in &declared.keys {
-                let (hash, built) = ingest_key(settings, declared, &name, key);
-                keys.insert(hash, Arc::clone(&built));
-                own.push(built);
-            }
-            connectors.push(Connector {
-                name,
-                kind: declared.kind,
-                item_key: declared.item_key.as_deref().map(Into::into),
-                keys: own,
-            });
-        }
-        Self {
-            readers: RwLock::new(readers(settings)),
-            keys,
-            streams,
-            connectors,
-        }
+    /// Opens or makes `catalog.db` at `path`: what it holds, and what the configuration declares. The second
+    /// part of the answer is what does not fit together, in sentences.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is not a catalog, or was written by a newer version.
+    pub fn open(path: &Path, settings: &Settings) -> Result<(Self, Vec<String>), CatalogError> {
+        let connection = schema::open(path)?;
+        let made = schema::load(&connection)?;
+        let declared = Rows::declared(settings);
+        let rate = (settings.limits.requests_per_second, settings.limits.burst);
+        let (rows, warnings) = Rows::joined(&declared, &made);
+        let entries = Entries::build(rows, rate, &Entries::default());
+        let catalog = Self {
+            entries: RwLock::new(Arc::new(entries)),
+            store: Mutex::new(Store {
+                connection,
+                declared,
+                made,
+                rate,
+                follower: None,
+            }),
+        };
+        Ok((catalog, warnings))
+    }
+
+    /// From now on `follower` is told of the streams whenever they change, before any key can use them.
+    pub fn follow_streams(&self, follower: impl Fn(&Streams) + Send + 'static) {
+        let mut store = self.store();
+        follower(&self.now().streams);
+        store.follower = Some(Box::new(follower));
     }
 
     /// The caller with this secret, if it is known and valid now.
     pub fn caller(&self, secret: &str) -> Option<Caller> {
-        let key = self.keys.get(&KeyHash::of(secret))?;
+        let hash = KeyHash::of(secret);
+        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
         if !key.is_valid_at(clock::unix_ms()) {
             return None;
         }
-        key.prefix.get_or_init(|| key::prefix(secret).into());
+        key.note_prefix(secret);
         Some(Caller {
-            key: Arc::clone(key),
+            key,
             test: key::is_test(secret),
         })
     }
 
     /// The reader with this secret, if it is known and valid now.
     pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
-        let readers = self.readers.read().unwrap_or_else(PoisonError::into_inner);
-        let reader = readers.get(&KeyHash::of(secret))?;
-        reader
-            .is_valid_at(clock::unix_ms())
-            .then(|| Arc::clone(reader))
+        let hash = KeyHash::of(secret);
+        let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
+        reader.is_valid_at(clock::unix_ms()).then_some(reader)
     }
 
     /// Takes the read keys of a changed configuration. Those that are not in it, or may do something else
-    /// than before, are revoked.
-    pub fn set_readers(&self, settings: &Settings) {
-        let mut new = readers(settings);
-        let mut readers = self.readers.write().unwrap_or_else(PoisonError::into_inner);
-        for (hash, old) in readers.iter() {
-            match new.get_mut(hash) {
-                Some(reader) if reader.is_like(old) => *reader = Arc::clone(old),
-                _ => old.revoke(),
-            }
-        }
-        *readers = new;
+    /// than before, are revoked. What was made at run time stays. Returns what does not fit together.
+    pub fn set_readers(&self, settings: &Settings) -> Vec<String> {
+        let mut store = self.store();
+        store.declared.read_keys = Rows::declared(settings).read_keys;
+        let (_, warnings) = Rows::joined(&store.declared, &store.made);
+        self.publish(&store);
+        warnings
     }
 
-    /// The streams, in no order.
-    pub fn streams(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.streams.iter()
+    /// The streams, by name.
+    pub fn streams(&self) -> Vec<Arc<Stream>> {
+        self.now().streams.values().cloned().collect()
+    }
+
+    /// A stream by its name.
+    pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
+        self.read(|entries| entries.streams.get(name).cloned())
     }
 
     /// Whether the stream exists.
     pub fn has_stream(&self, name: &str) -> bool {
-        self.streams.contains(name)
+        self.read(|entries| entries.streams.contains_key(name))
     }
 
-    /// The connectors, in the order of the configuration.
-    pub fn connectors(&self) -> &[Connector] {
-        &self.connectors
+    /// The connectors, by name.
+    pub fn connectors(&self) -> Vec<Arc<Connector>> {
+        self.now().connectors.values().cloned().collect()
     }
 
     /// A connector by its id.
-    pub fn connector(&self, id: &str) -> Option<&Connector> {
-        self.connectors
-            .iter()
-            .find(|connector| &*connector.name == id)
+    pub fn connector(&self, id: &str) -> Option<Arc<Connector>> {
+        self.read(|entries| entries.connectors.get(id).cloned())
     }
-}
 
-fn readers(settings: &Settings) -> HashMap<KeyHash, Arc<Reader>> {
-    let readers = settings.read_keys.iter().map(|declared| {
-        // Always there once the configuration was checked.
-        let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
-        (hash, Arc::new(Reader::declared(declared)))
-    });
-    readers.collect()
-}
-
-fn ingest_key(
-    settings: &Settings,
-    connector: &config::Connector,
-    connector_name: &Arc<str>,
-    declared: &config::Key,
-) -> (KeyHash, Arc<IngestKey>) {
-    let prefix = OnceLock::new();
-    if let Some(secret) = &declared.secret {
-        prefix.get_or_init(|| key::prefix(secret.reveal()).into());
+    /// The read keys, by name.
+    pub fn read_keys(&self) -> Vec<Arc<ReadKey>> {
+        self.now().read_keys.values().cloned().collect()
     }
-    // Always there once the configuration was checked.
-    let hash = declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes);
-    let (requests_per_second, burst) = settings.rate_of(connector);
-    let key = IngestKey {
-        name: declared.name.as_str().into(),
-        connector: Arc::clone(connector_name),
-        item_key: connector.item_key.as_deref().map(Into::into),
-        stream: declared.stream.as_str().into(),
-        expires_ms: declared
-            .expires_at
-            .as_deref()
-            .and_then(clock::parse_rfc3339),
-        quota: Quota::new(requests_per_second, burst),
-        prefix,
-    };
-    (hash, Arc::new(key))
+
+    /// A read key by its name.
+    pub fn read_key(&self, name: &str) -> Option<Arc<ReadKey>> {
+        self.read(|entries| entries.read_keys.get(name).cloned())
+    }
+
+    /// A page of the audit trail, newest first: entries before the one with the id `before`. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, CatalogError> {
+        Ok(audit::page(&self.store().connection, before, limit)?)
+    }
+
+    /// Leaves the file with an empty write-ahead log. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn close(&self) -> Result<(), CatalogError> {
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        Ok(self.store().connection.query_row(sql, [], |_| Ok(()))?)
+    }
+
+    /// Makes what the store holds the truth for all that is asked from now on.
+    fn publish(&self, store: &Store) -> Arc<Entries> {
+        let (rows, _) = Rows::joined(&store.declared, &store.made);
+        let before = self.now();
+        let entries = Arc::new(Entries::build(rows, store.rate, &before));
+        if let Some(follower) = &store.follower
+            && entries.streams != before.streams
+        {
+            follower(&entries.streams);
+        }
+        *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&entries);
+        before.give_way_to(&entries);
+        entries
+    }
+
+    /// Runs a change in a transaction, with its entry in the audit trail. What it did counts when this returns.
+    fn commit<T>(
+        &self,
+        actor: &Actor,
+        work: impl FnOnce(&Connection, &Entries) -> Result<(T, audit::Change), CatalogError>,
+    ) -> Result<(T, Arc<Entries>), CatalogError> {
+        let mut store = self.store();
+        sqlite::execute(&store.connection, "BEGIN IMMEDIATE")?;
+        let done = work(&store.connection, &self.now()).and_then(|(value, change)| {
+            audit::write(&store.connection, actor, &change)?;
+            // Before the commit: after it nothing may fail.
+            let made = schema::load(&store.connection)?;
+            sqlite::execute(&store.connection, "COMMIT")?;
+            Ok((value, made))
+        });
+        let (value, made) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                if !store.connection.is_autocommit() {
+                    store.connection.execute_batch("ROLLBACK")?;
+                }
+                return Err(error);
+            }
+        };
+        store.made = made;
+        let entries = self.publish(&store);
+        if sqlite::frames() >= CHECKPOINT_FRAMES
+            && let Err(error) = sqlite::checkpoint(&store.connection)
+        {
+            tracing::error!(%error, "the catalog's write-ahead log cannot be copied back");
+        }
+        Ok((value, entries))
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Entries) -> T) -> T {
+        look(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now(&self) -> Arc<Entries> {
+        Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -37,11 +37,14 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use checks::digest_of_hex;
+pub use checks::{
+    digest_of_hex, item_key as check_item_key, name as check_name, stream_name as check_stream_name,
+};
 pub use explain::{Row, explain, render_json, render_text};
 pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
-pub use problem::{Origin, Problem, Problems};
+pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
+pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     Admin, Batch, Connector, ConnectorKind, Durability, Http, Key, Limits, Live, Log, LogFormat,

@@ -20,7 +20,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{Catalog, KeyHash};
+use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{AddError, Delivery};
@@ -43,6 +43,9 @@ pub enum DaemonError {
     /// The journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] StorageError),
+    /// The catalog cannot be opened.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
     /// The pool cannot be opened.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -67,7 +70,11 @@ impl DaemonError {
     /// The exit code of the process: 70 for storage, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Journal(_) | Self::Pool(_) | Self::Sinks(_) | Self::JournalFailed => 70,
+            Self::Journal(_)
+            | Self::Catalog(_)
+            | Self::Pool(_)
+            | Self::Sinks(_)
+            | Self::JournalFailed => 70,
             _ => 1,
         }
     }
@@ -116,7 +123,12 @@ impl Daemon {
         let admin_listener = http::bind(&settings.admin.listen).await?;
 
         let metrics = Arc::new(Metrics::new());
-        let pool = Pool::open(&data_dir.join("pool.db"), on_update(settings)).await?;
+        let (catalog, warnings) = Catalog::open(&data_dir.join("catalog.db"), settings)?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        let catalog = Arc::new(catalog);
+        let pool = Pool::open(&data_dir.join("pool.db"), HashMap::new()).await?;
         let journal = Journal::open(
             &data_dir.join("journal.db"),
             journal_options(settings, &pool)?,
@@ -129,8 +141,8 @@ impl Daemon {
             (&settings.plugins).into(),
         )?);
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
-        let catalog = Arc::new(Catalog::from_settings(settings));
         let live = Arc::new(Live::new(settings, &pool, &metrics));
+        follow_streams(&catalog, &pool, &live);
         let gate = Arc::new(Gate::new(settings.limits.max_pending_bytes as u64));
         let ingest = Arc::new(Ingest::new(
             Arc::clone(&catalog),
@@ -241,6 +253,7 @@ impl Daemon {
         }
         self.parts.journal.close().await;
         self.parts.pool.close().await?;
+        self.parts.catalog.close()?;
         if *self.parts.journal.failed().borrow() {
             return Err(DaemonError::JournalFailed);
         }
@@ -279,18 +292,24 @@ impl Daemon {
     }
 }
 
-fn on_update(settings: &Settings) -> HashMap<Arc<str>, OnUpdate> {
-    settings
-        .streams
-        .iter()
-        .map(|stream| {
+/// Streams that change are known to the pool and to renderers before anybody can use them.
+fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
+    let (pool, live) = (Arc::clone(pool), Arc::clone(live));
+    catalog.follow_streams(move |streams| {
+        let on_update = streams.values().map(|stream| {
             let on_update = match stream.on_update {
                 config::OnUpdate::Replace => OnUpdate::Replace,
                 config::OnUpdate::Merge => OnUpdate::Merge,
             };
-            (stream.name.as_str().into(), on_update)
-        })
-        .collect()
+            (Arc::clone(&stream.name), on_update)
+        });
+        pool.set_on_update(on_update.collect());
+        let stale_after = streams.values().filter_map(|stream| {
+            let seconds = stream.stale_after_seconds?;
+            Some((Arc::clone(&stream.name), seconds))
+        });
+        live.set_stale_after(stale_after.collect());
+    });
 }
 
 fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options, PoolError> {

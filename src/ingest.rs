@@ -161,6 +161,10 @@ impl Ingest {
                 .await
                 .map_err(|error| self.body_refused(error))?;
             bytes = body.len() as u64;
+            // The key may have been revoked while the body came.
+            if caller.key.is_gone() {
+                return Err(AcceptError::Unauthorized);
+            }
             self.store(&head, &caller, admitted, &body).await
         }
         .await;
@@ -346,7 +350,8 @@ impl Ingest {
 
     /// Writes the log entries of floods that have ended. Called once a second.
     pub fn log_floods(&self, unix_ms: u64) {
-        for key in self.catalog.connectors().iter().flat_map(|one| &one.keys) {
+        let connectors = self.catalog.connectors();
+        for key in connectors.iter().flat_map(|one| &one.keys) {
             let Some(count) = key.quota.unlogged_refusals(unix_ms) else {
                 continue;
             };

@@ -24,7 +24,7 @@
 //! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets |
-//! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read; `journal.db`; `pool.db` and its latest changes |
+//! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
 //! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
@@ -72,6 +72,7 @@
 //! | file | written by | flushed |
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 |
+//! | `catalog.db` | the admin API: streams, connectors, keys, the audit trail | at every change |
 //! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |

@@ -14,7 +14,7 @@ pub mod tickets;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
@@ -122,7 +122,8 @@ pub struct Live {
     pub tickets: Tickets,
     max_rate: u32,
     heartbeat: Duration,
-    stale_after_seconds: HashMap<Arc<str>, u64>,
+    /// Replaced as a whole when streams change.
+    stale_after_seconds: RwLock<Arc<HashMap<Arc<str>, u64>>>,
     pool_reads: Semaphore,
     /// The last frame of each stream: most renderers are sent the same.
     recent: Mutex<Recent>,
@@ -135,19 +136,15 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nobody is connected yet.
+    /// Nobody is connected yet, and no stream becomes stale.
     pub fn new(settings: &Settings, pool: &Arc<Pool>, metrics: &Arc<Metrics>) -> Self {
-        let stale_after_seconds = settings.streams.iter().filter_map(|stream| {
-            let seconds = stream.stale_after_seconds?;
-            Some((stream.name.as_str().into(), seconds))
-        });
         Self {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             tickets: Tickets::default(),
             max_rate: settings.live.max_rate,
             heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
-            stale_after_seconds: stale_after_seconds.collect(),
+            stale_after_seconds: RwLock::default(),
             pool_reads: Semaphore::new(POOL_READS_MAX),
             recent: Mutex::default(),
             renderers: Mutex::default(),
@@ -156,6 +153,24 @@ impl Live {
             stopping: AtomicBool::new(false),
             emptied: Notify::new(),
         }
+    }
+
+    /// From now on these streams become stale after so long, also for those who are connected.
+    pub fn set_stale_after(&self, seconds: HashMap<Arc<str>, u64>) {
+        let mut current = self
+            .stale_after_seconds
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if **current != seconds {
+            *current = Arc::new(seconds);
+            drop(current);
+            self.look_again();
+        }
+    }
+
+    fn stale_after(&self) -> Arc<HashMap<Arc<str>, u64>> {
+        let current = self.stale_after_seconds.read();
+        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.

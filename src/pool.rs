@@ -225,6 +225,11 @@ impl Pool {
         Ok(cursors == 0)
     }
 
+    /// From now on updates of each stream do this; of those that are not there, the default.
+    pub fn set_on_update(&self, on_update: HashMap<Arc<str>, OnUpdate>) {
+        self.lock().on_update = on_update;
+    }
+
     /// The latest changes, to listen to.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes

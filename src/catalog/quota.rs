@@ -55,6 +55,11 @@ impl Quota {
         }
     }
 
+    /// Whether it is such a bucket.
+    pub(super) fn is_of(&self, requests_per_second: u32, burst: u32) -> bool {
+        (self.requests_per_second, self.burst) == (requests_per_second.max(1), burst.max(1))
+    }
+
     /// Takes one request from the bucket.
     ///
     /// # Errors

@@ -5,7 +5,51 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{clock, config};
+use serde_json::{Value, json};
+
+use super::{KeyHash, KeyState};
+use crate::clock;
+
+/// A read key as it is listed and written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadKey {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The part that may be shown. None while only the digest is known.
+    pub prefix: Option<Box<str>>,
+    /// The streams that it names; some may be gone.
+    pub streams: Vec<Arc<str>>,
+    /// When it ends: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// When it was revoked, likewise.
+    pub revoked_ms: Option<u64>,
+    /// Whether it may stand in a URL.
+    pub allow_in_url: bool,
+    /// When it was made at run time, likewise. None: it is declared.
+    pub created_ms: Option<u64>,
+    /// What it is found by.
+    pub(super) hash: KeyHash,
+}
+
+impl ReadKey {
+    /// Whether it can be used now.
+    pub fn state(&self) -> KeyState {
+        KeyState::of(self.expires_ms, self.revoked_ms, clock::unix_ms())
+    }
+
+    /// For the audit trail.
+    pub(super) fn shown(&self) -> Value {
+        let streams: Vec<&str> = self.streams.iter().map(|stream| &**stream).collect();
+        json!({
+            "name": &*self.name,
+            "prefix": self.prefix,
+            "streams": streams,
+            "expires_at": self.expires_ms.map(clock::rfc3339),
+            "revoked_at": self.revoked_ms.map(clock::rfc3339),
+            "allow_in_url": self.allow_in_url,
+        })
+    }
+}
 
 /// Who reads: a read key, or what stands for one.
 #[derive(Debug)]
@@ -33,15 +77,15 @@ impl Reader {
         }
     }
 
-    pub(super) fn declared(declared: &config::ReadKey) -> Self {
-        let streams = declared.streams.iter().map(|name| name.as_str().into());
+    /// The reader that a key stands for, of those of its streams that there are.
+    pub(super) fn of(key: &ReadKey, exists: impl Fn(&str) -> bool) -> Self {
+        // What the configuration declares was checked as a whole; its streams may only come at the next start.
+        let declared = key.created_ms.is_none();
+        let streams = key.streams.iter().filter(|name| declared || exists(name));
         Self {
-            expires_ms: declared
-                .expires_at
-                .as_deref()
-                .and_then(clock::parse_rfc3339),
-            allow_in_url: declared.allow_in_url,
-            ..Self::new(&declared.name, streams.collect())
+            expires_ms: key.expires_ms,
+            allow_in_url: key.allow_in_url,
+            ..Self::new(&key.name, streams.cloned().collect())
         }
     }
 

@@ -37,8 +37,11 @@ const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 /// A check of one text: the message says what is wrong with it.
 pub(super) type Check = fn(&str) -> Result<(), String>;
 
-/// The name of a stream.
-pub(super) fn stream_name(text: &str) -> Result<(), String> {
+/// Checks the name of a stream.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
@@ -51,8 +54,11 @@ pub(super) fn stream_name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of a connector, key or sink.
-pub(super) fn name(text: &str) -> Result<(), String> {
+/// Checks the name of a connector, key or sink.
+///
+/// # Errors
+/// What it wants.
+pub fn name(text: &str) -> Result<(), String> {
     let fits = (1..=NAME_BYTES_MAX).contains(&text.len())
         && text
             .bytes()
@@ -66,8 +72,11 @@ pub(super) fn name(text: &str) -> Result<(), String> {
     }
 }
 
-/// The name of the field that identifies an item.
-pub(super) fn item_key(text: &str) -> Result<(), String> {
+/// Checks the name of the field that identifies an item.
+///
+/// # Errors
+/// What it wants.
+pub fn item_key(text: &str) -> Result<(), String> {
     if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
         Ok(())
     } else {

@@ -104,7 +104,7 @@ impl fmt::Display for Problems {
 }
 
 /// The known word that was probably meant, if one is near enough.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 256 {
         return None;
     }
@@ -128,7 +128,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// `; did you mean "burst"?`, or, where nothing is near, `; known here: name, burst`.
-pub(super) fn hint(word: &str, known: &[&str]) -> String {
+pub fn hint(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(meant) => format!("; did you mean \"{meant}\"?"),
         None => format!("; known here: {}", known.join(", ")),
@@ -136,7 +136,7 @@ pub(super) fn hint(word: &str, known: &[&str]) -> String {
 }
 
 /// A value in quotes, as far as it may be shown: a key that stands in the place of a name stays hidden.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     if text.starts_with("ik_") || text.starts_with("rk_") {
         format!("\"{}\"", super::MASK)
     } else {

@@ -89,8 +89,10 @@ const fn required(name: &'static str, shape: Shape) -> Field {
 const MIB: u64 = 1024 * 1024;
 const GIB: u64 = 1024 * MIB;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-const YEAR_SECONDS: u64 = 365 * 24 * 60 * 60;
-const RATE_MAX: u64 = 1_000_000_000;
+/// The largest `stale_after_seconds` of a stream.
+pub const STALE_SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+/// The largest rate and burst of a key.
+pub const RATE_MAX: u64 = 1_000_000_000;
 
 /// The whole configuration.
 pub(super) const ROOT: &[Field] = &[
@@ -168,7 +170,7 @@ const STREAM: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::stream_name)),
         field("on_update", Shape::Choice(&["replace", "merge"])),
-        field("stale_after_seconds", Shape::Integer(1, YEAR_SECONDS)),
+        field("stale_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
     ],
     one_of: &[],
 };

@@ -199,6 +199,16 @@ pub enum OnUpdate {
     Merge,
 }
 
+impl OnUpdate {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Merge => "merge",
+        }
+    }
+}
+
 /// `[[connectors]]`: a data source with its ingest keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -226,6 +236,16 @@ pub enum ConnectorKind {
     Ingest,
     /// `POST /api/webhook/{stream}`.
     Webhook,
+}
+
+impl ConnectorKind {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Webhook => "webhook",
+        }
+    }
 }
 
 /// An ingest key: exactly one of `secret` and `sha256`.
@@ -399,18 +419,6 @@ impl Http {
 
 fn parsed<T: std::str::FromStr>(texts: &[String]) -> Vec<T> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
-}
-
-impl Settings {
-    /// Requests a second and burst of each key of a connector: its own values where it has any, `[limits]` otherwise.
-    pub fn rate_of(&self, connector: &Connector) -> (u32, u32) {
-        (
-            connector
-                .requests_per_second
-                .unwrap_or(self.limits.requests_per_second),
-            connector.burst.unwrap_or(self.limits.burst),
-        )
-    }
 }
 
 impl Storage {

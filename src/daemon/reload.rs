@@ -27,7 +27,9 @@ pub struct Reload {
 impl Reload {
     /// Takes a configuration: read keys and sinks change at once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
-        self.parts.catalog.set_readers(&loaded.settings);
+        for warning in self.parts.catalog.set_readers(&loaded.settings) {
+            tracing::warn!("{warning}");
+        }
         self.parts.live.look_again();
         self.sinks.apply(&loaded.settings.sinks).await;
         self.parts.configuration.set_problem(None);

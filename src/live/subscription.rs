@@ -8,7 +8,7 @@
 //! **Invariant**: [`Subscription::next`] may be dropped at any await and called again: nothing is lost,
 //! nothing is sent twice.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub struct Subscription {
     renderer: Arc<Renderer>,
     listener: Listener,
     streams: Vec<Following>,
+    /// The limits that they were looked at with.
+    stale_after: Arc<HashMap<Arc<str>, u64>>,
     /// Made and not fetched yet.
     outbox: VecDeque<Frame>,
     /// The renderer resumed and was not told yet that it is up to date.
@@ -75,6 +77,14 @@ struct Age {
 }
 
 impl Age {
+    fn new(max_seconds: u64) -> Self {
+        Self {
+            max_seconds,
+            newest_ms: None,
+            told_stale: false,
+        }
+    }
+
     /// When the data is too old: Unix time in milliseconds.
     fn stale_at(&self) -> Option<u64> {
         let newest_ms = self.newest_ms.filter(|newest_ms| *newest_ms > 0)?;
@@ -104,20 +114,18 @@ impl Subscription {
             outbox.push_back(Frame::reset(nowhere, reason));
             live.metrics.live_resets.inc();
         }
+        let stale_after = live.stale_after();
         let streams = wish.streams.into_iter().map(|stream| Following {
             position: resume.map_or(0, |since| since.seq),
             snapshot_from: afresh.then_some(head.seq),
-            age: live.stale_after_seconds.get(&stream).map(|seconds| Age {
-                max_seconds: *seconds,
-                newest_ms: None,
-                told_stale: false,
-            }),
+            age: stale_after.get(&stream).map(|seconds| Age::new(*seconds)),
             stream,
         });
         let rate = wish.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
         let now = Instant::now();
         Self {
             streams: streams.collect(),
+            stale_after,
             reader: wish.reader,
             renderer,
             listener,
@@ -290,8 +298,30 @@ impl Subscription {
         self.next_heartbeat = Instant::now() + self.live.heartbeat;
     }
 
+    /// Limits may have changed since the last look.
+    fn take_limits(&mut self) {
+        let now = self.live.stale_after();
+        if Arc::ptr_eq(&now, &self.stale_after) {
+            return;
+        }
+        let id = self.position();
+        for following in &mut self.streams {
+            let limit = now.get(&following.stream).copied();
+            match (&mut following.age, limit) {
+                (Some(age), Some(seconds)) => age.max_seconds = seconds,
+                (Some(age), None) if age.told_stale => {
+                    self.outbox.push_back(Frame::fresh(&following.stream, id));
+                    following.age = None;
+                }
+                (age, limit) => *age = limit.map(Age::new),
+            }
+        }
+        self.stale_after = now;
+    }
+
     /// Tells which streams have become stale, and which are no longer.
     async fn look_at_ages(&mut self) -> Result<(), PoolError> {
+        self.take_limits();
         let now_ms = clock::unix_ms();
         let id = self.position();
         for following in &mut self.streams {

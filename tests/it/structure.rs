@@ -35,7 +35,7 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("hyper_util", &["plugin"]),
     ("hyper_rustls", &["plugin"]),
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
-    ("rusqlite", &["journal", "pool", "sqlite"]),
+    ("rusqlite", &["catalog", "journal", "pool", "sqlite"]),
     ("figment", &["config"]),
     ("toml_edit", &["config"]),
     ("clap", &["cli"]),

@@ -1,7 +1,7 @@
 //! Which source wins, and what variables mean.
 
 use super::super::{
-    Connector, DEFAULT_TOML, Durability, Listen, LogFormat, OnUpdate, PROFILES, Settings, Sink,
+    DEFAULT_TOML, Durability, Listen, LogFormat, OnUpdate, PROFILES, Settings, Sink,
 };
 use super::{FULL, Place, default_origin};
 
@@ -224,17 +224,6 @@ fn a_sink_matches_names_and_prefixes() {
             "{pattern} {stream}"
         );
     }
-}
-
-#[test]
-fn a_connector_overrides_the_rate_part_by_part() {
-    let settings = Settings::default();
-    let connector = Connector {
-        requests_per_second: Some(50),
-        ..Connector::default()
-    };
-    assert_eq!(settings.rate_of(&connector), (50, 2000));
-    assert_eq!(settings.rate_of(&Connector::default()), (1000, 2000));
 }
 
 #[test]

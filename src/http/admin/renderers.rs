@@ -104,7 +104,8 @@ pub(in crate::http) struct PostAdminTicket(pub(in crate::http) Parts);
 )]
 impl PostAdminTicket {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let streams = self.0.catalog.streams().cloned().collect();
+        let streams = self.0.catalog.streams();
+        let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
         let reader = Arc::new(Reader::new("admin", streams));
         give_ticket(&self.0, reader, None, req, res).await;
     }

@@ -12,7 +12,6 @@ use super::super::envelope::{self, ErrorBody, Listing, Success};
 use super::sinks::{CRASHED, SinkData, sinks};
 use crate::catalog::{Connector, IngestKey};
 use crate::clock;
-use crate::config::ConnectorKind;
 use crate::delivery::LaneState;
 
 /// The daemon at a glance.
@@ -162,10 +161,7 @@ impl From<&Connector> for ConnectorData {
         Self {
             id: connector.name.to_string(),
             name: connector.name.to_string(),
-            kind: match connector.kind {
-                ConnectorKind::Ingest => "ingest",
-                ConnectorKind::Webhook => "webhook",
-            },
+            kind: connector.kind.as_str(),
             item_key: connector.item_key.as_deref().map(str::to_owned),
             declared: true,
             keys: connector
@@ -206,7 +202,10 @@ impl ListConnectors {
         let connectors = self.0.catalog.connectors();
         envelope::list(
             res,
-            connectors.iter().map(ConnectorData::from).collect(),
+            connectors
+                .iter()
+                .map(|one| ConnectorData::from(&**one))
+                .collect(),
             None,
         );
     }

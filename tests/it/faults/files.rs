@@ -74,7 +74,7 @@ fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
 
 #[test]
 fn files_of_a_newer_version_are_refused_and_left_alone() {
-    for file in ["journal.db", "pool.db"] {
+    for file in ["catalog.db", "journal.db", "pool.db"] {
         let folder = folder();
         let process = folder.start();
         submit(&process, "a");
@@ -92,7 +92,7 @@ fn files_of_a_newer_version_are_refused_and_left_alone() {
 
 #[test]
 fn files_that_are_no_databases_are_refused_and_left_alone() {
-    for file in ["journal.db", "pool.db"] {
+    for file in ["catalog.db", "journal.db", "pool.db"] {
         let folder = folder();
         std::fs::create_dir(folder.data_dir()).expect("a folder");
         let path = folder.data_dir().join(file);

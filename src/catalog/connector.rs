@@ -1,0 +1,228 @@
+//! Connectors and their ingest keys.
+//!
+//! **Invariant**: a key that was revoked is never valid again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+
+use super::{KeyHash, Quota, key};
+use crate::clock;
+use crate::config::ConnectorKind;
+
+/// A configured source of data.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    /// Its name, which is also its id.
+    pub name: Arc<str>,
+    /// How data comes in.
+    pub kind: ConnectorKind,
+    /// The field that identifies items when a request has no `X-Item-Key`.
+    pub item_key: Option<Box<str>>,
+    /// Requests a second of each of its keys, where that is not the limit for all.
+    pub requests_per_second: Option<u32>,
+    /// Burst of each of its keys, likewise.
+    pub burst: Option<u32>,
+    /// When it was made at run time: Unix time in milliseconds. None: it is declared.
+    pub created_ms: Option<u64>,
+    /// Its keys, by name.
+    pub keys: Vec<Arc<IngestKey>>,
+}
+
+impl Connector {
+    /// A key by its name.
+    pub fn key(&self, name: &str) -> Option<&Arc<IngestKey>> {
+        self.keys.iter().find(|key| *key.name == *name)
+    }
+
+    /// For the audit trail, without its keys.
+    pub(super) fn shown(&self) -> Value {
+        json!({
+            "name": &*self.name,
+            "kind": self.kind.as_str(),
+            "item_key": self.item_key,
+            "requests_per_second": self.requests_per_second,
+            "burst": self.burst,
+        })
+    }
+}
+
+/// Whether a key can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It can.
+    Active,
+    /// Its time has run out.
+    Expired,
+    /// Somebody revoked it.
+    Revoked,
+}
+
+impl KeyState {
+    /// As shown to people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    pub(super) fn of(expires_ms: Option<u64>, revoked_ms: Option<u64>, now_ms: u64) -> Self {
+        match (expires_ms, revoked_ms) {
+            (_, Some(_)) => Self::Revoked,
+            (Some(expires_ms), _) if expires_ms <= now_ms => Self::Expired,
+            _ => Self::Active,
+        }
+    }
+}
+
+/// What is written down of an ingest key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeyRow {
+    pub(super) connector: Arc<str>,
+    pub(super) name: Box<str>,
+    pub(super) hash: KeyHash,
+    /// None while only the digest is known.
+    pub(super) prefix: Option<Arc<str>>,
+    pub(super) stream: Arc<str>,
+    pub(super) expires_ms: Option<u64>,
+    pub(super) revoked_ms: Option<u64>,
+    pub(super) created_ms: Option<u64>,
+}
+
+impl KeyRow {
+    /// For the audit trail.
+    pub(super) fn shown(&self) -> Value {
+        json!({
+            "connector": &*self.connector,
+            "name": &*self.name,
+            "prefix": self.prefix.as_deref(),
+            "stream": &*self.stream,
+            "expires_at": self.expires_ms.map(clock::rfc3339),
+            "revoked_at": self.revoked_ms.map(clock::rfc3339),
+        })
+    }
+}
+
+/// A key that may submit to one stream.
+#[derive(Debug)]
+pub struct IngestKey {
+    /// Its name within the connector.
+    pub name: Box<str>,
+    /// Name of the connector that it belongs to.
+    pub connector: Arc<str>,
+    /// The connector's default item key.
+    pub item_key: Option<Box<str>>,
+    /// The one stream that it may submit to.
+    pub stream: Arc<str>,
+    /// When it ends: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// When it was revoked, likewise.
+    pub revoked_ms: Option<u64>,
+    /// When it was made at run time, likewise. None: it is declared.
+    pub created_ms: Option<u64>,
+    /// Its rate limit.
+    pub quota: Arc<Quota>,
+    /// What it is found by.
+    pub(super) hash: KeyHash,
+    /// The part that may be shown, known from the first request on.
+    prefix: OnceLock<Arc<str>>,
+    /// Set in what requests under way hold when the key is gone.
+    gone: AtomicBool,
+}
+
+impl IngestKey {
+    /// The key of a connector; what it was before keeps its quota where the rate is the same.
+    pub(super) fn new(
+        row: KeyRow,
+        connector: &Connector,
+        rate: (u32, u32),
+        before: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
+        let requests_per_second = connector.requests_per_second.unwrap_or(rate.0);
+        let burst = connector.burst.unwrap_or(rate.1);
+        let same_rate = |quota: &Quota| quota.is_of(requests_per_second, burst);
+        let quota = match before {
+            Some(before) if same_rate(&before.quota) => Arc::clone(&before.quota),
+            _ => Arc::new(Quota::new(requests_per_second, burst)),
+        };
+        let known = row.prefix.or_else(|| before?.prefix.get().cloned());
+        let prefix = OnceLock::new();
+        if let Some(known) = known {
+            prefix.get_or_init(|| known);
+        }
+        let new = Self {
+            name: row.name,
+            connector: row.connector,
+            item_key: connector.item_key.clone(),
+            stream: row.stream,
+            expires_ms: row.expires_ms,
+            revoked_ms: row.revoked_ms,
+            created_ms: row.created_ms,
+            quota,
+            hash: row.hash,
+            prefix,
+            gone: AtomicBool::new(false),
+        };
+        match before {
+            Some(before) if new.is_like(before) => Arc::clone(before),
+            _ => Arc::new(new),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.connector == other.connector
+            && self.item_key == other.item_key
+            && self.stream == other.stream
+            && self.expires_ms == other.expires_ms
+            && self.revoked_ms == other.revoked_ms
+            && self.created_ms == other.created_ms
+            && Arc::ptr_eq(&self.quota, &other.quota)
+    }
+
+    /// The part that may be shown; empty while only the digest is known.
+    pub fn prefix(&self) -> Arc<str> {
+        self.prefix.get().cloned().unwrap_or_else(|| "".into())
+    }
+
+    pub(super) fn note_prefix(&self, secret: &str) {
+        self.prefix.get_or_init(|| key::prefix(secret).into());
+    }
+
+    /// Whether its time has not run out and nobody revoked it.
+    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
+        self.expires_ms.is_none_or(|expires| unix_ms < expires) && !self.is_gone()
+    }
+
+    /// Whether it was revoked or removed since it was looked up.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Whether it can be used now.
+    pub fn state(&self) -> KeyState {
+        KeyState::of(self.expires_ms, self.revoked_ms, clock::unix_ms())
+    }
+
+    /// Who still holds it from an earlier lookup is refused.
+    pub(super) fn go(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
+    /// As it is written down.
+    pub(super) fn row(&self) -> KeyRow {
+        KeyRow {
+            connector: Arc::clone(&self.connector),
+            name: self.name.clone(),
+            hash: self.hash,
+            prefix: self.prefix.get().cloned(),
+            stream: Arc::clone(&self.stream),
+            expires_ms: self.expires_ms,
+            revoked_ms: self.revoked_ms,
+            created_ms: self.created_ms,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What lookups read: everything that exists at one moment.
+//!
+//! Built afresh by each change and swapped in as a whole.
+//!
+//! **Invariant**: a key that did not change is the same object before and after a change of something else, with
+//! what is left of its rate; one that ended is told to whoever still holds it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::rows::Rows;
+use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
+use crate::clock;
+
+/// Everything that exists.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Those that were not revoked, as [`readers`](Self::readers).
+    pub(super) keys: HashMap<KeyHash, Arc<IngestKey>>,
+    pub(super) readers: HashMap<KeyHash, Arc<Reader>>,
+    pub(super) streams: Streams,
+    pub(super) connectors: BTreeMap<Arc<str>, Arc<Connector>>,
+    pub(super) read_keys: BTreeMap<Arc<str>, Arc<ReadKey>>,
+}
+
+impl Entries {
+    pub(super) fn build(rows: Rows, rate: (u32, u32), before: &Self) -> Self {
+        let streams = rows.streams.into_iter();
+        let streams = streams.map(|stream| (Arc::clone(&stream.name), Arc::new(stream)));
+        let connectors = rows.connectors.into_iter();
+        let mut connectors: BTreeMap<Arc<str>, Connector> = connectors
+            .map(|connector| (Arc::clone(&connector.name), connector))
+            .collect();
+        let mut keys = HashMap::new();
+        // Declared ones last: if a key is both, by another name, that is what counts.
+        for row in rows.keys.into_iter().rev() {
+            let Some(connector) = connectors.get_mut(&row.connector) else {
+                continue;
+            };
+            let old = before.keys.get(&row.hash);
+            let key = IngestKey::new(row, connector, rate, old);
+            if key.revoked_ms.is_none() {
+                keys.insert(key.hash, Arc::clone(&key));
+            }
+            connector.keys.push(key);
+        }
+        for connector in connectors.values_mut() {
+            connector.keys.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        let streams: Streams = streams.collect();
+        let mut readers = HashMap::new();
+        let mut read_keys = BTreeMap::new();
+        for key in rows.read_keys.into_iter().rev() {
+            if key.revoked_ms.is_none() {
+                let reader = Reader::of(&key, |name| streams.contains_key(name));
+                let reader = match before.readers.get(&key.hash) {
+                    Some(old) if reader.is_like(old) => Arc::clone(old),
+                    _ => Arc::new(reader),
+                };
+                readers.insert(key.hash, reader);
+            }
+            read_keys.insert(Arc::clone(&key.name), Arc::new(key));
+        }
+        let connectors = connectors.into_iter();
+        Self {
+            keys,
+            readers,
+            streams,
+            connectors: connectors
+                .map(|(name, one)| (name, Arc::new(one)))
+                .collect(),
+            read_keys,
+        }
+    }
+
+    /// Others count now: keys and readers that are not among them, or have changed so that they end, are told.
+    pub(super) fn give_way_to(&self, others: &Self) {
+        let now_ms = clock::unix_ms();
+        for (hash, old) in &self.keys {
+            let goes_on = |new: &Arc<IngestKey>| Arc::ptr_eq(new, old) || new.is_valid_at(now_ms);
+            if !others.keys.get(hash).is_some_and(goes_on) {
+                old.go();
+            }
+        }
+        for (hash, old) in &self.readers {
+            let goes_on = |new: &Arc<Reader>| Arc::ptr_eq(new, old);
+            if !others.readers.get(hash).is_some_and(goes_on) {
+                old.revoke();
+            }
+        }
+    }
+}

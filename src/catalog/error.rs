@@ -1,0 +1,104 @@
+//! Why the catalog cannot be opened, or a change is not made.
+//!
+//! **Invariant**: the text says what to do next and repeats nothing that may be a secret.
+
+use thiserror::Error;
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream.
+    Stream,
+    /// A connector.
+    Connector,
+    /// An ingest key.
+    Key,
+    /// A read key.
+    ReadKey,
+}
+
+impl Kind {
+    /// In the audit trail.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Connector => "connector",
+            Self::Key => "key",
+            Self::ReadKey => "read_key",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::ReadKey => "read key",
+            kind => kind.as_str(),
+        }
+    }
+
+    fn listed_at(self) -> &'static str {
+        match self {
+            Self::Stream => "/api/admin/streams",
+            Self::Connector => "/api/admin/connectors",
+            Self::Key => "/api/admin/connectors/{id}/keys",
+            Self::ReadKey => "/api/admin/read-keys",
+        }
+    }
+}
+
+/// Why the catalog cannot be opened, or a change is not made.
+#[derive(Debug, Error)]
+pub enum CatalogError {
+    /// What is wanted cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is nothing of this name.
+    #[error("there is no {} with this name; {} lists them", .0.in_words(), .0.listed_at())]
+    NotFound(Kind),
+    /// It stands in the configuration.
+    #[error(
+        "this {} is declared in the configuration and cannot be changed at run time; change it there", .0.in_words()
+    )]
+    Declared(Kind),
+    /// The name is in use.
+    #[error("there is a {} of this name already; choose another name", .0.in_words())]
+    Taken(Kind),
+    /// Keys name the stream.
+    #[error(
+        "keys name this stream: {0}; delete them first, or use force=true: then what they submit or ask for is answered 404"
+    )]
+    InUse(String),
+    /// The key was revoked.
+    #[error(
+        "this key was revoked, for good; create another one, and delete this one if its name is wanted"
+    )]
+    Revoked,
+    /// There are too many.
+    #[error("there are {max} of these already, which is the most; delete some first")]
+    Full {
+        /// The most that there may be.
+        max: usize,
+    },
+    /// The operating system has no randomness to give.
+    #[error("no key can be made: {0}")]
+    Randomness(#[from] getrandom::Error),
+    /// SQLite said so.
+    #[error("catalog: {0}")]
+    Storage(#[from] rusqlite::Error),
+    /// The file was written by a newer version.
+    #[error(
+        "catalog: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The file's format.
+        found: i64,
+        /// The format of this version.
+        known: i64,
+    },
+}
+
+impl CatalogError {
+    /// Whether there is no room on the disk.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::Storage(error) if crate::sqlite::is_full(error))
+    }
+}

@@ -1,0 +1,146 @@
+//! What the configuration declares and what the database holds, in one form, and how they go together.
+//!
+//! **Invariant**: where both have the same name, what is declared counts, and that is told.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::connector::KeyRow;
+use super::{Connector, KeyHash, ReadKey, Stream, key};
+use crate::clock;
+use crate::config::{Secret, Settings, quoted};
+
+/// Everything, as it is written down: connectors without their keys.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Rows {
+    pub(super) streams: Vec<Stream>,
+    pub(super) connectors: Vec<Connector>,
+    pub(super) keys: Vec<KeyRow>,
+    pub(super) read_keys: Vec<ReadKey>,
+}
+
+impl Rows {
+    /// What the configuration declares.
+    pub(super) fn declared(settings: &Settings) -> Self {
+        let mut rows = Self::default();
+        for stream in &settings.streams {
+            rows.streams.push(Stream {
+                name: stream.name.as_str().into(),
+                on_update: stream.on_update,
+                stale_after_seconds: stream.stale_after_seconds,
+                created_ms: None,
+            });
+        }
+        for connector in &settings.connectors {
+            let name: Arc<str> = connector.name.as_str().into();
+            for key in &connector.keys {
+                rows.keys.push(KeyRow {
+                    connector: Arc::clone(&name),
+                    name: key.name.as_str().into(),
+                    hash: hash(key.digest()),
+                    prefix: prefix(key.secret.as_ref()).map(Arc::from),
+                    stream: key.stream.as_str().into(),
+                    expires_ms: time(key.expires_at.as_deref()),
+                    revoked_ms: None,
+                    created_ms: None,
+                });
+            }
+            rows.connectors.push(Connector {
+                name,
+                kind: connector.kind,
+                item_key: connector.item_key.as_deref().map(Into::into),
+                requests_per_second: connector.requests_per_second,
+                burst: connector.burst,
+                created_ms: None,
+                keys: Vec::new(),
+            });
+        }
+        for key in &settings.read_keys {
+            let streams = key.streams.iter().map(|name| name.as_str().into());
+            rows.read_keys.push(ReadKey {
+                name: key.name.as_str().into(),
+                prefix: prefix(key.secret.as_ref()).map(Box::from),
+                streams: streams.collect(),
+                expires_ms: time(key.expires_at.as_deref()),
+                revoked_ms: None,
+                allow_in_url: key.allow_in_url,
+                created_ms: None,
+                hash: hash(key.digest()),
+            });
+        }
+        rows
+    }
+
+    /// Both together, and what of `made` does not count beside `declared`, in sentences.
+    pub(super) fn joined(declared: &Self, made: &Self) -> (Self, Vec<String>) {
+        let mut rows = declared.clone();
+        let mut warnings = Vec::new();
+        let names: HashSet<&str> = declared.streams.iter().map(|one| &*one.name).collect();
+        for stream in &made.streams {
+            if names.contains(&*stream.name) {
+                warnings.push(format!(
+                    "the stream {} was made at run time and is declared now: the declaration counts",
+                    quoted(&stream.name)
+                ));
+            } else {
+                rows.streams.push(stream.clone());
+            }
+        }
+        let mut names: HashSet<&str> = declared.connectors.iter().map(|one| &*one.name).collect();
+        for connector in &made.connectors {
+            if names.insert(&connector.name) {
+                rows.connectors.push(connector.clone());
+            } else {
+                warnings.push(format!(
+                    "the connector {} was made at run time and is declared now: the declared settings count, keys that were made at run time stay",
+                    quoted(&connector.name)
+                ));
+            }
+        }
+        let named = |key: &KeyRow| (Arc::clone(&key.connector), key.name.clone());
+        let keys: HashSet<_> = declared.keys.iter().map(named).collect();
+        for key in &made.keys {
+            let told = format!(
+                "the key {} of the connector {}",
+                quoted(&key.name),
+                quoted(&key.connector)
+            );
+            if !names.contains(&*key.connector) {
+                warnings.push(format!(
+                    "{told} was made at run time, and the connector is not declared any more: the key is refused"
+                ));
+            } else if keys.contains(&named(key)) {
+                warnings.push(format!(
+                    "{told} was made at run time and is declared now: the declared one counts, the other is refused"
+                ));
+            } else {
+                rows.keys.push(key.clone());
+            }
+        }
+        let names: HashSet<&str> = declared.read_keys.iter().map(|one| &*one.name).collect();
+        for key in &made.read_keys {
+            if names.contains(&*key.name) {
+                warnings.push(format!(
+                    "the read key {} was made at run time and is declared now: the declared one counts, the other is refused",
+                    quoted(&key.name)
+                ));
+            } else {
+                rows.read_keys.push(key.clone());
+            }
+        }
+        (rows, warnings)
+    }
+}
+
+fn hash(digest: Option<[u8; 32]>) -> KeyHash {
+    // Always there once the configuration was checked.
+    digest.map_or(KeyHash::NONE, KeyHash::from_bytes)
+}
+
+fn prefix(secret: Option<&Secret>) -> Option<&str> {
+    secret.map(|secret| key::prefix(secret.reveal()))
+}
+
+fn time(text: Option<&str>) -> Option<u64> {
+    text.and_then(clock::parse_rfc3339)
+}

@@ -1,0 +1,283 @@
+//! The tables of `catalog.db`: what was made at run time, and the audit trail.
+//!
+//! **Invariant**: a change is flushed to the disk before it is answered, whatever `storage.durability` says: there
+//! are few.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection as Database, Row, params};
+
+use super::connector::KeyRow;
+use super::rows::Rows;
+use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
+use crate::config::{ConnectorKind, OnUpdate};
+use crate::sqlite;
+
+/// Stands in `PRAGMA user_version`.
+const FORMAT: i64 = 1;
+
+/// Keys name their connectors and streams by name: either may be declared, or gone.
+const TABLES: &str = "
+CREATE TABLE streams (
+    name TEXT PRIMARY KEY,
+    on_update TEXT NOT NULL,
+    stale_after_seconds INTEGER,
+    created_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE connectors (
+    name TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    item_key TEXT,
+    requests_per_second INTEGER,
+    burst INTEGER,
+    created_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE keys (
+    connector TEXT NOT NULL,
+    name TEXT NOT NULL,
+    sha256 BLOB NOT NULL UNIQUE,
+    prefix TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    expires_ms INTEGER,
+    revoked_ms INTEGER,
+    created_ms INTEGER NOT NULL,
+    PRIMARY KEY (connector, name)
+) WITHOUT ROWID;
+CREATE TABLE read_keys (
+    name TEXT PRIMARY KEY,
+    sha256 BLOB NOT NULL UNIQUE,
+    prefix TEXT NOT NULL,
+    streams TEXT NOT NULL,
+    allow_in_url INTEGER NOT NULL,
+    expires_ms INTEGER,
+    revoked_ms INTEGER,
+    created_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    client TEXT NOT NULL,
+    action TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    connector TEXT,
+    before TEXT,
+    after TEXT
+);
+";
+
+pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
+    let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
+    let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    match found {
+        0 => database.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        FORMAT => {}
+        _ => {
+            return Err(CatalogError::Newer {
+                found,
+                known: FORMAT,
+            });
+        }
+    }
+    Ok(database)
+}
+
+/// Everything that was made at run time.
+pub(super) fn load(database: &Database) -> Result<Rows, rusqlite::Error> {
+    Ok(Rows {
+        streams: all(database, "SELECT * FROM streams", stream)?,
+        connectors: all(database, "SELECT * FROM connectors", connector)?,
+        keys: all(database, "SELECT * FROM keys", key)?,
+        read_keys: all(database, "SELECT * FROM read_keys", read_key)?,
+    })
+}
+
+fn all<T>(
+    database: &Database,
+    sql: &str,
+    read: fn(&Row<'_>) -> Result<T, rusqlite::Error>,
+) -> Result<Vec<T>, rusqlite::Error> {
+    let mut statement = database.prepare_cached(sql)?;
+    let rows = statement.query_map([], read)?;
+    rows.collect()
+}
+
+fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
+    Ok(Stream {
+        name: row.get("name")?,
+        on_update: match &*row.get::<_, String>("on_update")? {
+            "merge" => OnUpdate::Merge,
+            _ => OnUpdate::Replace,
+        },
+        stale_after_seconds: number(row, "stale_after_seconds")?,
+        created_ms: number(row, "created_ms")?,
+    })
+}
+
+fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
+    Ok(Connector {
+        name: row.get("name")?,
+        kind: match &*row.get::<_, String>("kind")? {
+            "webhook" => ConnectorKind::Webhook,
+            _ => ConnectorKind::Ingest,
+        },
+        item_key: row.get("item_key")?,
+        requests_per_second: row.get("requests_per_second")?,
+        burst: row.get("burst")?,
+        created_ms: number(row, "created_ms")?,
+        keys: Vec::new(),
+    })
+}
+
+fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
+    Ok(KeyRow {
+        connector: row.get("connector")?,
+        name: row.get("name")?,
+        hash: KeyHash::from_bytes(row.get("sha256")?),
+        prefix: row.get("prefix")?,
+        stream: row.get("stream")?,
+        expires_ms: number(row, "expires_ms")?,
+        revoked_ms: number(row, "revoked_ms")?,
+        created_ms: number(row, "created_ms")?,
+    })
+}
+
+fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
+    let streams: String = row.get("streams")?;
+    let streams: Vec<Arc<str>> = serde_json::from_str(&streams).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+    })?;
+    Ok(ReadKey {
+        name: row.get("name")?,
+        prefix: row.get("prefix")?,
+        streams,
+        expires_ms: number(row, "expires_ms")?,
+        revoked_ms: number(row, "revoked_ms")?,
+        allow_in_url: row.get("allow_in_url")?,
+        created_ms: number(row, "created_ms")?,
+        hash: KeyHash::from_bytes(row.get("sha256")?),
+    })
+}
+
+fn number(row: &Row<'_>, column: &str) -> Result<Option<u64>, rusqlite::Error> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(i64::unsigned_abs))
+}
+
+fn stored(number: Option<u64>) -> Option<i64> {
+    number.map(u64::cast_signed)
+}
+
+/// Writes a stream, in place of the one of its name.
+pub(super) fn put_stream(database: &Database, stream: &Stream) -> Result<(), rusqlite::Error> {
+    put(
+        database,
+        "INSERT OR REPLACE INTO streams VALUES (?1, ?2, ?3, ?4)",
+        params![
+            stream.name,
+            stream.on_update.as_str(),
+            stored(stream.stale_after_seconds),
+            stored(stream.created_ms),
+        ],
+    )
+}
+
+/// Writes a connector, in place of the one of its name.
+pub(super) fn put_connector(
+    database: &Database,
+    connector: &Connector,
+) -> Result<(), rusqlite::Error> {
+    put(
+        database,
+        "INSERT OR REPLACE INTO connectors VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            connector.name,
+            connector.kind.as_str(),
+            connector.item_key,
+            connector.requests_per_second,
+            connector.burst,
+            stored(connector.created_ms),
+        ],
+    )
+}
+
+/// Writes a key, in place of the one of its name.
+pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite::Error> {
+    put(
+        database,
+        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            key.connector,
+            key.name,
+            key.hash.as_bytes(),
+            key.prefix.as_deref().unwrap_or_default(),
+            key.stream,
+            stored(key.expires_ms),
+            stored(key.revoked_ms),
+            stored(key.created_ms),
+        ],
+    )
+}
+
+/// Writes a read key, in place of the one of its name.
+pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
+    let streams = serde_json::Value::from_iter(key.streams.iter().map(|name| &**name));
+    put(
+        database,
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            key.name,
+            key.hash.as_bytes(),
+            key.prefix.as_deref().unwrap_or_default(),
+            streams.to_string(),
+            key.allow_in_url,
+            stored(key.expires_ms),
+            stored(key.revoked_ms),
+            stored(key.created_ms),
+        ],
+    )
+}
+
+pub(super) fn delete_stream(database: &Database, name: &str) -> Result<(), rusqlite::Error> {
+    put(database, "DELETE FROM streams WHERE name = ?1", [name])
+}
+
+/// Deletes a connector; its keys stay.
+pub(super) fn delete_connector(database: &Database, name: &str) -> Result<(), rusqlite::Error> {
+    put(database, "DELETE FROM connectors WHERE name = ?1", [name])
+}
+
+/// Deletes all keys of a connector, whether or not there is one.
+pub(super) fn delete_keys(database: &Database, connector: &str) -> Result<(), rusqlite::Error> {
+    put(
+        database,
+        "DELETE FROM keys WHERE connector = ?1",
+        [connector],
+    )
+}
+
+pub(super) fn delete_key(
+    database: &Database,
+    connector: &str,
+    name: &str,
+) -> Result<(), rusqlite::Error> {
+    let sql = "DELETE FROM keys WHERE connector = ?1 AND name = ?2";
+    put(database, sql, [connector, name])
+}
+
+pub(super) fn delete_read_key(database: &Database, name: &str) -> Result<(), rusqlite::Error> {
+    put(database, "DELETE FROM read_keys WHERE name = ?1", [name])
+}
+
+fn put(
+    database: &Database,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<(), rusqlite::Error> {
+    database.prepare_cached(sql)?.execute(params)?;
+    Ok(())
+}

@@ -1,0 +1,557 @@
+//! The catalog over real files: what counts, what is refused, what is kept.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::config::{self, ConnectorKind, OnUpdate, Secret};
+
+const DECLARED: &str = "ik_live_a_declared_key_0000000001";
+
+fn actor() -> Actor {
+    Actor {
+        who: "admin token",
+        client: "127.0.0.1".to_owned(),
+    }
+}
+
+/// The stream `orders`, the connector `shop` with the key `main`, the read key `lobby`.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.streams.push(config::Stream {
+        name: "orders".to_owned(),
+        ..config::Stream::default()
+    });
+    settings.connectors.push(config::Connector {
+        name: "shop".to_owned(),
+        burst: Some(50),
+        keys: vec![config::Key {
+            name: "main".to_owned(),
+            stream: "orders".to_owned(),
+            secret: Some(Secret::new(DECLARED)),
+            ..config::Key::default()
+        }],
+        ..config::Connector::default()
+    });
+    settings.read_keys.push(config::ReadKey {
+        name: "lobby".to_owned(),
+        streams: vec!["orders".to_owned()],
+        secret: Some(Secret::new("rk_live_a_declared_key_0000000001")),
+        ..config::ReadKey::default()
+    });
+    settings
+}
+
+struct Desk {
+    folder: tempfile::TempDir,
+    catalog: Catalog,
+    warnings: Vec<String>,
+}
+
+impl Desk {
+    fn new(settings: &Settings) -> Self {
+        Self::in_folder(tempfile::tempdir().expect("a folder"), settings)
+    }
+
+    fn in_folder(folder: tempfile::TempDir, settings: &Settings) -> Self {
+        let path = folder.path().join("catalog.db");
+        let (catalog, warnings) = Catalog::open(&path, settings).expect("it opens");
+        Self {
+            folder,
+            catalog,
+            warnings,
+        }
+    }
+
+    fn reopened(self, settings: &Settings) -> Self {
+        drop(self.catalog);
+        Self::in_folder(self.folder, settings)
+    }
+
+    fn stream(&self, name: &str) -> Result<Arc<Stream>, CatalogError> {
+        let wish = StreamWish {
+            name: name.to_owned(),
+            on_update: OnUpdate::Replace,
+            stale_after_seconds: None,
+        };
+        self.catalog.create_stream(wish, &actor())
+    }
+
+    fn connector(&self, name: &str) -> Result<Arc<Connector>, CatalogError> {
+        let wish = ConnectorWish {
+            name: name.to_owned(),
+            kind: ConnectorKind::Ingest,
+            item_key: None,
+            requests_per_second: None,
+            burst: None,
+        };
+        self.catalog.create_connector(wish, &actor())
+    }
+
+    fn key(&self, connector: &str, name: &str, stream: &str) -> Result<String, CatalogError> {
+        let wish = KeyWish {
+            connector: connector.to_owned(),
+            name: name.to_owned(),
+            stream: stream.to_owned(),
+            test: false,
+            expires_ms: None,
+        };
+        let (text, _) = self.catalog.create_key(wish, &actor())?;
+        Ok(text.expose().to_owned())
+    }
+
+    fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
+        let wish = ReadKeyWish {
+            name: name.to_owned(),
+            streams: streams.iter().map(|name| (*name).to_owned()).collect(),
+            expires_ms: None,
+            allow_in_url: false,
+        };
+        let (text, _) = self.catalog.create_read_key(wish, &actor())?;
+        Ok(text.expose().to_owned())
+    }
+
+    fn caller(&self, secret: &str) -> Option<Arc<IngestKey>> {
+        self.catalog.caller(secret).map(|caller| caller.key)
+    }
+
+    #[track_caller]
+    fn known(&self, secret: &str) -> Arc<IngestKey> {
+        self.caller(secret).expect("a known key")
+    }
+}
+
+#[test]
+fn what_was_made_counts_at_once_and_after_a_restart() {
+    let desk = Desk::new(&settings());
+    desk.stream("news").expect("a stream");
+    desk.connector("crm").expect("a connector");
+    let secret = desk.key("crm", "main", "news").expect("a key");
+    let screen = desk
+        .read_key("screen", &["news", "orders", "news"])
+        .expect("a key");
+    let check = |desk: &Desk| {
+        let key = desk.known(&secret);
+        assert_eq!((&*key.connector, &*key.stream), ("crm", "news"));
+        assert_eq!(*key.prefix(), secret[..16]);
+        assert!(key.created_ms.is_some());
+        let reader = desk.catalog.reader(&screen).expect("a reader");
+        assert_eq!(reader.streams.len(), 2);
+        assert!(desk.catalog.has_stream("news") && desk.catalog.has_stream("orders"));
+        assert!(desk.known(DECLARED).created_ms.is_none());
+        let names: Vec<String> = desk
+            .catalog
+            .connectors()
+            .iter()
+            .map(|one| one.name.to_string())
+            .collect();
+        assert_eq!(names, ["crm", "shop"]);
+    };
+    check(&desk);
+    let desk = desk.reopened(&settings());
+    assert_eq!(desk.warnings, [""; 0]);
+    check(&desk);
+}
+
+#[test]
+fn keys_are_in_the_file_as_digests_only() {
+    let desk = Desk::new(&settings());
+    let mut secrets = vec![DECLARED.to_owned()];
+    secrets.push(desk.key("shop", "a", "orders").expect("a key"));
+    secrets.push(desk.read_key("b", &["orders"]).expect("a key"));
+    let rotated = desk
+        .catalog
+        .rotate_key("shop", "a", Rotation::default(), &actor());
+    secrets.push(rotated.expect("rotated").0.expose().to_owned());
+    let mut bytes = Vec::new();
+    for file in std::fs::read_dir(desk.folder.path()).expect("a folder") {
+        bytes.extend(std::fs::read(file.expect("a file").path()).expect("a file"));
+    }
+    let holds = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    assert!(holds(&secrets[1].as_bytes()[..16]), "the prefix is there");
+    for secret in &secrets {
+        assert!(!holds(&secret.as_bytes()[17..30]), "a secret is in a file");
+    }
+}
+
+#[test]
+fn a_key_keeps_its_quota_while_something_else_changes() {
+    let desk = Desk::new(&settings());
+    let secret = desk.key("shop", "second", "orders").expect("a key");
+    let before = desk.known(&secret);
+    let declared = desk.known(DECLARED);
+    desk.stream("news").expect("a stream");
+    desk.connector("crm").expect("a connector");
+    desk.catalog.set_readers(&settings());
+    assert!(Arc::ptr_eq(&desk.known(&secret), &before));
+    assert!(Arc::ptr_eq(&desk.known(DECLARED), &declared));
+    // Another end, the same rate: what was used of it stays used.
+    before.quota.take().expect("room");
+    let ends = Some(Some(clock::unix_ms() + 60_000));
+    let changed = desk.catalog.change_key("shop", "second", ends, &actor());
+    assert_eq!(changed.expect("changed").expires_ms, ends.flatten());
+    let after = desk.known(&secret);
+    assert!(Arc::ptr_eq(&after.quota, &before.quota));
+    assert!(!before.is_gone());
+}
+
+#[test]
+fn what_changes_of_a_connector_counts_for_its_keys() {
+    let desk = Desk::new(&settings());
+    assert_eq!(
+        desk.known(DECLARED).quota.take().map(|state| state.burst),
+        Ok(50)
+    );
+    desk.connector("crm").expect("a connector");
+    let secret = desk.key("crm", "main", "orders").expect("a key");
+    let limit = Settings::default().limits.burst;
+    assert_eq!(
+        desk.known(&secret).quota.take().map(|state| state.burst),
+        Ok(limit)
+    );
+    let change = ConnectorChange {
+        item_key: Some(Some("order.id".to_owned())),
+        burst: Some(Some(7)),
+        ..ConnectorChange::default()
+    };
+    let after = desk
+        .catalog
+        .change_connector("crm", change, &actor())
+        .expect("changed");
+    assert_eq!(after.keys.len(), 1);
+    let key = desk.known(&secret);
+    assert_eq!(key.item_key.as_deref(), Some("order.id"));
+    assert_eq!(key.quota.take().map(|state| state.burst), Ok(7));
+}
+
+#[test]
+fn a_key_that_is_revoked_or_removed_is_gone_also_for_who_holds_it() {
+    let desk = Desk::new(&settings());
+    let revoked = desk.key("shop", "a", "orders").expect("a key");
+    let deleted = desk.key("shop", "b", "orders").expect("a key");
+    let rotated = desk.key("shop", "c", "orders").expect("a key");
+    let screen = desk.read_key("screen", &["orders"]).expect("a key");
+    let held = [&revoked, &deleted, &rotated].map(|secret| desk.known(secret));
+    let reader = desk.catalog.reader(&screen).expect("a reader");
+    let catalog = &desk.catalog;
+    catalog.revoke_key("shop", "a", &actor()).expect("revoked");
+    catalog.delete_key("shop", "b", &actor()).expect("deleted");
+    catalog
+        .rotate_key("shop", "c", Rotation::default(), &actor())
+        .expect("rotated");
+    catalog
+        .revoke_read_key("screen", &actor())
+        .expect("revoked");
+    for (secret, held) in [&revoked, &deleted, &rotated].into_iter().zip(&held) {
+        assert!(desk.caller(secret).is_none());
+        assert!(held.is_gone());
+    }
+    assert!(catalog.reader(&screen).is_none());
+    assert!(!reader.is_valid_at(0));
+    let states: Vec<_> = catalog
+        .connector("shop")
+        .expect("it is there")
+        .keys
+        .iter()
+        .map(|key| key.state().as_str())
+        .collect();
+    assert_eq!(states, ["revoked", "active", "revoked", "active"]);
+    // For good.
+    let late = Some(None);
+    let refused = catalog
+        .change_key("shop", "a", late, &actor())
+        .expect_err("revoked");
+    assert!(matches!(refused, CatalogError::Revoked));
+    let refused = catalog.rotate_key("shop", "a", Rotation::default(), &actor());
+    assert!(matches!(refused, Err(CatalogError::Revoked)));
+    let desk = desk.reopened(&settings());
+    assert!(desk.caller(&revoked).is_none() && desk.catalog.reader(&screen).is_none());
+}
+
+#[test]
+fn a_rotated_key_lives_until_its_grace_ends() {
+    let desk = Desk::new(&settings());
+    let old = desk.key("shop", "web", "orders").expect("a key");
+    let rotation = Rotation {
+        grace_seconds: 3_600,
+        expires_ms: None,
+    };
+    let before_ms = clock::unix_ms();
+    let rotated = desk.catalog.rotate_key("shop", "web", rotation, &actor());
+    let (new, now, before) = rotated.expect("rotated");
+    assert_eq!((&*now.name, now.expires_ms), ("web", None));
+    assert_eq!(*before.name, *format!("web.{}", &old[8..16]));
+    let ends_ms = before.expires_ms.expect("an end");
+    assert!((before_ms + 3_600_000..=clock::unix_ms() + 3_600_000).contains(&ends_ms));
+    assert!(desk.caller(&old).is_some() && desk.caller(new.expose()).is_some());
+    assert!(before.is_valid_at(ends_ms - 1) && !before.is_valid_at(ends_ms));
+    // A key that ends sooner is not prolonged by its grace, and its successor ends with it.
+    let soon = clock::unix_ms() + 60_000;
+    desk.catalog
+        .change_key("shop", "web", Some(Some(soon)), &actor())
+        .expect("changed");
+    let rotation = Rotation {
+        grace_seconds: 3_600,
+        expires_ms: None,
+    };
+    let (_, now, before) = desk
+        .catalog
+        .rotate_key("shop", "web", rotation, &actor())
+        .expect("rotated");
+    assert_eq!(
+        (now.expires_ms, before.expires_ms),
+        (Some(soon), Some(soon))
+    );
+}
+
+#[test]
+fn what_is_declared_cannot_be_changed_and_names_are_unique() {
+    let desk = Desk::new(&settings());
+    let catalog = &desk.catalog;
+    let by = actor();
+    for refused in [
+        catalog
+            .change_stream("orders", StreamChange::default(), &by)
+            .map(drop),
+        catalog.delete_stream("orders", true, &by).map(drop),
+        catalog
+            .change_connector("shop", ConnectorChange::default(), &by)
+            .map(drop),
+        catalog.delete_connector("shop", &by).map(drop),
+        catalog
+            .change_key("shop", "main", Some(None), &by)
+            .map(drop),
+        catalog
+            .rotate_key("shop", "main", Rotation::default(), &by)
+            .map(drop),
+        catalog.revoke_key("shop", "main", &by).map(drop),
+        catalog.delete_key("shop", "main", &by).map(drop),
+        catalog
+            .change_read_key("lobby", ReadKeyChange::default(), &by)
+            .map(drop),
+        catalog.revoke_read_key("lobby", &by).map(drop),
+        catalog.delete_read_key("lobby", &by).map(drop),
+    ] {
+        let error = refused.expect_err("refused");
+        assert!(matches!(error, CatalogError::Declared(_)), "{error}");
+        assert!(error.to_string().contains("configuration"), "{error}");
+    }
+    for refused in [
+        desk.stream("orders").map(drop),
+        desk.connector("shop").map(drop),
+        desk.key("shop", "main", "orders").map(drop),
+        desk.read_key("lobby", &["orders"]).map(drop),
+    ] {
+        assert!(
+            matches!(refused, Err(CatalogError::Taken(_))),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(catalog.audit(None, 10).expect("a page").len(), 0);
+}
+
+#[test]
+fn what_is_declared_later_wins_and_that_is_told() {
+    let bare = Settings::default();
+    let desk = Desk::new(&bare);
+    desk.stream("orders").expect("a stream");
+    desk.connector("shop").expect("a connector");
+    let other = desk.key("shop", "second", "orders").expect("a key");
+    let same = desk.key("shop", "main", "orders").expect("a key");
+    let lobby = desk.read_key("lobby", &["orders"]).expect("a key");
+    let desk = desk.reopened(&settings());
+    assert_eq!(desk.warnings.len(), 4, "{:?}", desk.warnings);
+    assert!(
+        desk.warnings
+            .iter()
+            .all(|told| told.contains("declared now"))
+    );
+    assert_eq!(
+        desk.known(&other).quota.take().map(|state| state.burst),
+        Ok(50)
+    );
+    assert!(desk.caller(&same).is_none() && desk.catalog.reader(&lobby).is_none());
+    assert!(desk.caller(DECLARED).is_some());
+    // Without the declaration it is all as it was.
+    let desk = desk.reopened(&bare);
+    assert_eq!(desk.warnings, [""; 0]);
+    assert!(desk.caller(&same).is_some() && desk.catalog.reader(&lobby).is_some());
+    // A read key that is declared while the daemon runs.
+    let reader = desk.catalog.reader(&lobby).expect("a reader");
+    let told = desk.catalog.set_readers(&settings());
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(!reader.is_valid_at(0) && desk.catalog.reader(&lobby).is_none());
+}
+
+#[test]
+fn keys_of_a_declared_connector_that_is_gone_stay_dead() {
+    let desk = Desk::new(&settings());
+    let secret = desk.key("shop", "second", "orders").expect("a key");
+    let mut without = settings();
+    without.connectors.clear();
+    let desk = desk.reopened(&without);
+    assert_eq!(desk.warnings.len(), 1, "{:?}", desk.warnings);
+    assert!(desk.caller(&secret).is_none());
+    let connector = desk.connector("shop").expect("a connector");
+    assert_eq!(connector.keys.len(), 0);
+    assert!(desk.caller(&secret).is_none());
+    let desk = desk.reopened(&settings());
+    assert!(desk.caller(&secret).is_none());
+}
+
+#[test]
+fn a_stream_goes_only_when_no_key_names_it_or_by_force() {
+    let desk = Desk::new(&settings());
+    desk.stream("news").expect("a stream");
+    let secret = desk.key("shop", "news", "news").expect("a key");
+    let screen = desk.read_key("screen", &["news", "orders"]).expect("a key");
+    let refused = desk
+        .catalog
+        .delete_stream("news", false, &actor())
+        .expect_err("in use");
+    let told = refused.to_string();
+    assert!(
+        told.contains("\"news\" of \"shop\"") && told.contains("\"screen\""),
+        "{told}"
+    );
+    desk.catalog
+        .delete_stream("news", true, &actor())
+        .expect("deleted");
+    assert!(!desk.catalog.has_stream("news"));
+    assert!(desk.caller(&secret).is_some(), "404, not 401");
+    let reader = desk.catalog.reader(&screen).expect("a reader");
+    assert!(reader.stream("news").is_none() && reader.stream("orders").is_some());
+    desk.stream("news").expect("a stream");
+    let reader = desk.catalog.reader(&screen).expect("a reader");
+    assert!(reader.stream("news").is_some());
+}
+
+#[test]
+fn a_follower_hears_of_streams_before_they_can_be_used() {
+    let desk = Desk::new(&settings());
+    let catalog = Arc::new(desk.catalog);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (there, told) = (Arc::downgrade(&catalog), Arc::clone(&heard));
+    catalog.follow_streams(move |streams| {
+        let catalog = there.upgrade().expect("it is there");
+        let early = streams
+            .keys()
+            .all(|name| *name == "orders".into() || !catalog.has_stream(name));
+        told.lock().expect("no panic").push((streams.len(), early));
+    });
+    let wish = StreamWish {
+        name: "news".to_owned(),
+        on_update: OnUpdate::Merge,
+        stale_after_seconds: Some(5),
+    };
+    catalog.create_stream(wish, &actor()).expect("a stream");
+    catalog.set_readers(&settings());
+    assert_eq!(*heard.lock().expect("no panic"), [(1, true), (2, true)]);
+}
+
+#[test]
+fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
+    let desk = Desk::new(&settings());
+    let pasted = "ik_live_a_secret_in_the_wrong_place";
+    let long = "n".repeat(65);
+    let checks: [(Result<(), CatalogError>, &str); 9] = [
+        (desk.stream("").map(drop), "1 to 128"),
+        (desk.stream("a\nb").map(drop), "control"),
+        (desk.stream(pasted).map(drop), "secret"),
+        (desk.connector("a b").map(drop), "1 to 64"),
+        (desk.connector(&long).map(drop), "1 to 64"),
+        (desk.connector(pasted).map(drop), "secret"),
+        (
+            desk.key("shop", "a", "order").map(drop),
+            "did you mean \"orders\"",
+        ),
+        (desk.key("shop", "a", pasted).map(drop), "no stream"),
+        (desk.read_key("a", &[]).map(drop), "1 to"),
+    ];
+    for (refused, says) in checks {
+        let told = refused.expect_err(says).to_string();
+        assert!(told.contains(says), "{told}");
+        assert!(!told.contains("wrong_place"), "{told}");
+    }
+    let passed = KeyWish {
+        connector: "shop".to_owned(),
+        name: "a".to_owned(),
+        stream: "orders".to_owned(),
+        test: false,
+        expires_ms: Some(1),
+    };
+    let told = desk
+        .catalog
+        .create_key(passed, &actor())
+        .expect_err("passed");
+    assert!(told.to_string().contains("passed"), "{told}");
+    assert!(matches!(
+        desk.key("nobody", "a", "orders"),
+        Err(CatalogError::NotFound(Kind::Connector))
+    ));
+}
+
+#[test]
+fn each_change_is_in_the_audit_trail_once() {
+    let desk = Desk::new(&settings());
+    desk.stream("news").expect("a stream");
+    let change = StreamChange {
+        stale_after_seconds: Some(Some(9)),
+        ..StreamChange::default()
+    };
+    desk.catalog
+        .change_stream("news", change, &actor())
+        .expect("changed");
+    desk.key("shop", "a", "news").expect("a key");
+    desk.catalog
+        .rotate_key("shop", "a", Rotation::default(), &actor())
+        .expect("rotated");
+    desk.catalog
+        .revoke_key("shop", "a", &actor())
+        .expect("revoked");
+    desk.catalog
+        .delete_key("shop", "a", &actor())
+        .expect("deleted");
+    desk.catalog
+        .delete_stream("news", false, &actor())
+        .expect("deleted");
+    let desk = desk.reopened(&settings());
+    let entries = desk.catalog.audit(None, 100).expect("a page");
+    let told: Vec<_> = entries
+        .iter()
+        .rev()
+        .map(|entry| format!("{} {} {}", entry.action, entry.kind, entry.name))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "create stream news",
+            "change stream news",
+            "create key a",
+            "rotate key a",
+            "revoke key a",
+            "delete key a",
+            "delete stream news",
+        ]
+    );
+    let changed = &entries[5];
+    assert_eq!(
+        (&*changed.who, &*changed.client),
+        ("admin token", "127.0.0.1")
+    );
+    assert!(
+        changed
+            .before
+            .as_deref()
+            .is_some_and(|json| json.contains("\"stale_after_seconds\":null"))
+    );
+    assert!(
+        changed
+            .after
+            .as_deref()
+            .is_some_and(|json| json.contains("\"stale_after_seconds\":9"))
+    );
+    assert_eq!((&entries[6].before, &entries[0].after), (&None, &None));
+    assert_eq!(entries[1].connector.as_deref(), Some("shop"));
+    let page = desk.catalog.audit(Some(entries[2].id), 2).expect("a page");
+    assert_eq!([page[0].id, page[1].id], [entries[3].id, entries[4].id]);
+}
