@@ -144,7 +144,7 @@ pub fn admin(parts: &Parts) -> Service {
         .push(
             Router::with_path("api/admin")
                 .push(Router::with_path("status").get(admin::GetStatus(parts.clone())))
-                .push(Router::with_path("connectors").get(admin::ListConnectors(parts.clone())))
+                .push(catalog_routes(parts))
                 .push(
                     Router::with_path("connectors/{id}/requests")
                         .get(admin::ListRequests(parts.clone())),
@@ -177,6 +177,67 @@ pub fn admin(parts: &Parts) -> Service {
     let document = openapi::admin(&api);
     let router = api.push(Router::with_path("openapi.json").get(document));
     finish(router, parts)
+}
+
+/// What can be changed at run time.
+fn catalog_routes(parts: &Parts) -> Router {
+    Router::new()
+        .push(
+            Router::with_path("streams")
+                .get(admin::ListStreams(parts.clone()))
+                .post(admin::CreateStream(parts.clone())),
+        )
+        .push(
+            Router::with_path("streams/{name}")
+                .get(admin::GetStream(parts.clone()))
+                .patch(admin::ChangeStream(parts.clone()))
+                .delete(admin::DeleteStream(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors")
+                .get(admin::ListConnectors(parts.clone()))
+                .post(admin::CreateConnector(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors/{id}")
+                .get(admin::GetConnector(parts.clone()))
+                .patch(admin::ChangeConnector(parts.clone()))
+                .delete(admin::DeleteConnector(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors/{id}/keys")
+                .get(admin::ListKeys(parts.clone()))
+                .post(admin::CreateKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors/{id}/keys/{name}")
+                .get(admin::GetKey(parts.clone()))
+                .patch(admin::ChangeKey(parts.clone()))
+                .delete(admin::DeleteKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors/{id}/keys/{name}/rotate")
+                .post(admin::RotateKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("connectors/{id}/keys/{name}/revoke")
+                .post(admin::RevokeKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("read-keys")
+                .get(admin::ListReadKeys(parts.clone()))
+                .post(admin::CreateReadKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("read-keys/{name}")
+                .get(admin::GetReadKey(parts.clone()))
+                .patch(admin::ChangeReadKey(parts.clone()))
+                .delete(admin::DeleteReadKey(parts.clone())),
+        )
+        .push(
+            Router::with_path("read-keys/{name}/revoke").post(admin::RevokeReadKey(parts.clone())),
+        )
+        .push(Router::with_path("audit").get(admin::ListAudit(parts.clone())))
 }
 
 fn finish(router: Router, parts: &Parts) -> Service {

@@ -1,12 +1,20 @@
 //! The admin API: what operators and the command line read and do.
 //!
-//! **Invariant**: every route here needs the admin token, and no answer holds a secret.
+//! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
+//! key.
 
+mod audit;
+mod change;
+mod connectors;
+mod keys;
 mod letters;
+mod read_keys;
 mod renderers;
 mod requests;
 mod sinks;
 mod status;
+mod streams;
+mod wish;
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::HeaderValue;
@@ -15,11 +23,20 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
+pub(super) use audit::ListAudit;
+pub(super) use connectors::{
+    ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
+};
+pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
 pub(super) use letters::{DiscardLetter, DiscardLetters, RetrySink, SendAgain};
+pub(super) use read_keys::{
+    ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
+};
 pub(super) use renderers::{ListRenderers, PostAdminTicket};
 pub(super) use requests::{GetRequest, ListRequests};
 pub(super) use sinks::{ListDeadLetters, ListSinks};
-pub(super) use status::{GetStatus, ListConnectors};
+pub(super) use status::GetStatus;
+pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
 
 /// Entries on a page, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
@@ -70,5 +87,17 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
             .parse()
             .map(Some)
             .map_err(|_| "cursor must be the value of `next` of the page before".to_owned()),
+    }
+}
+
+/// Runs what blocks.
+async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Blocking work is cancelled only when the runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }

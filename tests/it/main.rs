@@ -6,6 +6,7 @@
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod app; // the daemon in a temporary folder, and those who talk to it
 mod browser; // pages in a real browser, against the real program
+mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
 mod faults; // full disks, damaged files, signals
 mod guests; // sinks that misbehave, and what they cost the others

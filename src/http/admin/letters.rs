@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::super::Parts;
 use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
+use super::in_background;
 use super::sinks::CRASHED;
 use crate::delivery::{Delivery, LaneState, LaneStatus};
 use crate::pool::{Found, PoolError, Selection};
@@ -353,17 +354,5 @@ async fn in_chunks(
             return Ok(changed);
         }
         changed += chunk;
-    }
-}
-
-/// Runs what blocks.
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Blocking work is cancelled only when the runtime ends, and this task with it.
-            Err(_) => std::future::pending().await,
-        },
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon at a glance, and the connectors.
+//! The daemon at a glance.
 //!
 //! **Invariant**: what is wrong is named, not only coloured: `problems` is empty exactly when
 //! everything works.
@@ -8,9 +8,8 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 
 use super::super::Parts;
-use super::super::envelope::{self, ErrorBody, Listing, Success};
+use super::super::envelope::{self, ErrorBody, Success};
 use super::sinks::{CRASHED, SinkData, sinks};
-use crate::catalog::{Connector, IngestKey};
 use crate::clock;
 use crate::delivery::LaneState;
 
@@ -123,90 +122,5 @@ impl GetStatus {
             sinks,
         };
         envelope::ok(res, status);
-    }
-}
-
-/// A connector.
-#[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ConnectorData {
-    /// Its id.
-    id: String,
-    /// Its name.
-    name: String,
-    /// `ingest` or `webhook`.
-    kind: &'static str,
-    /// The field that identifies items when a request does not name one.
-    item_key: Option<String>,
-    /// Whether it stands in a configuration file, and so cannot be changed at run time.
-    declared: bool,
-    /// Its keys, without their secrets.
-    keys: Vec<KeyData>,
-}
-
-/// An ingest key without its secret.
-#[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct KeyData {
-    /// Its name.
-    name: String,
-    /// The part that may be shown; empty while only the digest is known.
-    prefix: String,
-    /// The stream that it may submit to.
-    stream: String,
-    /// When it ends, RFC 3339.
-    expires_at: Option<String>,
-}
-
-impl From<&Connector> for ConnectorData {
-    fn from(connector: &Connector) -> Self {
-        Self {
-            id: connector.name.to_string(),
-            name: connector.name.to_string(),
-            kind: connector.kind.as_str(),
-            item_key: connector.item_key.as_deref().map(str::to_owned),
-            declared: true,
-            keys: connector
-                .keys
-                .iter()
-                .map(|key| KeyData::from(&**key))
-                .collect(),
-        }
-    }
-}
-
-impl From<&IngestKey> for KeyData {
-    fn from(key: &IngestKey) -> Self {
-        Self {
-            name: key.name.to_string(),
-            prefix: key.prefix().to_string(),
-            stream: key.stream.to_string(),
-            expires_at: key.expires_ms.map(clock::rfc3339),
-        }
-    }
-}
-
-/// `GET /api/admin/connectors`
-pub(in crate::http) struct ListConnectors(pub(in crate::http) Parts);
-
-/// The connectors.
-#[endpoint(
-    operation_id = "list_connectors",
-    tags("connectors"),
-    responses(
-        (status_code = 200, body = Listing<ConnectorData>, description = "All of them."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-    ),
-    security(("admin_token" = [])),
-)]
-impl ListConnectors {
-    async fn handle(&self, res: &mut Response) {
-        let connectors = self.0.catalog.connectors();
-        envelope::list(
-            res,
-            connectors
-                .iter()
-                .map(|one| ConnectorData::from(&**one))
-                .collect(),
-            None,
-        );
     }
 }

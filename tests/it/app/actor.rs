@@ -135,6 +135,24 @@ impl Admin {
         self.http.call(method, path, &[], Vec::new()).await
     }
 
+    /// Any request with a JSON body.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
+        let json = [("Content-Type", "application/json")];
+        let body = body.to_string().into_bytes();
+        self.http.call(method, path, &json, body).await
+    }
+
+    /// `data` of what a `POST` made.
+    #[track_caller]
+    pub(crate) fn make(&self, path: &str, body: Value) -> impl Future<Output = Value> {
+        let path = path.to_owned();
+        async move {
+            let reply = self.send(Method::POST, &path, &body).await;
+            assert_eq!(reply.status, 201, "{path}: {}", reply.text());
+            reply.json()["data"].take()
+        }
+    }
+
     /// A page of a connector's request log, with the query as given (`status=test&limit=3`).
     pub(crate) async fn log(&self, connector: &str, query: &str) -> Vec<Value> {
         let path = format!("/api/admin/connectors/{connector}/requests?{query}");

@@ -6,10 +6,33 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 13] = [
+const GUARDED: [(Method, &str); 36] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
+    (Method::GET, "/api/admin/streams"),
+    (Method::POST, "/api/admin/streams"),
+    (Method::GET, "/api/admin/streams/orders"),
+    (Method::PATCH, "/api/admin/streams/orders"),
+    (Method::DELETE, "/api/admin/streams/orders"),
     (Method::GET, "/api/admin/connectors"),
+    (Method::POST, "/api/admin/connectors"),
+    (Method::GET, "/api/admin/connectors/shop"),
+    (Method::PATCH, "/api/admin/connectors/shop"),
+    (Method::DELETE, "/api/admin/connectors/shop"),
+    (Method::GET, "/api/admin/connectors/shop/keys"),
+    (Method::POST, "/api/admin/connectors/shop/keys"),
+    (Method::GET, "/api/admin/connectors/shop/keys/key-0"),
+    (Method::PATCH, "/api/admin/connectors/shop/keys/key-0"),
+    (Method::DELETE, "/api/admin/connectors/shop/keys/key-0"),
+    (Method::POST, "/api/admin/connectors/shop/keys/key-0/rotate"),
+    (Method::POST, "/api/admin/connectors/shop/keys/key-0/revoke"),
+    (Method::GET, "/api/admin/read-keys"),
+    (Method::POST, "/api/admin/read-keys"),
+    (Method::GET, "/api/admin/read-keys/screen"),
+    (Method::PATCH, "/api/admin/read-keys/screen"),
+    (Method::DELETE, "/api/admin/read-keys/screen"),
+    (Method::POST, "/api/admin/read-keys/screen/revoke"),
+    (Method::GET, "/api/admin/audit"),
     (Method::GET, "/api/admin/connectors/shop/requests"),
     (
         Method::GET,
@@ -108,6 +131,11 @@ async fn bad_queries_are_400_and_say_what_is_wanted() {
         (requests, "since=1", "2026-01-31T12:00:00Z"),
         (letters, "limit=0", "500"),
         (letters, "cursor=x", "next"),
+        ("/api/admin/streams", "limit=0", "500"),
+        ("/api/admin/connectors", "limit=x", "500"),
+        ("/api/admin/connectors/shop/keys", "limit=501", "500"),
+        ("/api/admin/read-keys", "limit=-1", "500"),
+        ("/api/admin/audit", "cursor=x", "next"),
     ] {
         let reply = app.admin().get(&format!("{path}?{query}")).await;
         let told = reply.refused(400, "INVALID_REQUEST").message;
@@ -130,7 +158,12 @@ async fn what_does_not_exist_is_404() {
         ),
         ("/api/admin/requests/no-uuid", "REQUEST_NOT_FOUND"),
         ("/api/admin/sinks/nothing/dead-letters", "SINK_NOT_FOUND"),
-        ("/api/admin/connectors/shop", "NOT_FOUND"),
+        ("/api/admin/streams/nothing", "STREAM_NOT_FOUND"),
+        ("/api/admin/connectors/nobody", "CONNECTOR_NOT_FOUND"),
+        ("/api/admin/connectors/nobody/keys", "CONNECTOR_NOT_FOUND"),
+        ("/api/admin/connectors/shop/keys/nothing", "KEY_NOT_FOUND"),
+        ("/api/admin/read-keys/nothing", "READ_KEY_NOT_FOUND"),
+        ("/api/admin/connectors/shop/nothing", "NOT_FOUND"),
         ("/api/ingest", "NOT_FOUND"),
     ] {
         app.admin().get(path).await.refused(404, code);

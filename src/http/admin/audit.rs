@@ -1,0 +1,101 @@
+//! The audit trail of changes at run time.
+//!
+//! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
+
+use std::sync::Arc;
+
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::Parts;
+use super::super::envelope::{self, ErrorBody, Listing};
+use super::{cursor, in_background, limit};
+use crate::catalog::AuditEntry;
+use crate::clock;
+
+/// A change at run time.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct AuditData {
+    /// Rises with each change.
+    id: String,
+    /// When, RFC 3339 in UTC with milliseconds.
+    at: String,
+    /// By what they were admitted who made it.
+    who: String,
+    /// Their address, or `unix`.
+    client: String,
+    /// `create`, `change`, `delete`, `rotate` or `revoke`.
+    action: String,
+    /// `stream`, `connector`, `key` or `read_key`.
+    kind: String,
+    /// Name of what was changed.
+    name: String,
+    /// Connector of a key.
+    connector: Option<String>,
+    /// What it was; null: it did not exist.
+    before: Option<Value>,
+    /// What it is; null: it is gone. After a rotation both keys, `new` and `old`.
+    after: Option<Value>,
+}
+
+impl From<AuditEntry> for AuditData {
+    fn from(entry: AuditEntry) -> Self {
+        let json = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
+        Self {
+            id: entry.id.to_string(),
+            at: clock::rfc3339(entry.at_ms),
+            who: entry.who,
+            client: entry.client,
+            action: entry.action,
+            kind: entry.kind,
+            name: entry.name,
+            connector: entry.connector,
+            before: json(entry.before),
+            after: json(entry.after),
+        }
+    }
+}
+
+/// `GET /api/admin/audit`
+pub(in crate::http) struct ListAudit(pub(in crate::http) Parts);
+
+/// Changes at run time, newest first.
+///
+/// The newest 100,000 are kept.
+#[endpoint(
+    operation_id = "list_audit",
+    tags("audit"),
+    parameters(
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 200, body = Listing<AuditData>, description = "A page."),
+        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl ListAudit {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let (limit, before) = match limit(req).and_then(|limit| Ok((limit, cursor::<i64>(req)?))) {
+            Ok(query) => query,
+            Err(message) => return envelope::invalid(req, res, message),
+        };
+        let catalog = Arc::clone(&self.0.catalog);
+        // One more tells whether there is a next page.
+        match in_background(move || catalog.audit(before, limit + 1)).await {
+            Ok(mut entries) => {
+                let more = entries.len() > limit as usize;
+                entries.truncate(limit as usize);
+                let next = entries.last().filter(|_| more);
+                let next = next.map(|last| last.id.to_string());
+                let entries = entries.into_iter().map(AuditData::from);
+                envelope::list(res, entries.collect(), next);
+            }
+            Err(error) => envelope::internal(req, res, &error),
+        }
+    }
+}

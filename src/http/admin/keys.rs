@@ -1,0 +1,392 @@
+//! The ingest keys of a connector.
+//!
+//! **Invariant**: a key's text is in the answer that makes it and in no other. A revocation is answered when it
+//! counts.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::Parts;
+use super::super::envelope::{ErrorBody, Listing, Success};
+use super::change::{self, Refused, change, param};
+use super::wish::{self, Given, flag, nullable, number, optional, required, text, time};
+use crate::catalog::{CatalogError, IngestKey, KeyWish, Kind, Rotation};
+use crate::clock;
+use crate::config::ConnectorKind;
+
+const GRACE_SECONDS_DEFAULT: u64 = 86_400;
+/// What may stand in a path segment as itself (RFC 3986, unreserved).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// An ingest key without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct KeyData {
+    /// Its name.
+    name: String,
+    /// The part that may be shown; empty while only the digest is known.
+    prefix: String,
+    /// The stream that it may submit to.
+    stream: String,
+    /// Where to send, on the service listener.
+    path: String,
+    /// `active`, `expired` or `revoked`.
+    state: &'static str,
+    /// When it ends, RFC 3339.
+    expires_at: Option<String>,
+    /// When it was revoked, RFC 3339.
+    revoked_at: Option<String>,
+    /// Whether it stands in a configuration file, and so cannot be changed at run time.
+    declared: bool,
+    /// When it was made at run time, RFC 3339.
+    created_at: Option<String>,
+}
+
+impl KeyData {
+    pub(super) fn new(key: &IngestKey, kind: ConnectorKind) -> Self {
+        Self {
+            name: key.name.to_string(),
+            prefix: key.prefix().to_string(),
+            stream: key.stream.to_string(),
+            path: match kind {
+                ConnectorKind::Ingest => "/api/ingest".to_owned(),
+                ConnectorKind::Webhook => {
+                    format!(
+                        "/api/webhook/{}",
+                        utf8_percent_encode(&key.stream, RESERVED)
+                    )
+                }
+            },
+            state: key.state().as_str(),
+            expires_at: key.expires_ms.map(clock::rfc3339),
+            revoked_at: key.revoked_ms.map(clock::rfc3339),
+            declared: key.created_ms.is_none(),
+            created_at: key.created_ms.map(clock::rfc3339),
+        }
+    }
+}
+
+/// A new ingest key.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct MadeKey {
+    /// The key itself, shown only here.
+    secret: String,
+    /// What will be shown of it.
+    key: KeyData,
+    /// After a rotation: the one before, which ends.
+    previous: Option<KeyData>,
+}
+
+/// An ingest key that is to be made.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct NewKey {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
+    #[salvo(schema(value_type = String, required = true))]
+    name: Given,
+    /// The one stream that it may submit to.
+    #[salvo(schema(value_type = String, required = true))]
+    stream: Given,
+    /// Whether what it submits is checked and logged, and reaches no sink.
+    #[salvo(schema(value_type = bool, required = false))]
+    test: Given,
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Given,
+}
+
+/// What is to be changed of a key.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct KeyPatch {
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Given,
+}
+
+/// How a key is to be rotated.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct RotateKeyBody {
+    /// How long the old key can still be used; default a day, 0: it ends now.
+    #[salvo(schema(value_type = u64, required = false))]
+    grace_seconds: Given,
+    /// When the new key ends, RFC 3339; null: never. If absent: when the old one would have.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Given,
+}
+
+/// `GET /api/admin/connectors/{id}/keys`
+pub(in crate::http) struct ListKeys(pub(in crate::http) Parts);
+
+/// The keys of a connector, by name.
+#[endpoint(
+    operation_id = "list_keys",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 200, body = Listing<KeyData>, description = "A page."),
+        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl ListKeys {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let Some(connector) = self.0.catalog.connector(&param(req, "id")) else {
+            let none = Refused::Catalog(CatalogError::NotFound(Kind::Connector));
+            return change::refuse(&none, req, res);
+        };
+        let show = |key: &IngestKey| KeyData::new(key, connector.kind);
+        change::list_page(&connector.keys, |one| &one.name, show, req, res);
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys`
+pub(in crate::http) struct CreateKey(pub(in crate::http) Parts);
+
+/// Create a key.
+///
+/// The answer holds the key itself, which is shown only here. A connector that is declared in the configuration may
+/// have keys that were made at run time.
+#[endpoint(
+    operation_id = "create_key",
+    tags("keys"),
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    request_body(content = NewKey, description = "The key."),
+    responses(
+        (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
+        (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector."),
+        (status_code = 409, body = ErrorBody, description = "The name is taken."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl CreateKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let done = self.create(req).await;
+        change::answer_made(done, req, res);
+    }
+}
+
+impl CreateKey {
+    async fn create(&self, req: &mut Request) -> Result<MadeKey, Refused> {
+        let body: NewKey = wish::read(req).await?;
+        let wanted = KeyWish {
+            connector: param(req, "id"),
+            name: required("name", body.name, text)?,
+            stream: required("stream", body.stream, text)?,
+            test: optional("test", body.test, flag)?.unwrap_or(false),
+            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+        };
+        let made = change(&self.0, req, |catalog, by| catalog.create_key(wanted, by));
+        let (secret, key) = made.await?;
+        Ok(MadeKey {
+            secret: secret.expose().to_owned(),
+            key: show(&self.0, &key),
+            previous: None,
+        })
+    }
+}
+
+/// `GET /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct GetKey(pub(in crate::http) Parts);
+
+/// One key.
+#[endpoint(
+    operation_id = "get_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "The key, without its secret."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl GetKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let found = match self.0.catalog.connector(&param(req, "id")) {
+            None => Err(Kind::Connector),
+            Some(connector) => match connector.key(&param(req, "name")) {
+                None => Err(Kind::Key),
+                Some(key) => Ok(KeyData::new(key, connector.kind)),
+            },
+        };
+        let found = found.map_err(|kind| Refused::Catalog(CatalogError::NotFound(kind)));
+        change::answer(found, req, res);
+    }
+}
+
+/// `PATCH /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct ChangeKey(pub(in crate::http) Parts);
+
+/// Change when a key ends.
+#[endpoint(
+    operation_id = "change_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    request_body(content = KeyPatch, description = "When it ends."),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "As it is now."),
+        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+        (status_code = 409, body = ErrorBody, description = "It was revoked, or is declared in the configuration."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl ChangeKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let done = self.change(req).await;
+        change::answer(done, req, res);
+    }
+}
+
+impl ChangeKey {
+    async fn change(&self, req: &mut Request) -> Result<KeyData, Refused> {
+        let body: KeyPatch = wish::read(req).await?;
+        let expires_ms = nullable("expires_at", body.expires_at, time)?;
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let changed = change(&self.0, req, move |catalog, by| {
+            catalog.change_key(&id, &name, expires_ms, by)
+        });
+        Ok(show(&self.0, &*changed.await?))
+    }
+}
+
+/// `DELETE /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct DeleteKey(pub(in crate::http) Parts);
+
+/// Delete a key.
+///
+/// It is refused from now on, and no longer listed.
+#[endpoint(
+    operation_id = "delete_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "It is gone."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl DeleteKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let deleted = change(&self.0, req, move |catalog, by| {
+            catalog.delete_key(&id, &name, by)
+        });
+        let done = deleted.await.map(|key| show(&self.0, &key));
+        change::answer(done, req, res);
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys/{name}/rotate`
+pub(in crate::http) struct RotateKey(pub(in crate::http) Parts);
+
+/// Rotate a key.
+///
+/// A new key takes the name. The old one is listed under a name of its own, `<name>.<its public id>`, and ends after
+/// the grace. The answer holds the new key itself, which is shown only here.
+#[endpoint(
+    operation_id = "rotate_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    request_body(content = RotateKeyBody, description = "May be absent: a day of grace."),
+    responses(
+        (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
+        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+        (status_code = 409, body = ErrorBody, description = "It was revoked, or is declared in the configuration."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl RotateKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let done = self.rotate(req).await;
+        change::answer_made(done, req, res);
+    }
+}
+
+impl RotateKey {
+    async fn rotate(&self, req: &mut Request) -> Result<MadeKey, Refused> {
+        let body: RotateKeyBody = wish::read(req).await?;
+        let grace = optional("grace_seconds", body.grace_seconds, number)?;
+        let rotation = Rotation {
+            grace_seconds: grace.unwrap_or(GRACE_SECONDS_DEFAULT),
+            expires_ms: nullable("expires_at", body.expires_at, time)?,
+        };
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let rotated = change(&self.0, req, move |catalog, by| {
+            catalog.rotate_key(&id, &name, rotation, by)
+        });
+        let (secret, key, previous) = rotated.await?;
+        Ok(MadeKey {
+            secret: secret.expose().to_owned(),
+            key: show(&self.0, &key),
+            previous: Some(show(&self.0, &previous)),
+        })
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys/{name}/revoke`
+pub(in crate::http) struct RevokeKey(pub(in crate::http) Parts);
+
+/// Revoke a key.
+///
+/// No request that begins after the answer is accepted with it, and none whose body still arrives. It stays in the
+/// list.
+#[endpoint(
+    operation_id = "revoke_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "It is revoked."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl RevokeKey {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let revoked = change(&self.0, req, move |catalog, by| {
+            catalog.revoke_key(&id, &name, by)
+        });
+        let done = revoked.await.map(|key| show(&self.0, &key));
+        change::answer(done, req, res);
+    }
+}
+
+fn show(parts: &Parts, key: &IngestKey) -> KeyData {
+    let connector = parts.catalog.connector(&key.connector);
+    KeyData::new(key, connector.map_or(ConnectorKind::Ingest, |one| one.kind))
+}

@@ -1,0 +1,292 @@
+//! What was answered stays, whatever happens to the process; and secrets stay nowhere.
+
+use serde_json::Value;
+
+use crate::process::{Answer, Client, Folder, Process, eventually};
+
+fn ask(process: &Process, method: &str, path: &str, body: &str, status: u16) -> Answer {
+    let answer = process.call(method, path, body);
+    assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    answer
+}
+
+fn secret(made: &Answer) -> String {
+    let made = made.json();
+    made["data"]["secret"]
+        .as_str()
+        .expect("a secret")
+        .to_owned()
+}
+
+fn submit(process: &Process, secret: &str) -> u16 {
+    let mut client = Client::connect(process.service).expect("it listens");
+    let answer = client.call("POST", "/api/ingest", secret, "{}");
+    answer.expect("an answer").status
+}
+
+#[test]
+fn a_change_that_was_answered_survives_a_kill() {
+    let folder = Folder::new(&["orders"]);
+    let keys = "/api/admin/connectors/crm/keys";
+    let process = folder.start();
+    ask(
+        &process,
+        "POST",
+        "/api/admin/streams",
+        r#"{"name": "news", "on_update": "merge"}"#,
+        201,
+    );
+    ask(
+        &process,
+        "POST",
+        "/api/admin/connectors",
+        r#"{"name": "crm"}"#,
+        201,
+    );
+    let made = ask(
+        &process,
+        "POST",
+        keys,
+        r#"{"name": "main", "stream": "news"}"#,
+        201,
+    );
+    process.kill();
+
+    let process = folder.start();
+    assert_eq!(
+        process.admin("/api/admin/streams/news")["on_update"],
+        "merge"
+    );
+    assert_eq!(submit(&process, &secret(&made)), 202);
+    let rotated = ask(
+        &process,
+        "POST",
+        &format!("{keys}/main/rotate"),
+        r#"{"grace_seconds": 0}"#,
+        201,
+    );
+    process.kill();
+
+    let process = folder.start();
+    assert_eq!(submit(&process, &secret(&made)), 401);
+    assert_eq!(submit(&process, &secret(&rotated)), 202);
+    ask(&process, "POST", &format!("{keys}/main/revoke"), "", 200);
+    process.kill();
+
+    let process = folder.start();
+    assert_eq!(submit(&process, &secret(&rotated)), 401);
+    assert_eq!(process.admin(&format!("{keys}/main"))["state"], "revoked");
+    ask(&process, "DELETE", "/api/admin/connectors/crm", "", 200);
+    ask(&process, "DELETE", "/api/admin/streams/news", "", 200);
+    process.kill();
+
+    let process = folder.start();
+    assert_eq!(
+        process
+            .admin("/api/admin/connectors")
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    let Value::Array(trail) = process.admin("/api/admin/audit") else {
+        panic!("not a list");
+    };
+    assert_eq!(trail.len(), 7);
+    process.stop();
+}
+
+#[test]
+fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
+    let mut folder = Folder::new(&["orders"])
+        .with("[[read_keys]]\nname = \"wall\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_wall_00000000001\"");
+    let process = folder.start();
+    let keys = "/api/admin/connectors/tests/keys";
+    let made = ask(
+        &process,
+        "POST",
+        keys,
+        r#"{"name": "made", "stream": "orders"}"#,
+        201,
+    );
+    let screen = ask(
+        &process,
+        "POST",
+        "/api/admin/read-keys",
+        r#"{"name": "screen", "streams": ["orders"]}"#,
+        201,
+    );
+    folder.change("name = \"wall\"", "name = \"screen\"");
+    process.hang_up();
+    eventually("the configuration is read again", || {
+        process.log().contains("was read again").then_some(())
+    });
+    assert_eq!(submit(&process, &secret(&made)), 202);
+    // The declared one of the same name counts now, and the log says so.
+    assert!(
+        process.log().contains("the read key \"screen\""),
+        "{}",
+        process.log()
+    );
+    assert_eq!(
+        process.admin("/api/admin/read-keys/screen")["declared"],
+        true
+    );
+    let mut client = Client::connect(process.service).expect("it listens");
+    let mut read = |secret: &str| {
+        let answer = client.get("/api/streams/orders/items", secret);
+        answer.expect("an answer").status
+    };
+    assert_eq!(read(&secret(&screen)), 401);
+    assert_eq!(read("rk_live_for_the_wall_00000000001"), 200);
+    folder.change("name = \"screen\"", "name = \"wall\"");
+    eventually("the one that was made is back", || {
+        (read(&secret(&screen)) == 200).then_some(())
+    });
+    process.stop();
+}
+
+/// What is in the place of a secret wherever one was pasted by mistake.
+const CANARY: &str = "ik_live_canary00_pasted_into_the_wrong_place_000001";
+
+#[test]
+fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
+    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_headgate"));
+    command
+        .args(["serve", "--config", "headgate.toml"])
+        .env("HEADGATE_LOG__LEVEL", "trace")
+        .env("HEADGATE_LOG__REQUESTS", "true");
+    let process = folder.spawn(command).expect("it starts");
+    let keys = "/api/admin/connectors/crm/keys";
+    let mut told = String::new();
+    // Pasted where none belongs: into every field, as a field's name, as the whole body.
+    for (path, fields) in [
+        (
+            "/api/admin/streams",
+            &["name", "on_update", "stale_after_seconds"][..],
+        ),
+        (
+            "/api/admin/connectors",
+            &["name", "kind", "item_key", "burst"],
+        ),
+        (
+            "/api/admin/connectors/tests/keys",
+            &["name", "stream", "test", "expires_at"],
+        ),
+        (
+            "/api/admin/read-keys",
+            &["name", "streams", "expires_at", "allow_in_url"],
+        ),
+    ] {
+        for field in fields {
+            // With whatever else must be there.
+            let mut body = serde_json::json!({"name": "n"});
+            if path.ends_with("keys") && !path.contains("read") {
+                body["stream"] = "orders".into();
+            } else if path.contains("read") {
+                body["streams"] = serde_json::json!(["orders"]);
+            }
+            for value in [serde_json::json!(CANARY), serde_json::json!([CANARY])] {
+                body[*field] = value;
+                told += &ask(&process, "POST", path, &body.to_string(), 400).body;
+            }
+        }
+        for body in [
+            format!("{{\"{CANARY}\": 1}}"),
+            format!("\"{CANARY}\""),
+            format!("{{\"name\": {CANARY}}}"),
+        ] {
+            told += &ask(&process, "POST", path, &body, 400).body;
+        }
+    }
+    ask(
+        &process,
+        "POST",
+        "/api/admin/streams",
+        r#"{"name": "news"}"#,
+        201,
+    );
+    ask(
+        &process,
+        "POST",
+        "/api/admin/connectors",
+        r#"{"name": "crm"}"#,
+        201,
+    );
+    let made = ask(
+        &process,
+        "POST",
+        keys,
+        r#"{"name": "main", "stream": "news"}"#,
+        201,
+    );
+    let rotated = ask(&process, "POST", &format!("{keys}/main/rotate"), "", 201);
+    let screen = ask(
+        &process,
+        "POST",
+        "/api/admin/read-keys",
+        r#"{"name": "wall", "streams": ["news"]}"#,
+        201,
+    );
+    let secrets = [secret(&made), secret(&rotated), secret(&screen)];
+    assert_eq!(submit(&process, &secrets[0]), 202);
+    ask(&process, "POST", &format!("{keys}/main/revoke"), "", 200);
+    assert_eq!(submit(&process, &secrets[1]), 401);
+    process.drained();
+    for path in [
+        "connectors",
+        "streams",
+        "read-keys",
+        "audit",
+        "status",
+        "connectors/crm/requests",
+    ] {
+        told += &process.admin(&format!("/api/admin/{path}")).to_string();
+    }
+    let mut metrics = Client::connect(process.admin).expect("it listens");
+    told += &metrics
+        .get("/metrics", crate::process::ADMIN_TOKEN)
+        .expect("an answer")
+        .body;
+    assert!(told.contains(&secrets[0][..16]), "prefixes are shown");
+    let files = || -> Vec<(String, Vec<u8>)> {
+        let entries = std::fs::read_dir(folder.data_dir()).expect("a folder");
+        let files = entries
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.is_file());
+        files
+            .map(|path| {
+                (
+                    path.display().to_string(),
+                    std::fs::read(&path).expect("a file"),
+                )
+            })
+            .collect()
+    };
+    let mut places = files();
+    assert!(
+        places
+            .iter()
+            .any(|(name, _)| name.ends_with("catalog.db-wal")),
+        "also the log of writes"
+    );
+    process.terminate();
+    let log = process.ended().log;
+    assert!(log.contains("/api/admin/read-keys"), "requests are logged");
+    places.extend(files());
+    places.push(("the log".to_owned(), log.into_bytes()));
+    places.push(("an answer".to_owned(), told.into_bytes()));
+    // What follows the part that may be shown.
+    for secret in secrets
+        .iter()
+        .map(|secret| &secret[17..])
+        .chain(["pasted_into_the_wrong"])
+    {
+        for (place, bytes) in &places {
+            let found = bytes
+                .windows(secret.len())
+                .any(|window| window == secret.as_bytes());
+            assert!(!found, "a secret is in {place}");
+        }
+    }
+}
