@@ -10,16 +10,19 @@ pub mod client;
 mod compile_plugin;
 pub mod completions;
 pub mod config;
+pub mod connector;
 pub mod demo;
 pub mod error;
 pub mod key;
 mod logging;
 pub mod output;
 pub mod plugin;
+pub mod read_key;
 pub mod requests;
 pub mod send;
 pub mod serve;
 pub mod sink;
+pub mod stream;
 pub mod tail;
 
 use std::path::PathBuf;
@@ -56,8 +59,14 @@ enum Verb {
     Check(check::CheckArgs),
     /// Show the configuration that counts, and where each value comes from
     Config(config::ConfigVerbArgs),
-    /// Make keys
+    /// Create, change and delete streams of a running daemon
+    Stream(stream::StreamArgs),
+    /// Create, change and delete connectors of a running daemon
+    Connector(connector::ConnectorArgs),
+    /// Create, rotate and revoke ingest keys; make keys for a configuration file
     Key(key::KeyArgs),
+    /// Create and revoke read keys, for renderers
+    ReadKey(read_key::ReadKeyArgs),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
     /// Follow streams: print each change as it happens
@@ -84,7 +93,10 @@ pub fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
+        Verb::Stream(args) => short(stream::run(args)),
+        Verb::Connector(args) => short(connector::run(args)),
         Verb::Key(args) => short(key::run(args)),
+        Verb::ReadKey(args) => short(read_key::run(args)),
         Verb::Send(args) => short(send::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +17,53 @@ use super::error::CliError;
 
 /// How much of a long text a table shows.
 const CELL_CHARS_MAX: usize = 80;
+
+/// How a list is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ListOutput {
+    /// Aligned columns, for people.
+    Table,
+    /// A JSON array.
+    Json,
+}
+
+/// Prints a list; an empty one as `none`, beside standard output.
+pub fn print_list<T: fmt::Display>(
+    output: ListOutput,
+    entries: &[Value],
+    none: &str,
+    table: impl FnOnce(&[Value]) -> T,
+) -> Result<(), CliError> {
+    match output {
+        ListOutput::Json => print(&json_pretty(&entries)?),
+        ListOutput::Table if entries.is_empty() => {
+            note(none);
+            Ok(())
+        }
+        ListOutput::Table => print(&table(entries).to_string()),
+    }
+}
+
+/// Asks for a yes on the terminal; `what_for` is what cannot be done without one.
+pub fn confirmed(question: &str, what_for: &str) -> Result<bool, CliError> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(CliError::wrong_use(format!(
+            "there is no terminal to ask on: give --yes to {what_for}"
+        )));
+    }
+    note(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    stdin
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| CliError::failed(format!("can't read the answer: {error}")))?;
+    Ok(is_yes(&answer))
+}
+
+pub(super) fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
 pub fn print(text: &str) -> Result<(), CliError> {

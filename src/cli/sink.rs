@@ -4,14 +4,12 @@
 //!
 //! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
 
-use std::io::{BufRead as _, IsTerminal as _};
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{AdminArgs, Client, encoded};
 use super::error::CliError;
-use super::output::{Table, cut, json_pretty, note, plain, print, shown};
+use super::output::{ListOutput, Table, confirmed, cut, note, plain, print, print_list, shown};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -34,12 +32,6 @@ enum SinkCommand {
     Discard(DiscardArgs),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum SinkOutput {
-    Table,
-    Json,
-}
-
 /// What `headgate sink list` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,7 +41,7 @@ Examples:
 struct ListArgs {
     /// How to print them
     #[arg(long, value_enum, default_value = "table")]
-    output: SinkOutput,
+    output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -69,7 +61,7 @@ struct DeadLettersArgs {
     limit: u64,
     /// How to print them; only JSON has the fields
     #[arg(long, value_enum, default_value = "table")]
-    output: SinkOutput,
+    output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -170,14 +162,9 @@ pub async fn run(args: SinkArgs) -> Result<(), CliError> {
 async fn list(args: &ListArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let sinks = client.list("/api/admin/sinks", "", usize::MAX).await?;
-    match args.output {
-        SinkOutput::Json => print(&json_pretty(&sinks)?),
-        SinkOutput::Table if sinks.is_empty() => {
-            note("no sinks are configured");
-            Ok(())
-        }
-        SinkOutput::Table => print(&format!("{}{}", sinks_table(&sinks), refusals(&sinks))),
-    }
+    print_list(args.output, &sinks, "no sinks are configured", |sinks| {
+        format!("{}{}", sinks_table(sinks), refusals(sinks))
+    })
 }
 
 /// What is new for sinks and not in use, with the reasons.
@@ -229,14 +216,8 @@ async fn dead_letters(args: &DeadLettersArgs) -> Result<(), CliError> {
     let letters = client
         .list(&letters_of(&args.name), "", args.limit as usize)
         .await?;
-    match args.output {
-        SinkOutput::Json => print(&json_pretty(&letters)?),
-        SinkOutput::Table if letters.is_empty() => {
-            note("the sink has no dead letters");
-            Ok(())
-        }
-        SinkOutput::Table => print(&letters_table(&letters).to_string()),
-    }
+    let none = "the sink has no dead letters";
+    print_list(args.output, &letters, none, letters_table)
 }
 
 fn letters_table(letters: &[Value]) -> Table {
@@ -302,30 +283,13 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
         ));
     }
     let client = args.admin.client()?;
-    if !args.yes && !confirmed(&args.chosen, &args.name)? {
+    if !args.yes && !confirmed(&question(&args.chosen, &args.name), "discard")? {
         return Err(CliError::failed("nothing was discarded"));
     }
     let path = format!("{}?{}", letters_of(&args.name), args.chosen.query());
     let done = client.change(Method::DELETE, &path, None).await?.data;
     let discarded = count(&client, &done, "discarded")?;
     print(&format!("{} discarded\n", letters(discarded)))
-}
-
-/// Asks whoever sits in front of it.
-fn confirmed(chosen: &Chosen, name: &str) -> Result<bool, CliError> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(CliError::wrong_use(
-            "there is no terminal to ask on: give --yes to discard",
-        ));
-    }
-    note(&format!("{} [y/N]", question(chosen, name)));
-    let mut answer = String::new();
-    stdin
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|error| CliError::failed(format!("can't read the answer: {error}")))?;
-    Ok(is_yes(&answer))
 }
 
 fn question(chosen: &Chosen, name: &str) -> String {
@@ -335,10 +299,6 @@ fn question(chosen: &Chosen, name: &str) -> String {
         None => letters(chosen.id.len() as u64),
     };
     format!("Discard {what} of the sink {} for good?", shown(name))
-}
-
-fn is_yes(answer: &str) -> bool {
-    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
 fn letters_of(name: &str) -> String {

@@ -1,5 +1,6 @@
 //! The command line: the real binary with real arguments, against a real daemon.
 
+mod catalog; // stream, connector, key and read-key against a running daemon
 mod configuration; // check, config show, key new, serve's refusals
 mod demo; // the newcomer's first command, and the curl line that it prints
 mod plugin; // check and test, without a daemon

@@ -4,6 +4,7 @@
 
 use clap::Parser;
 
+use super::super::output::is_yes;
 use super::*;
 use crate::cli::client::stand_in::{Reply, StandIn};
 
