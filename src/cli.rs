@@ -5,6 +5,7 @@
 //!
 //! **Invariant**: exit codes are 0 done, 1 failed, 2 wrong use or configuration, 70 storage failure.
 
+pub mod backup;
 pub mod check;
 pub mod client;
 mod compile_plugin;
@@ -77,6 +78,10 @@ enum Verb {
     Requests(requests::RequestsArgs),
     /// See how the sinks are; send again what they gave up, or discard it
     Sink(sink::SinkArgs),
+    /// Copy the data of a running daemon into a new folder
+    Backup(backup::BackupArgs),
+    /// Make a data folder of a backup
+    Restore(backup::RestoreArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
 }
@@ -102,6 +107,8 @@ pub fn main() -> ExitCode {
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(args)),
+        Verb::Backup(args) => short(backup::backup(args)),
+        Verb::Restore(args) => backup::restore(&args),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };
     exit_code(done)

@@ -20,6 +20,8 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backup::Backups;
+use crate::backup::restore::{MARK, RestoreError, Restored, restore};
 use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
@@ -61,6 +63,9 @@ pub enum DaemonError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// A backup cannot be restored.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// The journal failed while the daemon ran: what is on disk is read afresh by the next start.
     #[error("the journal cannot be written; start again when the disk is well")]
     JournalFailed,
@@ -75,6 +80,8 @@ impl DaemonError {
             | Self::Pool(_)
             | Self::Sinks(_)
             | Self::JournalFailed => 70,
+            Self::Restore(RestoreError::Backup { .. }) => 1,
+            Self::Restore(_) => 70,
             _ => 1,
         }
     }
@@ -117,6 +124,12 @@ impl Daemon {
         let settings = &loaded.settings;
         let data_dir = files::open_folder(&settings.storage.data_dir)?;
         let lock = files::Lock::take(&data_dir)?;
+        if data_dir.join(MARK).exists() {
+            return Err(DaemonError::DataFolder(format!(
+                "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
+                data_dir.display()
+            )));
+        }
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
         let service_listener = http::bind(&settings.server.listen).await?;
@@ -140,6 +153,8 @@ impl Daemon {
             program,
             (&settings.plugins).into(),
         )?);
+        let disk_free_bytes_min = settings.storage.min_free_bytes;
+        let backups = Arc::new(Backups::new(&journal, &data_dir, disk_free_bytes_min));
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
         let live = Arc::new(Live::new(settings, &pool, &metrics));
         follow_streams(&catalog, &pool, &live);
@@ -158,6 +173,7 @@ impl Daemon {
             ingest,
             catalog,
             journal,
+            backups,
             delivery,
             pool,
             live,
@@ -220,6 +236,7 @@ impl Daemon {
         tracing::info!(failed, "stopping");
         self.parts.gate.drain();
         self.parts.live.stop();
+        self.parts.backups.stop();
         for server in &self.servers {
             server.stop(grace);
         }
@@ -290,6 +307,17 @@ impl Daemon {
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
     }
+}
+
+/// Makes a data folder of a backup. `data_dir` must be missing or empty.
+///
+/// # Errors
+/// [`DaemonError::DataFolder`], [`DaemonError::Restore`]; nothing that was written is left then.
+pub fn restore_into(data_dir: &Path, backup: &Path) -> Result<Restored, DaemonError> {
+    let claimed = files::Claimed::empty(data_dir)?;
+    let restored = restore(backup, &claimed.path)?;
+    claimed.keep();
+    Ok(restored)
 }
 
 /// Streams that change are known to the pool and to renderers before anybody can use them.

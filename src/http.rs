@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 
+use crate::backup::Backups;
 use crate::catalog::{Catalog, KeyHash};
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
@@ -42,6 +43,8 @@ pub struct Parts {
     pub catalog: Arc<Catalog>,
     /// The request log.
     pub journal: Arc<Journal>,
+    /// Copies of the files.
+    pub backups: Arc<Backups>,
     /// The lanes.
     pub delivery: Arc<Delivery>,
     /// The data pool.
@@ -153,6 +156,7 @@ pub fn admin(parts: &Parts) -> Service {
                     Router::with_path("requests/{request_id}")
                         .get(admin::GetRequest(parts.clone())),
                 )
+                .push(Router::with_path("backups").post(admin::PostBackup(parts.clone())))
                 .push(Router::with_path("sinks").get(admin::ListSinks(parts.clone())))
                 .push(Router::with_path("renderers").get(admin::ListRenderers(parts.clone())))
                 .push(Router::with_path("tickets").post(admin::PostAdminTicket(parts.clone())))

@@ -10,6 +10,7 @@
 //! receipt is ever given.
 
 mod claims;
+pub mod copy;
 mod group;
 mod kept;
 pub mod log;
@@ -19,9 +20,10 @@ mod schema;
 mod tidy;
 mod writer;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use thiserror::Error;
@@ -38,6 +40,7 @@ pub use kept::Retention;
 pub use log::{LogEntry, Outcome};
 use queue::{Job, Queue};
 use reader::Recent;
+pub use schema::FORMAT;
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;
@@ -146,6 +149,21 @@ pub struct Journal {
     lane_reads: sqlx::SqlitePool,
     writer: Mutex<Option<JoinHandle<()>>>,
     kept: tokio::sync::Mutex<Kept>,
+    /// How many want every payload to stay.
+    holds: Mutex<u32>,
+    seq_floor: u64,
+    /// Numbers that no request has: after the start of each, up to and including its end.
+    skipped: Vec<Range<u64>>,
+}
+
+/// As long as it lives no payload is released that was not released before.
+#[derive(Debug)]
+pub struct Hold(Arc<Journal>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        *self.0.lock_holds() -= 1;
+    }
 }
 
 /// What the writer thread and everybody else both see.
@@ -174,6 +192,7 @@ impl Journal {
     ) -> Result<Arc<Self>, StorageError> {
         let writer_connection = schema::open_writer(path, options.durability)?;
         let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
+        let skipped = schema::skipped(&writer_connection)?;
         let newest_entry = schema::last_payload_seq(&writer_connection)?;
         let reads = sqlite::open_readers(path, LOG_READERS_MAX).await?;
         let lane_reads = sqlite::open_readers(path, LANE_READERS_MAX).await?;
@@ -185,6 +204,7 @@ impl Journal {
             metrics,
         });
         let queue = Arc::new(Queue::new(options.pending_bytes_max));
+        let seq_floor = options.seq_floor;
         let thread = writer::start(
             writer_connection,
             options,
@@ -199,6 +219,9 @@ impl Journal {
             lane_reads,
             writer: Mutex::new(Some(thread)),
             kept: tokio::sync::Mutex::default(),
+            holds: Mutex::new(0),
+            seq_floor,
+            skipped,
         }))
     }
 
@@ -301,9 +324,33 @@ impl Journal {
             .forget_through(seq);
     }
 
-    /// What every lane did with payloads up to and including `seq` is on disk: they may be deleted.
+    /// What every lane did with payloads up to and including `seq` is on disk: they may be deleted, unless
+    /// somebody holds them.
     pub fn release(&self, seq: u64) {
-        self.shared.prune_to.fetch_max(seq, Ordering::Relaxed);
+        let holds = self.lock_holds();
+        if *holds == 0 {
+            self.shared.prune_to.fetch_max(seq, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on every payload stays that was not released before.
+    pub fn hold(self: &Arc<Self>) -> Hold {
+        *self.lock_holds() += 1;
+        Hold(Arc::clone(self))
+    }
+
+    fn lock_holds(&self) -> MutexGuard<'_, u32> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many numbers lie after `cursor`, up to the newest accepted entry.
+    pub fn lag(&self, cursor: u64) -> u64 {
+        lag(cursor, *self.shared.newest.borrow(), &self.skipped)
+    }
+
+    /// [`Options::seq_floor`].
+    pub fn seq_floor(&self) -> u64 {
+        self.seq_floor
     }
 
     /// The oldest entry that is still there, if there is one.
@@ -341,6 +388,15 @@ impl Journal {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
+}
+
+fn lag(cursor: u64, newest: u64, skipped: &[Range<u64>]) -> u64 {
+    let between = |range: &Range<u64>| {
+        let (start, end) = (range.start.max(cursor), range.end.min(newest));
+        end.saturating_sub(start)
+    };
+    let skipped: u64 = skipped.iter().map(between).sum();
+    newest.saturating_sub(cursor) - skipped
 }
 
 impl Drop for Journal {
@@ -382,4 +438,25 @@ pub struct Taken {
     pub corrupt: Vec<(u64, String)>,
     /// Entries whose payload was put aside before.
     pub quarantined: Vec<(u64, String)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lag;
+
+    #[test]
+    fn skipped_numbers_are_no_lag() {
+        let skipped = [10..1_010, 2_000..3_000];
+        for (cursor, newest, expected) in [
+            (5, 9, 4),
+            (5, 1_011, 6),
+            (10, 10, 0),
+            (10, 1_012, 2),
+            (1_010, 1_012, 2),
+            (1_012, 10, 0),
+            (0, 3_001, 1_001),
+        ] {
+            assert_eq!(lag(cursor, newest, &skipped), expected, "{cursor} {newest}");
+        }
+    }
 }

@@ -23,7 +23,7 @@
 //! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
 //! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
-//! | 2 | [`plugin`], [`live`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets |
+//! | 2 | [`plugin`], [`live`], [`backup`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
 //! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
 //!
@@ -80,7 +80,8 @@
 //! | `admin.token` | the daemon, once | |
 //!
 //! Items and cursor lie in one file, so what a power cut takes from the pool it takes together, and the
-//! journal replays it. Writers use the synchronous SQLite binding on threads of their own: measured
+//! journal replays it. A backup copies the pool first, then the journal, and no payload is deleted in between, so
+//! that the copies belong together in the same way. Writers use the synchronous SQLite binding on threads of their own: measured
 //! against statements through an asynchronous pool, the hops between threads cost more than the
 //! statements. Readers use sqlx, over the same SQLite library.
 //!
@@ -108,6 +109,7 @@
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
+pub mod backup;
 pub mod batch;
 pub mod catalog;
 pub mod cli;

@@ -10,6 +10,7 @@
 
 mod apply;
 pub mod changes;
+pub mod copy;
 mod history;
 mod items;
 pub mod letters;
@@ -38,6 +39,7 @@ pub use items::{Item, Page, PageLimit, Position};
 pub use letters::{DeadLetter, Part, Retry, SinkState, Undelivered};
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
+pub use schema::FORMAT;
 use views::Views;
 
 /// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for

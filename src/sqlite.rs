@@ -10,6 +10,8 @@
 use std::cell::Cell;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -92,15 +94,23 @@ pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error
 thread_local! {
     /// Frames in the write-ahead log after the last commit on this thread.
     static FRAMES: Cell<u32> = const { Cell::new(0) };
+    /// How many there were at the last checkpoint. A reader may keep the log from beginning anew, for as long as it
+    /// reads: then a checkpoint after each commit would look through all of them in vain.
+    static CHECKPOINTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Frames in the write-ahead log of the file that this thread committed to last.
+/// Frames that the last checkpoint of this thread has not seen, in the write-ahead log of the file that it committed to
+/// last.
 pub fn frames() -> u32 {
-    FRAMES.get()
+    FRAMES.get() - CHECKPOINTED.get()
 }
 
 fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
-    FRAMES.set(frames.unsigned_abs());
+    let frames = frames.unsigned_abs();
+    FRAMES.set(frames);
+    if frames < CHECKPOINTED.get() {
+        CHECKPOINTED.set(0);
+    }
     Ok(())
 }
 
@@ -114,8 +124,70 @@ pub fn checkpoint(connection: &Connection) -> Result<bool, rusqlite::Error> {
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
-    FRAMES.set(0);
+    let seen = u32::try_from(frames).unwrap_or(0);
+    FRAMES.set(seen);
+    CHECKPOINTED.set(seen);
     Ok(busy == 0 && frames == copied)
+}
+
+/// Opens a read-only connection whose statements end with an error once `stop` is set.
+///
+/// # Errors
+/// SQLite's.
+pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, rusqlite::Error> {
+    /// Steps of SQLite's machine between two looks at `stop`.
+    const STEPS: i32 = 10_000;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    let stop = Arc::clone(stop);
+    connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Relaxed)))?;
+    Ok(connection)
+}
+
+/// How large a copy of the file is at most, in bytes.
+///
+/// # Errors
+/// SQLite's.
+pub fn copy_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let number = |pragma: &str| {
+        connection.query_row(&format!("PRAGMA {pragma}"), [], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+    };
+    let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
+    Ok(pages * number("page_size")?)
+}
+
+/// Copies the file as it is at one moment into `into`, which is missing or empty. Others go on reading and writing
+/// meanwhile. What is written is not flushed.
+///
+/// # Errors
+/// SQLite's.
+pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> {
+    connection.execute("VACUUM INTO ?1", [into])?;
+    Ok(())
+}
+
+/// What is wrong with the file, if anything is: the first line of SQLite's integrity check.
+///
+/// # Errors
+/// SQLite's.
+pub fn damage(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    let verdict: String =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    Ok((verdict != "ok").then_some(verdict))
+}
+
+/// The format that the file's owner wrote into it.
+///
+/// # Errors
+/// SQLite's.
+pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 /// Opens read-only connections of a file that a writer has already made.

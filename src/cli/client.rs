@@ -275,6 +275,20 @@ impl Client {
         self.envelope(&answer)
     }
 
+    /// The same for work that takes as long as it takes: there is no deadline.
+    pub async fn change_slowly(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<Envelope, CallError> {
+        let request = self.request(method, path, HeaderMap::new());
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let response = request.body(body.to_string()).send().await;
+        let response = response.map_err(|error| self.no_answer(error))?;
+        self.envelope(&self.read(response).await?)
+    }
+
     /// Decodes a success, turns everything else into an error.
     pub fn envelope(&self, answer: &Answer) -> Result<Envelope, CallError> {
         match answer.status {

@@ -9,6 +9,9 @@ use crate::config::{explain, render_json, render_text};
 
 /// What `headgate config` is told.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate config show --config /etc/headgate.toml")]
 pub struct ConfigVerbArgs {
     #[command(subcommand)]
     command: ConfigCommand,

@@ -15,6 +15,9 @@ use crate::catalog::key::{KeyKind, KeyText, generate};
 
 /// What `headgate key` is told.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate key new --output json")]
 pub struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,

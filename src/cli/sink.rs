@@ -15,6 +15,9 @@ const LIMIT_MAX: u64 = 100_000;
 
 /// What `headgate sink` is told.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate sink list --data-dir /var/lib/headgate")]
 pub struct SinkArgs {
     #[command(subcommand)]
     command: SinkCommand,

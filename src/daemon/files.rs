@@ -65,6 +65,64 @@ impl Lock {
     }
 }
 
+/// A folder that was empty, locked for what becomes of it. Left as it was found, unless it is kept.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    /// Its absolute path.
+    pub(super) path: PathBuf,
+    made: bool,
+    keep: bool,
+    _lock: Lock,
+}
+
+impl Claimed {
+    pub(super) fn empty(path: &Path) -> Result<Self, DaemonError> {
+        let made = !path.exists();
+        let path = open_folder(path)?;
+        let entries = std::fs::read_dir(&path)
+            .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+            .map_err(|error| {
+                DaemonError::DataFolder(format!("cannot read {}: {error}", path.display()))
+            })?;
+        if entries.iter().any(|entry| entry.file_name() == "lock") {
+            // Whoever uses it is named.
+            Lock::take(&path)?;
+        }
+        // A file system of its own may have brought that.
+        if entries
+            .iter()
+            .any(|entry| entry.file_name() != "lost+found")
+        {
+            return Err(DaemonError::DataFolder(format!(
+                "the folder {} is not empty; name one that is missing or empty",
+                path.display()
+            )));
+        }
+        Ok(Self {
+            _lock: Lock::take(&path)?,
+            path,
+            made,
+            keep: false,
+        })
+    }
+
+    pub(super) fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        let _ = std::fs::remove_file(self.path.join("lock"));
+        if self.made {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
 /// The admin token: from the configuration, or from its file, which is made at the first start.
 pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonError> {
     if let Some(token) = &settings.token {

@@ -4,6 +4,7 @@
 //! key.
 
 mod audit;
+mod backups;
 mod change;
 mod connectors;
 mod keys;
@@ -24,6 +25,7 @@ use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
 pub(super) use audit::ListAudit;
+pub(super) use backups::PostBackup;
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };

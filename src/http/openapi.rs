@@ -33,7 +33,7 @@ pub(super) fn admin(router: &Router) -> Document {
     document(
         router,
         "Headgate admin",
-        "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys.",
+        "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys. Make backups.",
         &[(
             "admin_token",
             "The admin token; without a setting it is in the file `admin.token` of the data folder.",

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: the settings that durability depends on are read back after they were set.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -10,7 +11,7 @@ use super::{Durability, StorageError};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 1;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -72,9 +73,36 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     Ok(connection)
 }
 
-/// The highest sequence number in the log, 0 for an empty one.
+/// The highest sequence number that was given out or skipped, 0 for none.
 pub(super) fn last_seq(connection: &Connection) -> Result<u64, rusqlite::Error> {
-    highest(connection, "SELECT max(seq) FROM requests")
+    let last = highest(connection, "SELECT max(seq) FROM requests")?;
+    let skipped = skipped(connection)?;
+    Ok(skipped.iter().fold(last, |last, range| last.max(range.end)))
+}
+
+/// Numbers that are given to no request, because another life of this file may have given them out: those after
+/// `start`, up to and including `end`. Only a file that was restored has any.
+pub(super) fn skipped(connection: &Connection) -> Result<Vec<Range<u64>>, rusqlite::Error> {
+    let known = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'skipped'";
+    if connection.query_row(known, [], |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare("SELECT after, through FROM skipped ORDER BY after")?;
+    let number = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let ranges = statement.query_map([], |row| Ok(number(row, 0)?..number(row, 1)?))?;
+    ranges.collect()
+}
+
+/// Skips numbers from now on.
+pub(super) fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS skipped (after INTEGER NOT NULL, through INTEGER NOT NULL)",
+    )?;
+    connection.execute(
+        "INSERT INTO skipped (after, through) VALUES (?1, ?2)",
+        [numbers.start.cast_signed(), numbers.end.cast_signed()],
+    )?;
+    Ok(())
 }
 
 /// The highest sequence number that has a payload, 0 if there is none.

@@ -50,6 +50,21 @@ pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> 
     Ok(History { epoch, seq, floor })
 }
 
+/// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the
+/// epoch.
+pub(super) fn begin_anew(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    /// More changes than the other life can have made since it was copied. Positions begin anew with the epoch; this
+    /// is for those who read the file and remember the highest `seq` that they saw.
+    const NUMBERS_SKIPPED: i64 = 1 << 40;
+    let epoch: i64 = connection.query_row("SELECT epoch FROM history", [], |row| row.get(0))?;
+    let epoch = (epoch.unsigned_abs() + 1).max(clock::unix_ms() / 1_000);
+    connection.execute(
+        "UPDATE history SET epoch = ?1, seq = seq + ?2, boot = ?3",
+        params![epoch.cast_signed(), NUMBERS_SKIPPED, CLOSED],
+    )?;
+    Ok(epoch)
+}
+
 /// Part of every transaction that changes items.
 pub(super) fn store(connection: &Connection, seq: u64) -> Result<(), rusqlite::Error> {
     connection

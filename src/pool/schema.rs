@@ -11,7 +11,7 @@ use super::PoolError;
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 3;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.

@@ -5,7 +5,7 @@ mod configuration; // check, config show, key new, serve's refusals
 mod demo; // the newcomer's first command, and the curl line that it prints
 mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
-mod sink; // sink list, dead-letters, retry, discard
+mod sink;
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -127,6 +127,9 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         (&["tail", "orders"], "--key-file"),
         (&["tail", "orders", "--key", "ik_live_x"], "rk_"),
         (&["tail", "orders", "--since", "soon"], "EPOCH:SEQ"),
+        (&["backup"], "<DIR>"),
+        (&["backup", "somewhere"], "--token"),
+        (&["restore", "somewhere"], "--data-dir"),
         (&["completions", "cobol"], "bash"),
     ] {
         let told = run(folder.path(), args).failed(2);
@@ -154,10 +157,17 @@ fn help_and_version_are_printed() {
         "tail",
         "requests",
         "sink",
+        "backup",
+        "restore",
         "completions",
     ] {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} in {help}");
-        run(folder.path(), [verb, "--help"]).ok();
+        let help = run(folder.path(), [verb, "--help"]).ok();
+        let (_, after) = help.split_once("\nExample").unwrap_or_default();
+        assert!(
+            after.contains(&format!("headgate {verb}")),
+            "{verb}: {help}"
+        );
     }
 }
 

@@ -76,6 +76,7 @@ async fn the_openapi_documents_describe_every_route() {
             &admin,
             &[
                 ("/api/admin/audit", "get"),
+                ("/api/admin/backups", "post"),
                 ("/api/admin/connectors", "get"),
                 ("/api/admin/connectors", "post"),
                 ("/api/admin/connectors/{id}", "delete"),

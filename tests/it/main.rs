@@ -5,6 +5,7 @@
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
 mod app; // the daemon in a temporary folder, and those who talk to it
+mod backup; // backups under load, restores, what is no backup
 mod browser; // pages in a real browser, against the real program
 mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 17] = [
+const FLOORS: [(&str, u8); 18] = [
     ("cli", 6),
     ("daemon", 5),
     ("http", 4),
@@ -11,6 +11,7 @@ const FLOORS: [(&str, u8); 17] = [
     ("delivery", 3),
     ("plugin", 2),
     ("live", 2),
+    ("backup", 2),
     ("catalog", 1),
     ("journal", 1),
     ("pool", 1),
@@ -35,7 +36,7 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("hyper_util", &["plugin"]),
     ("hyper_rustls", &["plugin"]),
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
-    ("rusqlite", &["catalog", "journal", "pool", "sqlite"]),
+    ("rusqlite", &["backup", "catalog", "journal", "pool", "sqlite"]),
     ("figment", &["config"]),
     ("toml_edit", &["config"]),
     ("clap", &["cli"]),

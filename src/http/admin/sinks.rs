@@ -57,7 +57,7 @@ pub(in crate::http) struct SinkError {
 }
 
 impl SinkData {
-    fn new(lane: &LaneStatus, newest: u64, cursor: u64, undelivered: Undelivered) -> Self {
+    fn new(lane: &LaneStatus, lag: u64, cursor: u64, undelivered: Undelivered) -> Self {
         let sink = lane.sink();
         let (state, reason, paused_until) = match lane.state() {
             LaneState::Starting => ("starting", None, None),
@@ -75,7 +75,7 @@ impl SinkData {
             reason,
             paused_until,
             cursor,
-            lag: newest.saturating_sub(cursor),
+            lag,
             retries: undelivered.retries,
             dead_letters: undelivered.dead_letters,
             last_error: lane.last_error().map(|(at_ms, reason)| SinkError {
@@ -111,13 +111,13 @@ impl ListSinks {
 
 /// All sinks, for the list and the status page.
 pub(super) async fn sinks(parts: &Parts) -> Result<Vec<SinkData>, crate::pool::PoolError> {
-    let newest = *parts.journal.newest().borrow();
     let mut sinks = Vec::new();
     for lane in parts.delivery.lanes() {
         // In this order: what the cursor has passed is then seen among retries and dead letters.
         let cursor = lane.cursor();
+        let lag = parts.journal.lag(cursor);
         let undelivered = parts.pool.undelivered(lane.name()).await?;
-        sinks.push(SinkData::new(&lane, newest, cursor, undelivered));
+        sinks.push(SinkData::new(&lane, lag, cursor, undelivered));
     }
     Ok(sinks)
 }

@@ -1,11 +1,13 @@
 //! A disk that is nearly full, full, or refuses to be written.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{STREAM, all_there, folder, submit};
-use crate::process::{Client, Folder, Process, eventually, skipped};
+use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, skipped};
 
 const MIB: u64 = 1 << 20;
 
@@ -43,7 +45,15 @@ impl Disk {
         std::fs::write(self.0.join("filler"), filler).expect("room");
     }
 
-    /// Takes back what [`Disk::leave`] did.
+    /// Fills it to the last byte, while others write to it.
+    fn fill(&self) {
+        let mut filler = std::fs::OpenOptions::new();
+        let filler = filler.append(true).create(true).open(self.0.join("filler"));
+        let mut filler = filler.expect("a file");
+        while filler.write_all(&[0; 1 << 16]).is_ok() {}
+    }
+
+    /// Takes back what [`Disk::leave`] or [`Disk::fill`] did.
     fn make_room(&self) {
         std::fs::remove_file(self.0.join("filler")).expect("the filler");
     }
@@ -148,6 +158,90 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     let process = folder.start();
     all_there(&folder, &process, &wanted);
     process.stop();
+}
+
+#[test]
+fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
+    let folder = folder();
+    let Some(disk) = Disk::mount("a full disk under a backup", &folder, "size=64m") else {
+        return;
+    };
+    let process = folder.start();
+    let filling = "x".repeat(60_000);
+    for number in 0..400 {
+        let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
+        process.accepted(STREAM, "X-Item-Key: id\r\n", &body);
+    }
+    process.drained();
+    disk.leave(8 * MIB);
+    let told = no_room(&process, &disk.0.join("backup"));
+    assert!(told.contains("bytes are needed"), "{told}");
+
+    // There is just enough at first, and somebody else takes it.
+    let needed = told.split(" bytes are needed").next();
+    let needed = needed.and_then(|told| told.rsplit(' ').next());
+    let needed: u64 = needed.expect("a word").parse().expect("a number");
+    disk.make_room();
+    let found = (0..20).find_map(|attempt| {
+        disk.leave(needed + MIB / 2);
+        let dir = disk.0.join(format!("backup-{attempt}"));
+        let asked = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| backup(process.admin, &dir));
+            eventually("it begins", || dir.join("pool.db").exists().then_some(()));
+            disk.fill();
+            asked.join().expect("an answer")
+        });
+        disk.make_room();
+        // It may have been done before.
+        let complete = std::fs::remove_dir_all(&dir).is_ok();
+        (!complete).then_some(asked)
+    });
+    let refused = found.expect("one met a full disk");
+    assert_eq!(refused.status, 507, "{}", refused.body);
+    assert!(
+        refused.body.contains("the disk is full"),
+        "{}",
+        refused.body
+    );
+    // Intake does not notice.
+    assert_eq!(ready(&process), 200);
+    process.stop();
+}
+
+#[test]
+fn a_backup_does_not_take_the_room_that_requests_need() {
+    let folder = folder().with_storage("min_free_bytes = 8_000_000");
+    let Some(disk) = Disk::mount("a backup beside the data", &folder, "size=32m") else {
+        return;
+    };
+    let folder = folder.with_data_dir(&disk.0.join("data"));
+    let process = folder.start();
+    submit(&process, "before");
+    process.drained();
+    disk.leave(8_080_000);
+    let told = no_room(&process, &disk.0.join("backup"));
+    assert!(told.contains("storage.min_free_bytes"), "{told}");
+    assert_eq!(ready(&process), 200);
+    disk.make_room();
+    let made = backup(process.admin, &disk.0.join("backup"));
+    assert_eq!(made.status, 201, "{}", made.body);
+    process.stop();
+}
+
+/// What a backup into `dir` says that is refused for want of room and leaves nothing.
+fn no_room(process: &Process, dir: &Path) -> String {
+    let refused = backup(process.admin, dir);
+    assert_eq!(refused.status, 507, "{}", refused.body);
+    assert_eq!(refused.json()["error"]["code"], "DISK_FULL");
+    assert!(!dir.exists(), "{}", refused.body);
+    refused.body
+}
+
+fn backup(admin: SocketAddr, dir: &Path) -> Answer {
+    let mut client = Client::connect(admin).expect("the daemon listens");
+    let body = serde_json::json!({"dir": dir}).to_string();
+    let answer = client.call("POST", "/api/admin/backups", ADMIN_TOKEN, &body);
+    answer.expect("an answer")
 }
 
 #[test]

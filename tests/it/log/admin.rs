@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 36] = [
+const GUARDED: [(Method, &str); 37] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -14,6 +14,7 @@ const GUARDED: [(Method, &str); 36] = [
     (Method::GET, "/api/admin/streams/orders"),
     (Method::PATCH, "/api/admin/streams/orders"),
     (Method::DELETE, "/api/admin/streams/orders"),
+    (Method::POST, "/api/admin/backups"),
     (Method::GET, "/api/admin/connectors"),
     (Method::POST, "/api/admin/connectors"),
     (Method::GET, "/api/admin/connectors/shop"),

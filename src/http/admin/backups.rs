@@ -1,0 +1,129 @@
+//! Backups.
+//!
+//! **Invariant**: 201 is answered for a backup that is complete and was read back.
+
+use std::path::PathBuf;
+
+use salvo_core::http::StatusCode;
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::Parts;
+use super::super::body;
+use super::super::envelope::{self, ErrorBody, Success};
+use crate::backup::BackupError;
+use crate::backup::manifest::{CopiedFile, Manifest};
+
+/// Where a backup is to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct WantedBackup {
+    /// Absolute path of a folder on the daemon's machine, which is missing or empty.
+    dir: String,
+}
+
+/// A backup.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct BackupData {
+    /// The folder.
+    dir: String,
+    /// The version that made it.
+    version: String,
+    /// When it was complete, RFC 3339.
+    made_at: String,
+    /// The epoch of renderers' positions in it.
+    epoch: u64,
+    /// The highest sequence number of a request in it.
+    highest_seq: u64,
+    /// The bytes of all files together.
+    bytes: u64,
+    /// The files beside `manifest.json`.
+    files: Vec<BackupFile>,
+}
+
+/// A file of a backup.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct BackupFile {
+    /// Its name.
+    name: String,
+    /// Its length.
+    bytes: u64,
+    /// Its SHA-256, in hexadecimal.
+    sha256: String,
+}
+
+impl BackupData {
+    fn new(dir: String, manifest: Manifest) -> Self {
+        let file = |file: CopiedFile| BackupFile {
+            name: file.name,
+            bytes: file.bytes,
+            sha256: file.sha256,
+        };
+        Self {
+            dir,
+            bytes: manifest.bytes(),
+            version: manifest.version,
+            made_at: manifest.made_at,
+            epoch: manifest.epoch,
+            highest_seq: manifest.highest_seq,
+            files: manifest.files.into_iter().map(file).collect(),
+        }
+    }
+}
+
+/// `POST /api/admin/backups`
+pub(in crate::http) struct PostBackup(pub(in crate::http) Parts);
+
+/// Make a backup.
+///
+/// A consistent copy of the data pool and the journal, read back before the answer comes; requests are taken meanwhile.
+/// Large files take minutes. It is made to its end also if the caller goes away. `headgate restore` makes a data folder
+/// of it.
+#[endpoint(
+    operation_id = "make_backup",
+    tags("backups"),
+    request_body(content = WantedBackup, description = "Where."),
+    responses(
+        (status_code = 201, body = Success<BackupData>, description = "It is complete."),
+        (status_code = 400, body = ErrorBody, description = "The body or the folder cannot be used."),
+        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
+        (status_code = 409, body = ErrorBody, description = "Another backup is being made, or the folder is not empty."),
+        (status_code = 500, body = ErrorBody, description = "It failed; the message says why. Nothing of it is left."),
+        (status_code = 503, body = ErrorBody, description = "The daemon is stopping. Nothing of it is left."),
+        (status_code = 507, body = ErrorBody, description = "There is too little room. Nothing of it is left."),
+    ),
+    security(("admin_token" = [])),
+)]
+impl PostBackup {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let wanted = match body::small_json::<WantedBackup>(req).await {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => {
+                let message = "say where, in a JSON body: {\"dir\": \"/an/absolute/path\"}";
+                return envelope::invalid(req, res, message);
+            }
+            Err(message) => return envelope::invalid(req, res, message),
+        };
+        match self.0.backups.make(PathBuf::from(&wanted.dir)).await {
+            Ok(manifest) => envelope::created(res, BackupData::new(wanted.dir, manifest)),
+            Err(error) => refuse(&error, req, res),
+        }
+    }
+}
+
+fn refuse(error: &BackupError, req: &Request, res: &mut Response) {
+    let (status, code) = match error {
+        BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
+        BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
+        BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
+        BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+        BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
+        BackupError::Journal(error) => return envelope::internal(req, res, error),
+        BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
+            tracing::error!(%error, "a backup failed");
+            (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
+        }
+    };
+    envelope::fail(req, res, status, code, error.to_string());
+}

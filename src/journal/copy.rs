@@ -1,0 +1,52 @@
+//! What a copy of `journal.db` holds, and how a journal begins a life of its own as a copy.
+//!
+//! A backup asks the first, a restore does the second.
+//!
+//! **Invariant**: a restored journal gives no number to a request that the life it was copied from gave to another:
+//! ids of batches are made of them, and by those ids receivers know repeats.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{Durability, StorageError, schema};
+
+/// More requests than the other life can have taken since it was copied.
+const NUMBERS_SKIPPED: u64 = 1 << 40;
+
+/// Where a journal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The highest sequence number that it gave out.
+    pub last_seq: u64,
+    /// The first accepted request that was asked for and has no payload, neither in place nor put aside.
+    pub missing: Option<u64>,
+}
+
+/// Looks into a journal that nobody writes to. The payloads of requests after `after` are asked for.
+///
+/// # Errors
+/// SQLite's.
+pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlite::Error> {
+    let sql = "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND r.outcome = 0
+            AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
+            AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
+         ORDER BY r.seq LIMIT 1";
+    let missing: Option<i64> = connection
+        .query_row(sql, [after.cast_signed()], |row| row.get(0))
+        .optional()?;
+    Ok(Standing {
+        last_seq: schema::last_seq(connection)?,
+        missing: missing.map(i64::unsigned_abs),
+    })
+}
+
+/// Makes the copy at `path` a journal of its own, whose numbers go on far above `highest`.
+///
+/// # Errors
+/// SQLite's; the file was written by a newer version.
+pub fn begin_anew(path: &Path, highest: u64) -> Result<(), StorageError> {
+    let connection = schema::open_writer(path, Durability::Fsync)?;
+    schema::skip(&connection, highest..highest + NUMBERS_SKIPPED)?;
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! What a copy of `pool.db` says of where it stands, and how a pool begins a life of its own as a copy.
+//!
+//! A backup asks the first, a restore does the second.
+//!
+//! **Invariant**: a restored pool resumes no position of the life that it was copied from, and gives none of its
+//! numbers to another change.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{PoolError, history, schema};
+
+/// Where a pool stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The epoch of its positions.
+    pub epoch: u64,
+    /// The cursor of each sink, by name.
+    pub cursors: Vec<(String, u64)>,
+    /// Every sink has what was accepted up to here behind it, retries included.
+    pub low_water: u64,
+}
+
+/// Looks into a pool.
+///
+/// # Errors
+/// SQLite's.
+pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
+    let mut statement = connection.prepare("SELECT sink, seq FROM cursors ORDER BY sink")?;
+    let rows = statement.query_map([], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+    })?;
+    let number = |sql: &str| {
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    };
+    Ok(Standing {
+        epoch: number("SELECT epoch FROM history")?,
+        cursors: rows.collect::<Result<_, _>>()?,
+        low_water: number(
+            "SELECT min(coalesce((SELECT min(seq) FROM cursors), 0),
+                        coalesce((SELECT min(first_seq) FROM retries WHERE NOT resent) - 1, 9223372036854775807))",
+        )?,
+    })
+}
+
+/// Makes the copy at `path` a pool of its own: the epoch rises, and the numbers of changes go on far above those that
+/// the other life may have given out since. Returns the new epoch.
+///
+/// # Errors
+/// SQLite's; the file was written by a newer version.
+pub fn begin_anew(path: &Path) -> Result<u64, PoolError> {
+    let connection = schema::open_writer(path)?;
+    Ok(history::begin_anew(&connection)?)
+}
