@@ -14,8 +14,10 @@ pub mod config;
 pub mod connector;
 pub mod demo;
 pub mod error;
+pub mod healthcheck;
 pub mod key;
 mod logging;
+pub mod man;
 pub mod output;
 pub mod plugin;
 pub mod read_key;
@@ -82,6 +84,10 @@ enum Verb {
     Backup(backup::BackupArgs),
     /// Make a data folder of a backup
     Restore(backup::RestoreArgs),
+    /// Ask whether the daemon takes requests, for containers
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// Write manual pages
+    Man(man::ManArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
 }
@@ -109,6 +115,8 @@ pub fn main() -> ExitCode {
         Verb::Sink(args) => short(sink::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),
+        Verb::Healthcheck(args) => short(healthcheck::run(args)),
+        Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
     };
     exit_code(done)

@@ -5,7 +5,7 @@
 //! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
 //! were asked for, with none left out between them.
 
-use super::client::{AdminArgs, Client, encoded};
+use super::client::{AdminArgs, CallError, Client, encoded};
 use super::error::CliError;
 use super::output::{Table, cut, json_line, json_pretty, note, plain, print, shown};
 use crate::clock;
@@ -51,17 +51,18 @@ pub struct RequestsArgs {
 type UnixMs = u64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Status {
+pub(super) enum Status {
     Accepted,
     Processed,
     Failed,
     Rejected,
     Duplicate,
     Test,
+    Removed,
 }
 
 impl Status {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Status::Accepted => "accepted",
             Status::Processed => "processed",
@@ -69,6 +70,7 @@ impl Status {
             Status::Rejected => "rejected",
             Status::Duplicate => "duplicate",
             Status::Test => "test",
+            Status::Removed => "removed",
         }
     }
 }
@@ -81,9 +83,9 @@ enum RequestsOutput {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Connector {
-    id: String,
-    name: String,
+pub(super) struct Connector {
+    pub(super) id: String,
+    pub(super) name: String,
 }
 
 /// Runs the verb.
@@ -134,7 +136,8 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
     Ok(entries)
 }
 
-async fn connectors(client: &Client) -> Result<Vec<Connector>, CliError> {
+/// The connectors of the daemon.
+pub(super) async fn connectors(client: &Client) -> Result<Vec<Connector>, CallError> {
     let found = client.list("/api/admin/connectors", "", usize::MAX).await?;
     let connector = |entry: &Value| {
         let id = plain(&entry["id"]);
@@ -144,7 +147,11 @@ async fn connectors(client: &Client) -> Result<Vec<Connector>, CliError> {
     Ok(found.iter().map(connector).collect())
 }
 
-fn matching(connectors: Vec<Connector>, wanted: Option<&str>) -> Result<Vec<Connector>, CliError> {
+/// All of them, or the one that is wanted, by name or id.
+pub(super) fn matching(
+    connectors: Vec<Connector>,
+    wanted: Option<&str>,
+) -> Result<Vec<Connector>, CliError> {
     let Some(wanted) = wanted else {
         return Ok(connectors);
     };
@@ -222,7 +229,7 @@ fn table(entries: &[Value]) -> Table {
 }
 
 /// An entry's errors on one line, cut where they would fill the screen.
-fn errors(errors: &Value) -> String {
+pub(super) fn errors(errors: &Value) -> String {
     let errors = errors.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts = errors.iter().map(|error| match &error["message"] {
         Value::String(message) => message.clone(),

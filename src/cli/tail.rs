@@ -1,10 +1,10 @@
-//! `headgate tail`: follows streams in the terminal, or in a pipe, until it is stopped.
+//! `headgate tail`: follows streams, or the request log, in the terminal or in a pipe, until it is stopped.
 //!
 //! Called by the command line. Connects and reconnects (`follow`), reads the event stream (`sse`) and its
 //! messages (`message`), and prints them (`view`).
 //!
 //! With a read key it asks the service only. Without one it is for those who run the daemon: the admin API
-//! gives it a ticket for each connection.
+//! gives it a ticket for each connection. With `--log` it asks the admin API alone (`log`).
 //!
 //! **Invariant**: each change is printed once and in order, also over an outage, as long as the service
 //! remembers the position; where it does not, all items follow anew and a note says so.
@@ -14,13 +14,16 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use self::follow::{Follow, Timing, position};
+use self::log::FollowLog;
 use self::view::{TailOutput, View, ViewOptions};
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{closed, note};
+use super::requests::Status;
 use crate::catalog::key::{self, KeyFormError};
 
 mod follow;
+mod log;
 mod message;
 pub mod sse;
 mod view;
@@ -33,17 +36,41 @@ Examples:
   HEADGATE_READ_KEY=rk_live_… headgate tail orders customers --url https://gate.example
   headgate tail orders --output json | jq .items
   headgate tail orders --no-snapshot --count 1
+  headgate tail --log --connector shop --status rejected,failed
 
 A line is a change: time (UTC), stream (if there are several), what happened, key, fields.
   =  the item as it is, when tail begins
   ~  the item is new or has changed; its fields as they are now
   -  the item was removed
 Without a read key, the admin API is asked for access; it needs the admin token.
-After an outage tail connects again by itself and goes on where it was.")]
+After an outage tail connects again by itself and goes on where it was.
+
+With --log a line is a request: time (UTC), status, HTTP status, items, connector/stream, request, errors.
+It is printed when it is first seen, with --status when it first has one of these.")]
 pub struct TailArgs {
     /// The streams to follow
-    #[arg(required = true, value_name = "STREAM")]
+    #[arg(required_unless_present = "log", value_name = "STREAM")]
     streams: Vec<String>,
+    /// Follow the request log instead, over the admin API
+    #[arg(long, conflicts_with_all = ["streams", "since", "max_rate", "heartbeats"])]
+    log: bool,
+    /// With --log: only requests of this connector, by name or id
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "log",
+        conflicts_with = "streams"
+    )]
+    connector: Option<String>,
+    /// With --log: only requests with one of these statuses
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        requires = "log",
+        conflicts_with = "streams"
+    )]
+    status: Vec<Status>,
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
@@ -53,13 +80,13 @@ pub struct TailArgs {
     /// A file that holds the read key; goes before --key
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// How to print changes [default: table on a terminal, else json]
+    /// How to print them [default: table on a terminal, else json]
     #[arg(long, value_enum)]
     output: Option<TailOutput>,
-    /// Leave out the items that are there already, print changes only
+    /// Leave out what is there already: the items, or the last entries of the log
     #[arg(long)]
     no_snapshot: bool,
-    /// End after so many changes; items of a snapshot don't count
+    /// End after so many changes, or requests; what is there already doesn't count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Begin with what changed after this position, the `id` of a message
@@ -87,6 +114,9 @@ impl fmt::Debug for TailArgs {
 
 /// Runs the verb. Ctrl-C ends it, or a reader that goes away (`| head`), and neither is a failure.
 pub async fn run(args: TailArgs) -> Result<(), CliError> {
+    if args.log {
+        return follow_log(args).await;
+    }
     let (service, admin) = match read_key(&args)? {
         Some(key) => (Client::new(&args.url, &key)?, None),
         None => {
@@ -105,11 +135,7 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
     streams.retain(|stream| seen.insert(stream.clone()));
     let to_terminal = io::stdout().is_terminal();
     let options = ViewOptions {
-        output: args.output.unwrap_or(if to_terminal {
-            TailOutput::Table
-        } else {
-            TailOutput::Json
-        }),
+        output: args.output.unwrap_or_else(|| default_output(to_terminal)),
         heartbeats: args.heartbeats,
         first_snapshot: !args.no_snapshot,
         count: args.count,
@@ -129,6 +155,32 @@ pub async fn run(args: TailArgs) -> Result<(), CliError> {
         done = follow.run() => done,
         Ok(()) = tokio::signal::ctrl_c() => Ok(()),
         () = closed() => Ok(()),
+    }
+}
+
+async fn follow_log(args: TailArgs) -> Result<(), CliError> {
+    let follow = FollowLog {
+        admin: &args.admin.client()?,
+        connector: args.connector,
+        statuses: args.status,
+        output: (args.output).unwrap_or_else(|| default_output(io::stdout().is_terminal())),
+        before: !args.no_snapshot,
+        count: args.count,
+        out: &mut io::stdout(),
+        tell: &note,
+    };
+    tokio::select! {
+        done = follow.run() => done,
+        Ok(()) = tokio::signal::ctrl_c() => Ok(()),
+        () = closed() => Ok(()),
+    }
+}
+
+fn default_output(to_terminal: bool) -> TailOutput {
+    if to_terminal {
+        TailOutput::Table
+    } else {
+        TailOutput::Json
     }
 }
 

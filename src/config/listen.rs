@@ -35,6 +35,22 @@ impl Listen {
         }
     }
 
+    /// The address by which a program of this machine reaches it; none where the system chooses the port.
+    pub fn local_url(&self) -> Option<String> {
+        let (host, port) = match (self, self.host_and_port()) {
+            (Listen::Unix(path), _) => return Some(format!("unix:{}", path.display())),
+            (Listen::Tcp(_), None | Some((_, 0))) => return None,
+            (Listen::Tcp(_), Some(found)) => found,
+        };
+        let host = match host.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) if address.is_unspecified() => "127.0.0.1".to_owned(),
+            Ok(IpAddr::V6(address)) if address.is_unspecified() => "[::1]".to_owned(),
+            Ok(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => host.to_owned(),
+        };
+        Some(format!("http://{host}:{port}"))
+    }
+
     /// Whether both cannot be bound at once: the same address, or the same port where one is a wildcard.
     pub(super) fn collides_with(&self, other: &Listen) -> bool {
         let (Some((host, port)), Some((other_host, other_port))) =
@@ -126,5 +142,26 @@ impl<'de> Deserialize<'de> for Listen {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Listen;
+
+    #[test]
+    fn a_wildcard_is_reached_by_the_loopback_address() {
+        for (listen, url) in [
+            ("0.0.0.0:8080", Some("http://127.0.0.1:8080")),
+            ("[::]:8080", Some("http://[::1]:8080")),
+            ("[fd00::1]:80", Some("http://[fd00::1]:80")),
+            ("10.0.0.5:80", Some("http://10.0.0.5:80")),
+            ("localhost:8080", Some("http://localhost:8080")),
+            ("127.0.0.1:0", None),
+            ("unix:/run/headgate.sock", Some("unix:/run/headgate.sock")),
+        ] {
+            let listen: Listen = listen.parse().expect("an address");
+            assert_eq!(listen.local_url().as_deref(), url);
+        }
     }
 }

@@ -3,9 +3,11 @@
 mod catalog; // stream, connector, key and read-key against a running daemon
 mod configuration; // check, config show, key new, serve's refusals
 mod demo; // the newcomer's first command, and the curl line that it prints
+mod healthcheck; // against a daemon that takes requests, refuses them, is not there
 mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
-mod sink;
+mod sink; // sink list, dead-letters, retry, discard
+mod tail_log; // the request log as it grows
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -127,9 +129,14 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         (&["tail", "orders"], "--key-file"),
         (&["tail", "orders", "--key", "ik_live_x"], "rk_"),
         (&["tail", "orders", "--since", "soon"], "EPOCH:SEQ"),
+        (&["tail", "orders", "--log"], "--log"),
+        (&["tail", "orders", "--status", "failed"], "STREAM"),
+        (&["tail", "--log", "--status", "odd"], "processed"),
+        (&["tail", "--log"], "--token"),
         (&["backup"], "<DIR>"),
         (&["backup", "somewhere"], "--token"),
         (&["restore", "somewhere"], "--data-dir"),
+        (&["man"], "<DIR>"),
         (&["completions", "cobol"], "bash"),
     ] {
         let told = run(folder.path(), args).failed(2);
@@ -159,6 +166,8 @@ fn help_and_version_are_printed() {
         "sink",
         "backup",
         "restore",
+        "healthcheck",
+        "man",
         "completions",
     ] {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} in {help}");
@@ -169,6 +178,44 @@ fn help_and_version_are_printed() {
             "{verb}: {help}"
         );
     }
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_verb() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = run(folder.path(), ["man", "share/man1"]).ok();
+    assert!(told.contains("share/man1"), "{told}");
+    let page = |name: &str| {
+        let path = folder.path().join("share/man1").join(name);
+        let page = std::fs::read_to_string(path);
+        page.unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let overview = page("headgate.1");
+    assert!(
+        overview.starts_with(".") && overview.contains(".TH headgate 1"),
+        "{overview}"
+    );
+    for verb in [
+        "serve",
+        "tail",
+        "backup",
+        "restore",
+        "sink\\-list",
+        "key\\-new",
+    ] {
+        let text = page(&format!("headgate-{}.1", verb.replace('\\', "")));
+        assert!(
+            text.contains(".SH SYNOPSIS") && text.contains("headgate"),
+            "{text}"
+        );
+        assert!(text.contains("Example"), "{verb}: {text}");
+        assert!(
+            !text.contains("ADMIN_TOKEN="),
+            "no value of a secret: {text}"
+        );
+    }
+    let told = run(folder.path(), ["man", "/proc/nowhere"]).failed(1);
+    assert!(told.contains("/proc/nowhere"), "{told}");
 }
 
 #[test]
