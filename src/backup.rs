@@ -2,7 +2,7 @@
 //!
 //! The admin API makes them ([`Backups::make`]); `headgate restore` takes them back ([`restore::restore`]).
 //!
-//! The pool is copied first, then the journal. What the pool's copy does not have yet is in the journal's copy, because
+//! The catalog is copied first, then the pool, then the journal. What the pool's copy does not have yet is in the journal's copy, because
 //! no payload is released in between ([`crate::journal::Hold`]). Everything that got a 202 before a backup began is in
 //! one of the two.
 //!
@@ -23,16 +23,22 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::journal::{self, Hold, Journal, StorageError};
-use crate::{clock, pool, sqlite};
+use crate::{catalog, clock, pool, sqlite};
 use manifest::{CopiedFile, Manifest};
 
+/// The catalog's file.
+const CATALOG: &str = "catalog.db";
 /// The pool's file; it is copied before the journal.
 const POOL: &str = "pool.db";
 /// The journal's file.
 const JOURNAL: &str = "journal.db";
 /// The files of a backup, in the order in which they are copied, with the format that this version writes. The admin
 /// token is not among them, and neither are plugins.
-const FILES: &[(&str, i64)] = &[(POOL, pool::FORMAT), (JOURNAL, journal::FORMAT)];
+const FILES: &[(&str, i64)] = &[
+    (CATALOG, catalog::FORMAT),
+    (POOL, pool::FORMAT),
+    (JOURNAL, journal::FORMAT),
+];
 
 const MANIFEST: &str = "manifest.json";
 /// A manifest that is being written.

@@ -40,6 +40,7 @@ pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
+pub use schema::FORMAT;
 pub use stream::Stream;
 
 /// Streams by their names.

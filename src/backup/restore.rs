@@ -100,8 +100,8 @@ pub fn restore(backup: &Path, data_dir: &Path) -> Result<Restored, RestoreError>
 
 /// Whether the manifest names what this version needs and knows.
 fn check(manifest: &Manifest) -> Result<(), String> {
-    for needed in [POOL, JOURNAL] {
-        if manifest.files.iter().all(|file| file.name != needed) {
+    for (needed, _) in FILES {
+        if manifest.files.iter().all(|file| file.name != *needed) {
             return Err(format!("{needed} is not in its manifest"));
         }
     }

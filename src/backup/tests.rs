@@ -9,6 +9,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
+use crate::catalog::Catalog;
+use crate::config::Settings;
 use crate::item::ItemsWriter;
 use crate::journal::log::{Client, Endpoint};
 use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
@@ -32,6 +34,8 @@ impl Files {
         let pool = Pool::open(&root.path().join(POOL), HashMap::new()).await;
         let pool = pool.expect("it opens");
         pool.add_sink("sink", 0).expect("it is new");
+        let catalog = Catalog::open(&root.path().join(CATALOG), &Settings::default());
+        catalog.expect("it opens");
         let options = Options {
             durability: Durability::Os,
             pending_bytes_max: 1 << 20,

@@ -16,7 +16,7 @@ use crate::config::{ConnectorKind, OnUpdate};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 1;
 
 /// Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "

@@ -91,6 +91,13 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     let waiting = |sink: &Value| sink["retries"] != 0 && sink["lag"] == 0;
     process.sink_becomes("back", "retrying", waiting);
 
+    let key = json!({"name": "made", "stream": ORDERS}).to_string();
+    let key = process.call("POST", "/api/admin/connectors/tests/keys", &key);
+    let key = key.json()["data"]["secret"]
+        .as_str()
+        .expect("a secret")
+        .to_owned();
+
     let acknowledged = Mutex::new(BTreeMap::new());
     let count = || acknowledged.lock().expect("no panic").len();
     let done = AtomicBool::new(false);
@@ -119,7 +126,10 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     assert!(acknowledged.len() > wanted.len());
     process.kill();
 
-    private(&dir, &["journal.db", "manifest.json", "pool.db"]);
+    private(
+        &dir,
+        &["catalog.db", "journal.db", "manifest.json", "pool.db"],
+    );
     let manifest = std::fs::read_to_string(dir.join("manifest.json")).expect("a manifest");
     let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
     for part in ["version", "made_at", "epoch", "highest_seq"] {
@@ -133,6 +143,13 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     let after = folder().with_data_dir(&restored);
     let process = after.start();
     process.request_becomes(&door(&process, "open"), "processed");
+    let mut client = Client::connect(process.service).expect("it listens");
+    let answer = client.call("POST", "/api/ingest", &key, "{}");
+    assert_eq!(
+        answer.expect("an answer").status,
+        202,
+        "a key made at run time"
+    );
     let again = process.call("POST", "/api/admin/sinks/back/retry", "");
     assert_eq!(again.status, 200, "{}", again.body);
     process.drained();
@@ -363,6 +380,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         ("\"headgate_backup\": 1", "\"headgate_backup\": 2", "newer"),
         ("\"pool.db\"", "\"../pool.db\"", "pool.db is not in"),
         ("\"journal.db\"", "\"other.db\"", "journal.db is not in"),
+        ("\"catalog.db\"", "\"other.db\"", "catalog.db is not in"),
         ("\"format\": 1", "\"format\": 99", "has format 99"),
         (
             "\"files\": [",
@@ -377,7 +395,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         refused(says);
     }
     std::fs::write(dir.join("manifest.json"), &manifest).expect("a manifest");
-    for file in ["pool.db", "journal.db"] {
+    for file in ["catalog.db", "pool.db", "journal.db"] {
         let path = dir.join(file);
         let good = std::fs::read(&path).expect("a copy");
         let mut bad = good.clone();

@@ -36,7 +36,10 @@ const HOMES: [(&str, &[&str]); 17] = [
     ("hyper_util", &["plugin"]),
     ("hyper_rustls", &["plugin"]),
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
-    ("rusqlite", &["backup", "catalog", "journal", "pool", "sqlite"]),
+    (
+        "rusqlite",
+        &["backup", "catalog", "journal", "pool", "sqlite"],
+    ),
     ("figment", &["config"]),
     ("toml_edit", &["config"]),
     ("clap", &["cli"]),
