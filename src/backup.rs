@@ -371,9 +371,14 @@ impl Drop for Folder {
         if self.finished {
             return;
         }
-        let copies = FILES.iter().map(|(file, _)| *file);
-        for file in [MANIFEST, UNFINISHED].into_iter().chain(copies) {
+        for file in [MANIFEST, UNFINISHED] {
             let _ = std::fs::remove_file(self.path.join(file));
+        }
+        for (file, _) in FILES {
+            // SQLite leaves its journal behind where a copy fails.
+            for end in ["", "-journal"] {
+                let _ = std::fs::remove_file(self.path.join(format!("{file}{end}")));
+            }
         }
         if self.made {
             let _ = std::fs::remove_dir(&self.path);
