@@ -455,7 +455,7 @@ fn the_command_makes_backups_and_says_what_is_wrong() {
     );
     private(
         &folder.path("first"),
-        &["journal.db", "manifest.json", "pool.db"],
+        &["catalog.db", "journal.db", "manifest.json", "pool.db"],
     );
     let told = backup(&["first"]).failed(1);
     assert!(told.contains("FOLDER_NOT_EMPTY"), "{told}");
