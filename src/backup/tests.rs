@@ -117,6 +117,7 @@ async fn what_is_delivered_between_the_two_copies_stays_in_the_journal() {
     let files = Files::with_requests().await;
     let run = files.backups.begin().await.expect("it is the only one");
     let folder = files.folder();
+    run.copy(CATALOG, &folder).expect("it is copied");
     run.copy(POOL, &folder).expect("it is copied");
     files.deliver().await;
     run.copy(JOURNAL, &folder).expect("it is copied");
@@ -188,8 +189,9 @@ async fn copies_that_are_not_good_are_found_and_taken_away() {
         let run = files.backups.begin().await.expect("it is the only one");
         let folder = files.folder();
         let dir = folder.path.clone();
-        run.copy(POOL, &folder).expect("it is copied");
-        run.copy(JOURNAL, &folder).expect("it is copied");
+        for (file, _) in FILES {
+            run.copy(file, &folder).expect("it is copied");
+        }
         run.verified(&dir).expect("it is good so far");
         damage(&dir);
         match run.verified(&dir) {
