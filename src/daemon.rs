@@ -26,7 +26,7 @@ use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{AddError, Delivery};
-use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Stopper};
+use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;
@@ -181,10 +181,13 @@ impl Daemon {
             gate,
             metrics,
             admin_token: KeyHash::of(&admin_token),
+            sessions: Arc::new(Sessions::default()),
+            hosts: settings.admin.hosts.as_slice().into(),
             log_requests: settings.log.requests,
             body_timeout_seconds: settings.limits.body_timeout_seconds,
             about: Arc::new(About {
                 profile: loaded.profile.clone(),
+                service_address: service_listener.address.clone(),
                 data_dir: data_dir.display().to_string(),
                 durability: match settings.storage.durability {
                     config::Durability::Fsync => "fsync",

@@ -17,6 +17,7 @@ mod openapi;
 mod outer;
 mod pages;
 mod reader;
+mod web;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +34,7 @@ use crate::metrics::Metrics;
 use crate::pool::Pool;
 
 pub use listen::{Bound, ListenError, Stopper, bind};
+pub use web::sessions::Sessions;
 
 /// What the handlers work with.
 #[derive(Debug, Clone)]
@@ -59,6 +61,10 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Digest of the admin token.
     pub admin_token: KeyHash,
+    /// Who is signed in to the admin pages.
+    pub sessions: Arc<Sessions>,
+    /// Names that the admin pages may be asked for by, beside addresses and `localhost`.
+    pub hosts: Arc<[String]>,
     /// Whether each request is a line in the log.
     pub log_requests: bool,
     /// Seconds that a body may take.
@@ -96,6 +102,8 @@ impl Configuration {
 pub struct About {
     /// Name of the configuration profile.
     pub profile: String,
+    /// Where the service listener is reached: `http://127.0.0.1:8080` or `unix:/…`.
+    pub service_address: String,
     /// The data folder.
     pub data_dir: String,
     /// `fsync` or `os`.
@@ -139,7 +147,7 @@ fn read_route(path: &str) -> Router {
 }
 
 /// The admin listener: what operators use. Everything but `/healthz` and its document needs the
-/// admin token.
+/// admin token, or, for the pages, a session.
 pub fn admin(parts: &Parts) -> Service {
     let guarded = Router::new()
         .hoop(admin::RequireToken(parts.admin_token))
@@ -179,7 +187,9 @@ pub fn admin(parts: &Parts) -> Service {
         .push(guarded)
         .push(Router::with_path("healthz").get(health::GetHealth));
     let document = openapi::admin(&api);
-    let router = api.push(Router::with_path("openapi.json").get(document));
+    let router = api
+        .push(Router::with_path("openapi.json").get(document))
+        .push(web::routes(parts));
     finish(router, parts)
 }
 

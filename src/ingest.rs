@@ -11,6 +11,7 @@ mod gate;
 mod headers;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -20,7 +21,7 @@ use crate::catalog::{Caller, Catalog, QuotaState};
 use crate::error::AcceptError;
 use crate::journal::log::{Client, Endpoint};
 use crate::journal::{Claim, Journal, JournalError, LogEntry, Outcome, Receipt, Submission};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Minute};
 
 pub use gate::{BodyBudget, Gate};
 
@@ -146,9 +147,13 @@ impl Ingest {
     where
         F: Future<Output = Result<(Bytes, BodyBudget), BodyError>>,
     {
+        let started = Instant::now();
         let caller = match self.caller(head.authorization) {
             Ok(caller) => caller,
-            Err(error) => return self.answer(None, Err(error)),
+            Err(error) => {
+                self.note(None, head.received_ms, started, &Err(&error));
+                return self.answer(None, Err(error));
+            }
         };
         let mut quota = None;
         let mut bytes = head.content_length.unwrap_or(0);
@@ -171,7 +176,32 @@ impl Ingest {
         if let Err(error) = &result {
             self.log_refusal(&head, &caller, quota, admitted, bytes, error);
         }
+        let connector = Some(&caller.key.connector);
+        self.note(connector, head.received_ms, started, &result.as_ref());
         self.answer(quota, result)
+    }
+
+    /// Counts the request in the last hour.
+    fn note(
+        &self,
+        connector: Option<&Arc<str>>,
+        received_ms: u64,
+        started: Instant,
+        result: &Result<&Accepted, &AcceptError>,
+    ) {
+        let took = started.elapsed();
+        let items = match result {
+            Ok(accepted) if !accepted.receipt.replayed => accepted.receipt.items,
+            _ => 0,
+        };
+        let request = Minute {
+            requests: 1,
+            errors: u64::from(result.is_err()),
+            items: u64::from(items),
+            took,
+            took_max: took,
+        };
+        self.metrics.recent.note(connector, received_ms, request);
     }
 
     /// Everything that can be known before the body is read.

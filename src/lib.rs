@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | 6 | [`cli`] | verbs; the only place that knows the command line |
 //! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
-//! | 4 | [`http`] | both listeners, every route, the envelope; the only place that knows the web framework |
+//! | 4 | [`http`] | both listeners, every route, the envelope, the admin pages (`http/web/`); the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |

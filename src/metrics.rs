@@ -1,10 +1,11 @@
 //! What the daemon counts. The fields of [`Metrics`] are the list of metrics; `/metrics` prints them.
 //!
-//! Plugins have numbers of their own (`metrics/plugins.rs`).
+//! Plugins have numbers of their own (`metrics/plugins.rs`); the pages have the last hour (`metrics/recent.rs`).
 //!
 //! **Invariant**: a label never takes its value from a request, so the number of series is bounded.
 
 mod plugins;
+mod recent;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +15,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 pub use plugins::{PluginMetrics, Refused};
+pub use recent::{Minute, Recent};
 
 /// Every metric. Counters are cheap to increment from any thread.
 #[derive(Debug)]
@@ -73,6 +75,8 @@ pub struct Metrics {
     pub disk_free_bytes: Gauge,
     /// What plugins count themselves.
     pub plugins: PluginMetrics,
+    /// The last hour, for the charts.
+    pub recent: Recent,
 }
 
 impl Metrics {
@@ -172,6 +176,7 @@ impl Metrics {
             live_resets,
             disk_free_bytes,
             plugins,
+            recent: Recent::default(),
             registry,
         }
     }

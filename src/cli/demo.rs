@@ -61,6 +61,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
             return done.map_err(serve::failed);
         }
         print("\nServing until Ctrl-C.\n")?;
+        serve::invite(&daemon)?;
         serve::run_until_signalled(daemon, &loaded, signals, || load(&config_file)).await
     })
 }

@@ -37,6 +37,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
         let daemon = start(&loaded).await?;
+        invite(&daemon)?;
         run_until_signalled(daemon, &loaded, signals, || load(&args.config)).await
     })
 }
@@ -79,6 +80,22 @@ pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
         daemon.service_address, daemon.admin_address
     ))?;
     Ok(daemon)
+}
+
+/// Prints a link that signs in to the pages once. On standard output, which is no log.
+pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
+    // A browser cannot open a Unix socket, and has no way to an address that stands for all of them.
+    let Some(address) = daemon.admin_address.strip_prefix("http://") else {
+        return Ok(());
+    };
+    let address = address
+        .replace("0.0.0.0:", "127.0.0.1:")
+        .replace("[::]:", "[::1]:");
+    let secret = daemon.parts.sessions.invite();
+    let secret = secret.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
+    super::output::print(&format!(
+        "sign in within ten minutes, once: http://{address}/sign-in#{secret}\n"
+    ))
 }
 
 /// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.

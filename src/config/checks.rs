@@ -125,6 +125,23 @@ pub(super) fn origin(text: &str) -> Result<(), String> {
     }
 }
 
+/// A name that the admin pages may be opened by.
+pub(super) fn admin_host(text: &str) -> Result<(), String> {
+    let named = !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte)
+        });
+    if named {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
+            quoted(text)
+        ))
+    }
+}
+
 /// A host that a sink may call.
 pub(super) fn host(text: &str) -> Result<(), String> {
     text.parse::<super::Host>().map(|_| ())

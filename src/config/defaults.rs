@@ -50,6 +50,7 @@ impl Default for Admin {
     fn default() -> Self {
         Admin {
             listen: Listen::Tcp("127.0.0.1:8081".to_owned()),
+            hosts: Vec::new(),
             token: None,
             token_file: PathBuf::from("data/admin.token"),
         }

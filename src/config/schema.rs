@@ -118,6 +118,7 @@ const SERVER: &[Field] = &[
 
 const ADMIN: &[Field] = &[
     field("listen", Shape::Text(checks::listen)),
+    field("hosts", Shape::List(checks::admin_host, 0)),
     field("token", Shape::Secret),
 ];
 

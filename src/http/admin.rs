@@ -34,10 +34,10 @@ pub(super) use letters::{DiscardLetter, DiscardLetters, RetrySink, SendAgain};
 pub(super) use read_keys::{
     ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
 };
-pub(super) use renderers::{ListRenderers, PostAdminTicket};
+pub(super) use renderers::{ListRenderers, PostAdminTicket, renderers};
 pub(super) use requests::{GetRequest, ListRequests};
-pub(super) use sinks::{ListDeadLetters, ListSinks};
-pub(super) use status::GetStatus;
+pub(super) use sinks::{ListDeadLetters, ListSinks, sinks};
+pub(super) use status::{GetStatus, problems};
 pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
 
 /// Entries on a page, unless `limit` says otherwise.

@@ -24,20 +24,23 @@ const SMALL_BYTES_MAX: usize = 64 << 10;
 /// How long it may take.
 const SMALL_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// A small body, or the sentence that says what is wrong.
+pub(super) async fn small(req: &mut Request) -> Result<&Bytes, String> {
+    let reading = req.payload_with_max_size(SMALL_BYTES_MAX);
+    match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => Err(format!(
+            "the body cannot be read; it must have at most {SMALL_BYTES_MAX} bytes"
+        )),
+        Err(_) => Err("the body took too long".to_owned()),
+    }
+}
+
 /// The JSON of a small body, `None` if there is no body; or the sentence that says what is wrong.
 pub(super) async fn small_json<T: DeserializeOwned>(
     req: &mut Request,
 ) -> Result<Option<T>, String> {
-    let reading = req.payload_with_max_size(SMALL_BYTES_MAX);
-    let body = match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            return Err(format!(
-                "the body cannot be read; it must have at most {SMALL_BYTES_MAX} bytes"
-            ));
-        }
-        Err(_) => return Err("the body took too long".to_owned()),
-    };
+    let body = small(req).await?;
     if body.is_empty() {
         return Ok(None);
     }

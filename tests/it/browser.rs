@@ -6,6 +6,7 @@
 //! **Invariant**: a test looks at a page only as a viewer or a script in it could, and waits for what must become
 //! true, never for a time.
 
+mod admin; // the pages of the admin listener
 mod client; // headgate.js: resuming, storage, transports, values
 mod crash; // kill -9 under load
 mod daemon; // the program at an address that outlives it

@@ -19,6 +19,7 @@ mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
 mod outage; // sinks that are down, and starts with much that waits
+mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
 mod postgres; // a PostgreSQL server of a test's own
 mod process; // the real program in a process of its own

@@ -75,6 +75,8 @@ pub(crate) struct Process {
     child: Child,
     log: Arc<Mutex<String>>,
     log_ended: mpsc::Receiver<()>,
+    /// The lines of standard output after the addresses.
+    printed: Mutex<mpsc::Receiver<String>>,
     /// Where requests go.
     pub(crate) service: SocketAddr,
     /// Where the admin API is.
@@ -118,15 +120,32 @@ impl Process {
             let log = log.lock().expect("no panic while held").clone();
             return Err(Ended { status, log });
         };
+        let (print, printed) = mpsc::channel();
         // Whatever else it prints must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        std::thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .for_each(|line| drop(print.send(line)))
+        });
         Ok(Self {
             child,
             log,
             log_ended,
+            printed: Mutex::new(printed),
             service,
             admin,
         })
+    }
+
+    /// The link to sign in with that it printed; once.
+    pub(crate) fn sign_in_link(&self) -> String {
+        let printed = self.printed.lock().expect("no panic while held");
+        loop {
+            let line = printed.recv_timeout(DEADLINE).expect("it prints a link");
+            if let Some((_, link)) = line.split_once("sign in within ten minutes, once: ") {
+                return link.to_owned();
+            }
+        }
     }
 
     /// The process id.

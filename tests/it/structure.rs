@@ -25,11 +25,12 @@ const FLOORS: [(&str, u8); 18] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 17] = [
+const HOMES: [(&str, &[&str]); 18] = [
     ("salvo_core", &["http"]),
     ("salvo_oapi", &["http"]),
     ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
+    ("maud", &["http"]),
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("wasmtime_wasi_http", &["plugin"]),

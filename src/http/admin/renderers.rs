@@ -19,21 +19,21 @@ use crate::live::Renderer;
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct RendererData {
     /// Rises with each connection.
-    id: u64,
+    pub(in crate::http) id: u64,
     /// Name of its read key.
-    key: String,
+    pub(in crate::http) key: String,
     /// What it follows.
-    streams: Vec<String>,
+    pub(in crate::http) streams: Vec<String>,
     /// `sse` or `websocket`.
-    transport: &'static str,
+    pub(in crate::http) transport: &'static str,
     /// Where it is connected from.
-    client: String,
+    pub(in crate::http) client: String,
     /// Since when, RFC 3339.
-    connected_at: String,
+    pub(in crate::http) connected_at: String,
     /// The position that it was told last.
-    position: String,
+    pub(in crate::http) position: String,
     /// By how many numbers it is behind; an upper bound of the changes that wait for it.
-    lag: u64,
+    pub(in crate::http) lag: u64,
 }
 
 /// `GET /api/admin/renderers`
@@ -51,27 +51,34 @@ pub(in crate::http) struct ListRenderers(pub(in crate::http) Parts);
 )]
 impl ListRenderers {
     async fn handle(&self, res: &mut Response) {
-        let renderers = self.0.live.renderers();
-        let renderers = renderers.iter().map(|one| self.show(one)).collect();
-        envelope::list(res, renderers, None);
+        envelope::list(res, renderers(&self.0), None);
     }
 }
 
-impl ListRenderers {
-    fn show(&self, renderer: &Renderer) -> RendererData {
-        let changes = self.0.pool.changes();
+/// The renderers that are connected.
+pub(in crate::http) fn renderers(parts: &Parts) -> Vec<RendererData> {
+    let renderers = parts.live.renderers();
+    let renderers = renderers.iter();
+    renderers
+        .map(|renderer| RendererData::new(parts, renderer))
+        .collect()
+}
+
+impl RendererData {
+    fn new(parts: &Parts, renderer: &Renderer) -> Self {
+        let changes = parts.pool.changes();
         let told = renderer.position();
         let behind = renderer
             .streams
             .iter()
             .any(|stream| !changes.has_nothing_after(stream, told));
-        let mut position = self.0.live.position();
+        let mut position = parts.live.position();
         let lag = match behind {
             true => position.seq.saturating_sub(told),
             false => 0,
         };
         position.seq = told;
-        RendererData {
+        Self {
             id: renderer.id,
             key: renderer.key.to_string(),
             streams: renderer.streams.iter().map(ToString::to_string).collect(),

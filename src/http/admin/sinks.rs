@@ -22,38 +22,38 @@ pub(super) const CRASHED: &str = "the lane crashed; restart the daemon, its data
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct SinkData {
     /// Its name.
-    name: String,
+    pub(in crate::http) name: String,
     /// The built-in plugin's name, or the path of the component.
-    plugin: String,
+    pub(in crate::http) plugin: String,
     /// The streams that it wants; `*` stands for any text.
-    streams: Vec<String>,
+    pub(in crate::http) streams: Vec<String>,
     /// `starting`, `running`, `paused` or `crashed`.
-    state: &'static str,
+    pub(in crate::http) state: &'static str,
     /// Why it is paused.
-    reason: Option<String>,
+    pub(in crate::http) reason: Option<String>,
     /// When a paused sink is tried again, RFC 3339.
-    paused_until: Option<String>,
+    pub(in crate::http) paused_until: Option<String>,
     /// Everything up to this sequence number is behind it.
-    cursor: u64,
+    pub(in crate::http) cursor: u64,
     /// By how many sequence numbers it is behind; an upper bound of the requests that wait.
-    lag: u64,
+    pub(in crate::http) lag: u64,
     /// Batches that wait for another attempt.
-    retries: u64,
+    pub(in crate::http) retries: u64,
     /// Items given up.
-    dead_letters: u64,
+    pub(in crate::http) dead_letters: u64,
     /// The last failure.
-    last_error: Option<SinkError>,
+    pub(in crate::http) last_error: Option<SinkError>,
     /// Why newer settings, or a newer file of its plugin, are not in use.
-    refused: Option<String>,
+    pub(in crate::http) refused: Option<String>,
 }
 
 /// A failure of a sink.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct SinkError {
     /// When, RFC 3339.
-    at: String,
+    pub(in crate::http) at: String,
     /// In the plugin's words.
-    reason: String,
+    pub(in crate::http) reason: String,
 }
 
 impl SinkData {
@@ -109,8 +109,8 @@ impl ListSinks {
     }
 }
 
-/// All sinks, for the list and the status page.
-pub(super) async fn sinks(parts: &Parts) -> Result<Vec<SinkData>, crate::pool::PoolError> {
+/// All sinks.
+pub(in crate::http) async fn sinks(parts: &Parts) -> Result<Vec<SinkData>, crate::pool::PoolError> {
     let mut sinks = Vec::new();
     for lane in parts.delivery.lanes() {
         // In this order: what the cursor has passed is then seen among retries and dead letters.

@@ -78,26 +78,6 @@ impl GetStatus {
             Err(error) => return envelope::internal(req, res, &error),
         };
         let metrics = &parts.metrics;
-        let mut problems = Vec::new();
-        if let Err(error) = parts.gate.check() {
-            problems.push(error.to_string());
-        }
-        problems.extend(parts.configuration.problem());
-        for lane in parts.delivery.lanes() {
-            let name = lane.name();
-            if let Some(reason) = lane.refused() {
-                problems.push(format!(
-                    "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
-                ));
-            }
-            match lane.state() {
-                LaneState::Paused { reason, .. } => {
-                    problems.push(format!("the sink {name} is paused: {reason}"));
-                }
-                LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
-                LaneState::Starting | LaneState::Running => {}
-            }
-        }
         let status = StatusData {
             version: env!("CARGO_PKG_VERSION"),
             profile: parts.about.profile.clone(),
@@ -105,7 +85,7 @@ impl GetStatus {
             durability: parts.about.durability,
             started_at: clock::rfc3339(parts.about.started_ms),
             uptime_seconds: clock::unix_ms().saturating_sub(parts.about.started_ms) / 1_000,
-            problems,
+            problems: problems(parts),
             newest_seq: *parts.journal.newest().borrow(),
             disk_free_bytes: metrics.disk_free_bytes.get(),
             requests: RequestCounts {
@@ -123,4 +103,29 @@ impl GetStatus {
         };
         envelope::ok(res, status);
     }
+}
+
+/// What does not work, in sentences.
+pub(in crate::http) fn problems(parts: &Parts) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Err(error) = parts.gate.check() {
+        problems.push(error.to_string());
+    }
+    problems.extend(parts.configuration.problem());
+    for lane in parts.delivery.lanes() {
+        let name = lane.name();
+        if let Some(reason) = lane.refused() {
+            problems.push(format!(
+                "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+            ));
+        }
+        match lane.state() {
+            LaneState::Paused { reason, .. } => {
+                problems.push(format!("the sink {name} is paused: {reason}"));
+            }
+            LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
+            LaneState::Starting | LaneState::Running => {}
+        }
+    }
+    problems
 }

@@ -193,6 +193,13 @@ impl Window {
         self.call("/url", &json!({"url": url})).expect(url);
     }
 
+    /// Gives the window another size, in pixels.
+    #[track_caller]
+    pub(super) fn resize(&self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height});
+        self.call("/window/rect", &size).expect("a size");
+    }
+
     /// Runs the body of a function with these `arguments`; what it returns, awaited.
     #[track_caller]
     pub(super) fn run(&self, script: &str, arguments: &Value) -> Value {

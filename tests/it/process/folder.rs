@@ -18,6 +18,8 @@ pub(crate) struct Folder {
     storage: String,
     /// Settings of `[server]`.
     server: String,
+    /// Settings of `[admin]`.
+    admin: String,
 }
 
 impl Folder {
@@ -44,6 +46,7 @@ impl Folder {
             settings,
             storage: "min_free_bytes = 0\npayload_retention_minutes = 0".to_owned(),
             server: String::new(),
+            admin: String::new(),
         }
     }
 
@@ -76,6 +79,12 @@ impl Folder {
     /// Settings of `[server]`.
     pub(crate) fn with_server(mut self, settings: &str) -> Self {
         settings.clone_into(&mut self.server);
+        self
+    }
+
+    /// Settings of `[admin]`.
+    pub(crate) fn with_admin(mut self, settings: &str) -> Self {
+        settings.clone_into(&mut self.admin);
         self
     }
 
@@ -114,9 +123,9 @@ impl Folder {
     /// Writes the configuration file, at once as a whole.
     fn write(&self) {
         let settings = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n{}\n\
              [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{}\n{}",
-            self.server, self.data_dir, self.storage, self.settings
+            self.server, self.admin, self.data_dir, self.storage, self.settings
         );
         let file = self.path("headgate.toml");
         std::fs::write(file.with_extension("new"), settings).expect("a configuration file");

@@ -1,0 +1,47 @@
+//! The pages of the admin listener, made on the server, one file a page.
+//!
+//! They show what the admin API answers, and their buttons do what its calls do. What follows the daemon is asked for
+//! again every two seconds by htmx, and sent only if it has changed.
+//!
+//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`]); the
+//! session opens nothing but these pages.
+
+mod assets;
+mod badge;
+mod chart;
+mod frame;
+mod guard;
+mod overview;
+pub(in crate::http) mod sessions;
+mod sign_in;
+mod text;
+
+use std::sync::Arc;
+
+use salvo_core::Router;
+
+use super::Parts;
+
+/// The pages and what they load.
+pub(super) fn routes(parts: &Parts) -> Router {
+    let p = || parts.clone();
+    let pages = Router::new()
+        .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
+        .push(Router::new().get(overview::Overview(p())))
+        .push(Router::with_path("sign-out").post(sign_in::SignOut(p())));
+    let assets = Router::with_path("assets")
+        .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
+        .push(Router::with_path("web.js").get(assets::Asset::script()))
+        .push(Router::with_path("web.css").get(assets::Asset::style()))
+        .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
+    Router::new().push(assets).push(
+        Router::new()
+            .hoop(guard::CheckSite(Arc::clone(&parts.hosts)))
+            .push(
+                Router::with_path("sign-in")
+                    .get(sign_in::ShowSignIn)
+                    .post(sign_in::SignIn(p())),
+            )
+            .push(pages),
+    )
+}

@@ -1,0 +1,46 @@
+// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, and when not
+// to ask for news.
+//
+// Invariant: every page can be read, and every form sent, without it.
+
+// The link of `headgate serve`: its secret stands after the #. It is sent once and leaves the address.
+const form = document.getElementById("sign-in");
+if (form && location.hash.length > 1) {
+  form.elements.token.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+  form.submit();
+}
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+  } catch (error) {
+    // Where the browser does not permit it: selected, for the keyboard.
+    getSelection().selectAllChildren(source);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+});
+
+// Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const live = document.getElementById("live");
+  if (event.target !== live) return;
+  const selection = getSelection();
+  const selecting = !selection.isCollapsed && live.contains(selection.anchorNode);
+  if (document.hidden || selecting || live.querySelector("details[open]")) event.preventDefault();
+});
+
+const lost = (is) => document.documentElement.classList.toggle("lost", is);
+document.addEventListener("htmx:sendError", () => lost(true));
+document.addEventListener("htmx:afterOnLoad", () => lost(false));
+document.addEventListener("htmx:afterRequest", (event) => event.detail.successful && lost(false));

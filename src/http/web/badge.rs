@@ -1,0 +1,47 @@
+//! States as a word in a colour.
+//!
+//! **Invariant**: the word says it all; the colour only helps.
+
+use maud::{Markup, html};
+
+use crate::delivery::report::Status;
+use crate::pool::SinkState;
+
+/// How good a state is: a class of the style sheet.
+pub(super) fn class_of(status: Status) -> &'static str {
+    match status {
+        Status::Processed => "good",
+        Status::Accepted => "warn",
+        Status::Failed | Status::Rejected => "bad",
+        Status::Duplicate | Status::Test | Status::Removed => "",
+    }
+}
+
+/// The status of a request.
+pub(super) fn status(status: Status) -> Markup {
+    badge(class_of(status), status.as_str())
+}
+
+/// What a sink does, by its name in the API.
+pub(super) fn sink(state: &str) -> Markup {
+    let class = match state {
+        "running" => "good",
+        "starting" => "warn",
+        _ => "bad",
+    };
+    badge(class, state)
+}
+
+/// How a sink stands to a request: class and word.
+pub(super) fn sink_state(state: SinkState) -> (&'static str, &'static str) {
+    match state {
+        SinkState::Waiting => ("warn", "waiting"),
+        SinkState::Done(_) => ("good", "done"),
+        SinkState::Retrying => ("warn", "retrying"),
+        SinkState::Failed => ("bad", "failed"),
+    }
+}
+
+fn badge(class: &str, word: &str) -> Markup {
+    html! { span class={ "badge " (class) } { (word) } }
+}

@@ -1,0 +1,222 @@
+//! What is around every page: head, navigation, headers.
+//!
+//! **Invariant**: a page loads nothing from elsewhere, runs no script and applies no style that is not a file of the
+//! program, is never stored, and is shown in no foreign frame.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use salvo_core::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use salvo_core::http::{ResBody, StatusCode};
+use salvo_core::{Depot, Request, Response};
+
+use super::guard::{FORM_TOKEN, visitor};
+use super::sessions::{Sessions, Visitor};
+use crate::catalog::KeyHash;
+use crate::http::outer::request_id;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// htmx would add a style of its own and evaluate text as script.
+const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
+const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
+
+/// The places of the navigation.
+const PLACES: [(Place, &str, &str); 1] = [(Place::Overview, "/", "Overview")];
+
+/// Where in the navigation a page belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Overview,
+}
+
+/// A page.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// What stands in the window's title and as the heading.
+    pub(super) title: String,
+    /// Where it belongs.
+    pub(super) place: Place,
+    /// What stays as it is while the page is open.
+    pub(super) still: Markup,
+    /// What follows the daemon. It is asked for again every two seconds, unless `old`.
+    pub(super) live: Markup,
+    /// It shows the past, which does not change.
+    pub(super) old: bool,
+}
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(super) enum NoPage {
+    /// There is nothing like this; what to do.
+    NotFound(&'static str),
+    /// What was asked for cannot be understood, or done; why.
+    Refused(StatusCode, String),
+    /// A file cannot be read.
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for NoPage {
+    fn from(error: E) -> Self {
+        Self::Failed(Box::new(error))
+    }
+}
+
+/// Answers with a page, or with its live part if that is asked for and has changed.
+pub(super) fn answer(
+    sessions: &Sessions,
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    page: Result<Page, NoPage>,
+) {
+    let Some(visitor) = visitor(depot) else {
+        return;
+    };
+    let page = match page {
+        Ok(page) => page,
+        Err(no_page) => return refuse(req, res, no_page),
+    };
+    let digest = KeyHash::of(&page.live.0).to_string();
+    let path = req.uri().path_and_query();
+    let live = live(path.map_or("/", |path| path.as_str()), &digest, &page);
+    if req.headers().contains_key(HX_REQUEST) {
+        let seen = req.headers().get(X_SEEN).map(HeaderValue::as_bytes);
+        if seen == Some(digest.as_bytes()) {
+            res.status_code(StatusCode::NO_CONTENT);
+            return;
+        }
+        return write(res, StatusCode::OK, live);
+    }
+    let said = sessions.said(visitor);
+    let content = html! {
+        header.top {
+            a.brand href="/" { "Headgate" }
+            nav aria-label="Pages" {
+                @for (place, path, name) in PLACES {
+                    a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
+                }
+            }
+            form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
+        }
+        main {
+            @if let Some(said) = said { p.said role="status" { (said) } }
+            h1 { bdi { (page.title) } }
+            (page.still)
+            (live)
+        }
+        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC" }
+    };
+    write(res, StatusCode::OK, document(&page.title, &content));
+}
+
+fn live(path: &str, digest: &str, page: &Page) -> Markup {
+    let headers = format!(r#"{{"X-Seen": "{digest}"}}"#);
+    html! {
+        @if page.old {
+            div #live { (page.live) }
+        } @else {
+            div #live hx-get=(path) hx-trigger="every 2s" hx-swap="outerHTML" hx-headers=(headers) { (page.live) }
+        }
+    }
+}
+
+/// What every form that changes something begins with.
+pub(super) fn form_token(visitor: &Visitor) -> Markup {
+    html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
+}
+
+/// Leads to a page after a write, which says what was done.
+pub(super) fn done(
+    sessions: &Sessions,
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    path: &str,
+    result: Result<String, NoPage>,
+) {
+    match (result, visitor(depot)) {
+        (Ok(sentence), Some(visitor)) => {
+            sessions.say(visitor, sentence);
+            go(res, path);
+        }
+        (Err(no_page), _) => refuse(req, res, no_page),
+        (Ok(_), None) => {}
+    }
+}
+
+/// Leads to a page.
+pub(super) fn go(res: &mut Response, path: &str) {
+    res.status_code(StatusCode::SEE_OTHER);
+    let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    res.headers_mut().insert(LOCATION, path);
+}
+
+fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
+    match no_page {
+        NoPage::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
+        NoPage::Refused(status, why) => notice(res, status, "That did not work", &why),
+        NoPage::Failed(error) => {
+            let id = request_id(req);
+            tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
+            let sentence =
+                format!("Something went wrong here; the log has more under the request id {id}.");
+            notice(res, StatusCode::INTERNAL_SERVER_ERROR, "Failed", &sentence);
+        }
+    }
+}
+
+/// Answers with a sentence.
+pub(super) fn notice(res: &mut Response, status: StatusCode, title: &str, sentence: &str) {
+    let content = html! {
+        h1 { (title) }
+        p { (sentence) }
+        p { a href="/" { "To the overview" } }
+    };
+    bare(res, status, title, &content);
+}
+
+/// Answers with a page without navigation.
+pub(super) fn bare(res: &mut Response, status: StatusCode, title: &str, content: &Markup) {
+    let content = html! {
+        main.bare { p.brand { "Headgate" } (content) }
+    };
+    write(res, status, document(title, &content));
+}
+
+fn document(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="htmx-config" content=(PreEscaped(HTMX.replace('"', "&quot;")));
+                title { (title) " · Headgate" }
+                link rel="icon" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/web.css";
+                script src="/assets/htmx.js" defer {}
+                script src="/assets/web.js" defer {}
+            }
+            body { (content) }
+        }
+    }
+}
+
+fn write(res: &mut Response, status: StatusCode, page: Markup) {
+    res.status_code(status);
+    for (name, value) in [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Not none at all: browsers would send writes with the origin `null`.
+        (REFERRER_POLICY, "same-origin"),
+    ] {
+        res.headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    res.replace_body(ResBody::Once(page.into_string().into()));
+}

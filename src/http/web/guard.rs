@@ -1,0 +1,285 @@
+//! Who may see a page, and from where.
+//!
+//! **Invariant**: a page is shown, and a write is done, only when the daemon was asked for by a name that is its
+//! own (against DNS rebinding). A write comes from a page of the same origin, and, but for signing in, with a
+//! session and that session's form token.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use salvo_core::http::Method;
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+
+use super::sessions::{Sessions, Visitor};
+use super::{frame, sign_in};
+use crate::catalog::KeyHash;
+use crate::http::body;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
+const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
+/// The field of every form that holds the session's form token.
+pub(super) const FORM_TOKEN: &str = "form_token";
+
+/// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
+pub(super) struct CheckSite(pub(super) Arc<[String]>);
+
+#[async_trait]
+impl Handler for CheckSite {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let headers = req.headers();
+        let refusal = if !is_own(headers, &self.0) {
+            "These pages are opened by an address or as localhost. For any other name add it to hosts of [admin] in the configuration."
+        } else if *req.method() != Method::GET && !from_same_origin(headers) {
+            "This was sent from a page of another site, so nothing was done. Open the page here and try again."
+        } else {
+            ctrl.call_next(req, depot, res).await;
+            return;
+        };
+        ctrl.skip_rest();
+        frame::notice(res, StatusCode::FORBIDDEN, "Refused", refusal);
+    }
+}
+
+/// Lets those through who are signed in; others get the sign-in page. A form's fields go into the depot.
+pub(super) struct RequireSession(pub(super) Arc<Sessions>);
+
+#[async_trait]
+impl Handler for RequireSession {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let secret = cookie(req.headers()).map(str::to_owned);
+        let Some(visitor) = secret.and_then(|secret| self.0.visitor(&secret)) else {
+            ctrl.skip_rest();
+            if req.headers().contains_key(HX_REQUEST) {
+                // The whole page again, which asks to sign in.
+                let yes = HeaderValue::from_static("true");
+                res.headers_mut().insert(HX_REFRESH, yes);
+            }
+            let next = match *req.method() {
+                Method::GET => req.uri().path_and_query().map_or("/", |next| next.as_str()),
+                _ => "/",
+            };
+            let page = sign_in::form(next, None);
+            return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+        };
+        if *req.method() != Method::GET {
+            let form = Form::read(req).await;
+            let sent = form.get(FORM_TOKEN).map(KeyHash::of);
+            if sent != Some(KeyHash::of(&visitor.form_token)) {
+                ctrl.skip_rest();
+                return frame::notice(
+                    res,
+                    StatusCode::FORBIDDEN,
+                    "Refused",
+                    "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.",
+                );
+            }
+            depot.insert_typed(form);
+        }
+        depot.insert_typed(visitor);
+        ctrl.call_next(req, depot, res).await;
+    }
+}
+
+/// Who is signed in, on pages behind [`RequireSession`].
+pub(super) fn visitor(depot: &Depot) -> Option<&Visitor> {
+    depot.get_typed::<Visitor>().ok()
+}
+
+/// The fields of a form.
+#[derive(Debug, Default)]
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Reads the body; what cannot be read is no field.
+    pub(super) async fn read(req: &mut Request) -> Self {
+        let body = body::small(req).await.ok();
+        let body = body.and_then(|body| std::str::from_utf8(body).ok());
+        let fields = body.unwrap_or_default().split('&').filter_map(|field| {
+            let (name, value) = field.split_once('=')?;
+            Some((decoded(name), decoded(value)))
+        });
+        Self(fields.collect())
+    }
+
+    /// The form of a write behind [`RequireSession`].
+    pub(super) fn of(depot: &Depot) -> Option<&Self> {
+        depot.get_typed::<Self>().ok()
+    }
+
+    /// The first field of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8_lossy().into_owned()
+}
+
+/// The name of the session's cookie. Cookies do not tell ports apart, so that it says the port.
+pub(super) fn cookie_name(headers: &HeaderMap) -> String {
+    match host(headers) {
+        Some((_, Some(port))) => format!("headgate_{port}"),
+        _ => "headgate".to_owned(),
+    }
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let name = cookie_name(headers);
+    let lines = headers.get_all(COOKIE).iter();
+    let pairs = lines.filter_map(|line| line.to_str().ok());
+    pairs
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(found, value)| (found == name).then_some(value))
+}
+
+/// Host and port as the request names them; the host without brackets.
+pub(super) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
+    let text = headers.get(HOST)?.to_str().ok()?;
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
+        _ => (text, None),
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().ok().map(|_| (bare, port)),
+        None => Some((host, port)),
+    }
+}
+
+/// Whether the host is one that no foreign name server answers for.
+fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
+    host(headers).is_some_and(|(host, _)| {
+        host.parse::<Ipv4Addr>().is_ok()
+            || host.parse::<Ipv6Addr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
+    })
+}
+
+/// Whether a browser says that a page of the daemon's own sends this. Every browser says so with a write.
+fn from_same_origin(headers: &HeaderMap) -> bool {
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let origin = headers.get(ORIGIN).map(|origin| {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        matches!((origin, host), (Some((_, origin)), Some(host)) if origin.eq_ignore_ascii_case(host))
+    });
+    match (site, origin) {
+        (None, None) => false,
+        (site, origin) => site.is_none_or(|site| site == b"same-origin") && origin != Some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+        let pairs = pairs.iter().map(|(name, value)| {
+            let value = HeaderValue::from_str(value).expect("a header");
+            (name.clone(), value)
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn only_addresses_localhost_and_listed_names_are_its_own() {
+        let hosts = ["headgate.example".to_owned()];
+        let check = |host: &str, expected| {
+            assert_eq!(
+                is_own(&headers(&[(HOST, host)]), &hosts),
+                expected,
+                "{host}"
+            );
+        };
+        for own in [
+            "127.0.0.1:8081",
+            "10.1.2.3",
+            "[::1]:8081",
+            "[fe80::1]",
+            "localhost",
+            "LocalHost:8081",
+            "headgate.example",
+            "Headgate.Example:443",
+        ] {
+            check(own, true);
+        }
+        for foreign in [
+            "",
+            "evil.example",
+            "evil.example:8081",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:8081",
+            "headgate.example.evil",
+            "[evil]:8081",
+            "127.0.0.1:port",
+        ] {
+            check(foreign, false);
+        }
+        assert!(!is_own(&HeaderMap::new(), &hosts));
+    }
+
+    #[test]
+    fn a_write_needs_a_browsers_word_that_it_comes_from_here() {
+        let check = |site: Option<&str>, origin: Option<&str>, expected| {
+            let mut pairs = vec![(HOST, "10.0.0.5:8081")];
+            pairs.extend(site.map(|site| (SEC_FETCH_SITE, site)));
+            pairs.extend(origin.map(|origin| (ORIGIN, origin)));
+            assert_eq!(from_same_origin(&headers(&pairs)), expected, "{pairs:?}");
+        };
+        let own = Some("http://10.0.0.5:8081");
+        check(Some("same-origin"), own, true);
+        check(None, own, true);
+        check(Some("same-origin"), None, true);
+        check(None, None, false);
+        for site in ["cross-site", "same-site", "none", ""] {
+            check(Some(site), own, false);
+        }
+        for origin in [
+            "null",
+            "http://10.0.0.5",
+            "http://10.0.0.5:8082",
+            "http://evil.example",
+            "http://10.0.0.5:8081.evil.example",
+            "",
+        ] {
+            check(None, Some(origin), false);
+            check(Some("same-origin"), Some(origin), false);
+        }
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others_and_for_its_port_only() {
+        let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other";
+        let of = |host: &str| {
+            let headers = headers(&[(HOST, host), (COOKIE, cookies)]);
+            cookie(&headers).map(str::to_owned)
+        };
+        assert_eq!(of("127.0.0.1:8081").as_deref(), Some("this"));
+        assert_eq!(of("[::1]:8082").as_deref(), Some("other"));
+        assert_eq!(of("headgate.example").as_deref(), Some("none"));
+        assert_eq!(of("127.0.0.1:8083"), None);
+    }
+}

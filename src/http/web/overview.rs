@@ -1,0 +1,167 @@
+//! `/`: what is wrong, first; then whether data flows.
+//!
+//! **Invariant**: it says that all is well exactly when the status page of the API names no problem.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::frame::{self, NoPage, Page, Place};
+use super::text::{bytes, count, grouped, text, text_of, time};
+use super::{badge, chart};
+use crate::clock;
+use crate::http::{Parts, admin};
+use crate::metrics::Minute;
+
+/// Characters of a problem.
+const PROBLEM_CHARS_MAX: usize = 600;
+
+/// `GET /`
+pub(super) struct Overview(pub(super) Parts);
+
+#[handler]
+impl Overview {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = page(&self.0).await;
+        frame::answer(&self.0.sessions, req, depot, res, page);
+    }
+}
+
+async fn page(parts: &Parts) -> Result<Page, NoPage> {
+    Ok(Page {
+        title: "Overview".to_owned(),
+        place: Place::Overview,
+        still: html! {},
+        live: html! {
+            (problems(parts))
+            (last_hour(parts))
+            (sinks(parts).await?)
+            (about(parts))
+        },
+        old: false,
+    })
+}
+
+fn problems(parts: &Parts) -> Markup {
+    let problems = admin::problems(parts);
+    html! {
+        @for problem in &problems {
+            p.problem role="alert" { (text_of(problem, PROBLEM_CHARS_MAX)) }
+        }
+        @if problems.is_empty() {
+            p.said.well { "Everything works." }
+        }
+    }
+}
+
+fn last_hour(parts: &Parts) -> Markup {
+    let hour = parts.metrics.recent.hour(None, clock::unix_ms());
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    let items: Vec<u64> = hour.iter().map(|minute| minute.items).collect();
+    let errors: Vec<u64> = hour.iter().map(|minute| minute.errors).collect();
+    let took: Vec<u64> = hour
+        .iter()
+        .map(|minute| u64::try_from(mean(*minute).as_micros()).unwrap_or(u64::MAX))
+        .collect();
+    let words = |what: &str| format!("{what} of each minute of the last hour");
+    html! {
+        div.tiles {
+            section.tile {
+                h2 { "Requests in the last hour" }
+                p.number { (grouped(sum.requests)) }
+                (chart::request_bars(&words("requests"), &hour))
+            }
+            section.tile {
+                h2 { "Items accepted" }
+                p.number { (grouped(sum.items)) }
+                (chart::bars(&words("items"), &items))
+            }
+            section.tile {
+                h2 { "Requests refused" }
+                p.number { (grouped(sum.errors)) }
+                (chart::bars(&words("refused requests"), &errors))
+            }
+            section.tile {
+                h2 { "Time to answer, mean" }
+                p.number { (milliseconds(mean(sum))) span.quiet { " max " (milliseconds(sum.took_max)) } }
+                (chart::bars(&words("mean time to answer"), &took))
+            }
+        }
+    }
+}
+
+fn mean(minute: Minute) -> Duration {
+    let requests = u32::try_from(minute.requests).unwrap_or(u32::MAX).max(1);
+    minute.took / requests
+}
+
+fn milliseconds(duration: Duration) -> String {
+    let tenths = duration.as_micros() / 100;
+    format!("{}.{} ms", tenths / 10, tenths % 10)
+}
+
+async fn sinks(parts: &Parts) -> Result<Markup, NoPage> {
+    let sinks = admin::sinks(parts).await?;
+    let renderers = admin::renderers(parts);
+    let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
+    Ok(html! {
+        h2 { "Sinks" }
+        @if sinks.is_empty() {
+            p.panel { "There is no sink, so what is accepted stays in the journal." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Sink" } th { "State" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
+                tbody { @for sink in &sinks { tr {
+                    td data-label="Sink" { span { (text(&sink.name)) } }
+                    td data-label="State" { (badge::sink(sink.state)) }
+                    td.number data-label="Waiting" { (grouped(sink.lag)) }
+                    td.number data-label="Retries" { (grouped(sink.retries)) }
+                    td.number data-label="Dead letters" { (grouped(sink.dead_letters)) }
+                } } }
+            } }
+        }
+        h2 { "Renderers" }
+        p.panel {
+            @if renderers.is_empty() { "Nobody is connected." } @else {
+                (count(renderers.len() as u64, "renderer")) " connected, "
+                @if behind == 0 { "all up to date." } @else { (grouped(behind)) " behind." }
+            }
+        }
+    })
+}
+
+fn about(parts: &Parts) -> Markup {
+    let metrics = &parts.metrics;
+    let refused = metrics.invalid.get()
+        + metrics.stream_not_found.get()
+        + metrics.too_large.get()
+        + metrics.rate_limited.get();
+    let free = u64::try_from(metrics.disk_free_bytes.get()).unwrap_or(0);
+    let counts = [
+        ("Accepted", metrics.accepted.get()),
+        ("Repeats", metrics.duplicates.get()),
+        ("With test keys", metrics.tests.get()),
+        ("Refused", refused),
+        ("Without a valid key", metrics.unauthorized.get()),
+        ("Not taken for lack of room", metrics.unavailable.get()),
+    ];
+    html! {
+        h2 { "Since the start" }
+        div.tiles.small {
+            @for (name, count) in counts {
+                section.tile { h2 { (name) } p.number { (grouped(count)) } }
+            }
+        }
+        div.panel { dl {
+            dt { "Running since" } dd { (time(&clock::rfc3339(parts.about.started_ms))) }
+            dt { "Profile" } dd { (text(&parts.about.profile)) }
+            dt { "Data folder" } dd { (text(&parts.about.data_dir)) }
+            dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
+            dt { "A 202 means" } dd { @if parts.about.durability == "fsync" { "on disk" } @else { "handed to the operating system" } }
+        } }
+    }
+}
+
+/// The free room changes all the time; the page need not.
+const FREE_STEP: u64 = 100 << 20;

@@ -1,0 +1,130 @@
+//! Signing in and out.
+//!
+//! The link that `headgate serve` prints carries its secret in the fragment: that is in no request line, so in no log
+//! of a proxy and no `Referer`, and a program that only looks at links does not use it up. The page's script puts it
+//! into the form and sends it.
+//!
+//! **Invariant**: a session begins only with the admin token or an invitation, and no answer repeats either.
+
+use maud::{Markup, html};
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderValue, ORIGIN, SET_COOKIE};
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::frame;
+use super::guard::{Form, cookie_name, visitor};
+use super::sessions::SESSION_MS;
+use crate::catalog::KeyHash;
+use crate::http::Parts;
+
+/// `GET /sign-in`
+pub(super) struct ShowSignIn;
+
+#[handler]
+impl ShowSignIn {
+    async fn handle(&self, res: &mut Response) {
+        frame::bare(res, StatusCode::OK, "Sign in", &form("/", None));
+    }
+}
+
+/// `POST /sign-in`
+pub(super) struct SignIn(pub(super) Parts);
+
+#[handler]
+impl SignIn {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let form_sent = Form::read(req).await;
+        let token = form_sent.get("token").unwrap_or_default().trim();
+        let next = form_sent.get("next").filter(|next| is_path(next));
+        let next = next.unwrap_or("/");
+        let sessions = &self.0.sessions;
+        // Comparing digests takes the same time for every wrong token that somebody can choose.
+        let known = KeyHash::of(token) == self.0.admin_token || sessions.accept_invitation(token);
+        if !known {
+            let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes of the start.";
+            let page = form(next, Some(why));
+            return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+        }
+        let Ok(secret) = sessions.begin() else {
+            let why = "The system has no random numbers at the moment. Try again.";
+            let page = form(next, Some(why));
+            return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
+        };
+        set_cookie(req, res, &secret, SESSION_MS / 1_000);
+        frame::go(res, next);
+    }
+}
+
+/// `POST /sign-out`
+pub(super) struct SignOut(pub(super) Parts);
+
+#[handler]
+impl SignOut {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        if let Some(visitor) = visitor(depot) {
+            self.0.sessions.end(visitor);
+        }
+        set_cookie(req, res, "", 0);
+        frame::go(res, "/sign-in");
+    }
+}
+
+/// The form; afterwards the visitor is led to `next`.
+pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
+    html! {
+        h1 { "Sign in" }
+        @if let Some(why) = why { p.problem role="alert" { (why) } }
+        form #sign-in method="post" action="/sign-in" {
+            input type="hidden" name="next" value=(next);
+            // For programs that keep passwords.
+            input type="text" name="username" value="admin" autocomplete="username" hidden;
+            label for="token" { "Admin token" }
+            input #token type="password" name="token" autocomplete="current-password" required autofocus;
+            button { "Sign in" }
+        }
+        p.quiet { "Without a setting it is in the file " code { "admin.token" } " of the data folder. The link that " code { "headgate serve" } " prints when it starts signs in without it, once." }
+    }
+}
+
+/// A path of this site, and not what a browser takes for another one.
+fn is_path(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next() == Some(b'/')
+        && !matches!(bytes.next(), Some(b'/' | b'\\'))
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn set_cookie(req: &Request, res: &mut Response, secret: &str, seconds: u64) {
+    let headers = req.headers();
+    let name = cookie_name(headers);
+    let encrypted =
+        (headers.get(ORIGIN)).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    let secure = if encrypted { "; Secure" } else { "" };
+    let cookie =
+        format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        res.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_path;
+
+    #[test]
+    fn only_paths_of_this_site_are_led_to() {
+        for path in ["/", "/sources", "/sources/a?status=failed"] {
+            assert!(is_path(path), "{path}");
+        }
+        for other in [
+            "",
+            "sources",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a\r\nSet-Cookie: b",
+        ] {
+            assert!(!is_path(other), "{other}");
+        }
+    }
+}

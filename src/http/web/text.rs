@@ -1,0 +1,133 @@
+//! Text from outside as a page shows it.
+//!
+//! **Invariant**: what is shown is escaped, isolated in its direction, and of bounded length; characters that cannot
+//! be seen, or that turn the text around them, are written out.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+/// Characters of a text in a table or a sentence.
+const CHARS_MAX: usize = 160;
+
+/// A text, shortened.
+pub(super) fn text(text: &str) -> Markup {
+    text_of(text, CHARS_MAX)
+}
+
+/// A text of at most so many characters.
+pub(super) fn text_of(text: &str, chars_max: usize) -> Markup {
+    let (shown, left) = visible(text, chars_max);
+    html! {
+        bdi { (shown) @if left > 0 { "…" } }
+        @if left > 0 { span.quiet { " (" (grouped(left as u64)) " more characters)" } }
+    }
+}
+
+/// A text that can be seen as a whole where it stands in an attribute: shortened, without markup.
+pub(super) fn plain(text: &str) -> String {
+    let (mut shown, left) = visible(text, CHARS_MAX);
+    if left > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The visible form of the first `chars_max` characters, and how many are left out.
+fn visible(text: &str, chars_max: usize) -> (String, usize) {
+    let mut shown = String::new();
+    let mut characters = text.chars();
+    for character in characters.by_ref().take(chars_max) {
+        if is_hidden(character) {
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "{}", character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    (shown, characters.count())
+}
+
+/// Controls, marks of direction, and what takes no room.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A whole number with commas: `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A size as people read it: `1.5 MB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    let steps = [("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
+    match steps.into_iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => {
+            let tenths = bytes / (size / 10).max(1);
+            format!("{}.{} {unit}", grouped(tenths / 10), tenths % 10)
+        }
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// A number of things: `1 item`, `2 items`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
+/// A time, RFC 3339 in UTC, as people read it.
+pub(super) fn time(rfc3339: &str) -> Markup {
+    let shown = rfc3339.replacen('T', " ", 1).replacen('Z', "", 1);
+    html! { time datetime=(rfc3339) { (shown) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_breaks_a_page_is_shown_instead() {
+        let check = |given: &str, expected: &str| {
+            assert_eq!(text(given).into_string(), expected, "{given:?}");
+        };
+        check("Grüße 漢字 👩‍👧", "<bdi>Grüße 漢字 👩‍👧</bdi>");
+        check("<b>\"&'", "<bdi>&lt;b&gt;&quot;&amp;'</bdi>");
+        check("\u{1b}[31mred\u{7}", "<bdi>\\u{1b}[31mred\\u{7}</bdi>");
+        check("a\u{202e}b\u{2066}", "<bdi>a\\u{202e}b\\u{2066}</bdi>");
+        check("two\nlines\0", "<bdi>two\\nlines\\u{0}</bdi>");
+        check("مرحبا", "<bdi>مرحبا</bdi>");
+    }
+
+    #[test]
+    fn long_text_is_shortened_by_characters_and_says_so() {
+        let shown = text(&"ü".repeat(10_000)).into_string();
+        assert_eq!(shown.matches('ü').count(), CHARS_MAX);
+        assert!(shown.ends_with("… (9,840 more characters)</span>") || shown.contains("…</bdi>"));
+        assert!(shown.contains("9,840 more characters"), "{shown}");
+        assert_eq!(plain(&"a".repeat(200)).chars().count(), CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_sizes_have_units() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(100_000), "100,000");
+        assert_eq!(bytes(1_023), "1023 bytes");
+        assert_eq!(bytes(1_536), "1.5 kB");
+        assert_eq!(bytes(5 << 30), "5.0 GB");
+        assert_eq!(count(1, "item"), "1 item");
+        assert_eq!(count(2_000, "item"), "2,000 items");
+    }
+}

@@ -1,0 +1,215 @@
+//! The last hour, minute by minute, of all requests and of each connector: what the charts show.
+//!
+//! `ingest` notes every request here; it is lost when the process ends.
+//!
+//! **Invariant**: bounded: [`MINUTES`] numbers for each of at most [`CONNECTORS_MAX`] connectors.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How far back it goes.
+const MINUTES: usize = 60;
+/// Further connectors have no numbers of their own.
+const CONNECTORS_MAX: usize = 1_000;
+const MINUTE_MS: u64 = 60_000;
+
+/// What happened in one minute, or in several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Minute {
+    /// Requests, refused ones included.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub errors: u64,
+    /// Items accepted.
+    pub items: u64,
+    /// Time from the head of a request to its answer, summed up.
+    pub took: Duration,
+    /// The longest of these times.
+    pub took_max: Duration,
+}
+
+impl Minute {
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            errors: self.errors + other.errors,
+            items: self.items + other.items,
+            took: self.took + other.took,
+            took_max: self.took_max.max(other.took_max),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The newest minute: minutes since 1970.
+    newest: u64,
+    minutes: [Minute; MINUTES],
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            all: Ring::new(),
+            connectors: HashMap::new(),
+        }))
+    }
+}
+
+impl Ring {
+    const fn new() -> Self {
+        Self {
+            newest: 0,
+            minutes: [Minute {
+                requests: 0,
+                errors: 0,
+                items: 0,
+                took: Duration::ZERO,
+                took_max: Duration::ZERO,
+            }; MINUTES],
+        }
+    }
+
+    fn note(&mut self, minute: u64, request: Minute) {
+        // Further back than it reaches: the clock was set back, and begins afresh.
+        if minute + MINUTES as u64 <= self.newest {
+            *self = Self::new();
+        }
+        if minute > self.newest {
+            for passed in (self.newest + 1..=minute).rev().take(MINUTES) {
+                self.minutes[slot(passed)] = Minute::default();
+            }
+            self.newest = minute;
+        }
+        let slot = &mut self.minutes[slot(minute)];
+        *slot = slot.and(request);
+    }
+
+    /// The hour that ends with `minute`, oldest first.
+    fn hour(&self, minute: u64) -> Vec<Minute> {
+        let first = minute.saturating_sub(MINUTES as u64 - 1);
+        let known = self.newest.saturating_sub(MINUTES as u64 - 1)..=self.newest;
+        (first..=minute)
+            .map(|minute| match known.contains(&minute) {
+                true => self.minutes[slot(minute)],
+                false => Minute::default(),
+            })
+            .collect()
+    }
+}
+
+fn slot(minute: u64) -> usize {
+    usize::try_from(minute % MINUTES as u64).unwrap_or(0)
+}
+
+/// The last hour.
+#[derive(Debug)]
+pub struct Recent(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    all: Ring,
+    connectors: HashMap<Arc<str>, Ring>,
+}
+
+impl Recent {
+    /// Notes one request of a connector, or of nobody that is known, at this Unix time in milliseconds.
+    pub fn note(&self, connector: Option<&Arc<str>>, now_ms: u64, request: Minute) {
+        let minute = now_ms / MINUTE_MS;
+        let mut state = self.lock();
+        state.all.note(minute, request);
+        let Some(connector) = connector else { return };
+        if let Some(ring) = state.connectors.get_mut(connector) {
+            ring.note(minute, request);
+        } else if state.connectors.len() < CONNECTORS_MAX {
+            let ring = state.connectors.entry(Arc::clone(connector));
+            ring.or_insert_with(Ring::new).note(minute, request);
+        }
+    }
+
+    /// The hour before this Unix time in milliseconds, oldest minute first: of a connector, or of all requests.
+    pub fn hour(&self, connector: Option<&str>, now_ms: u64) -> Vec<Minute> {
+        let state = self.lock();
+        let minute = now_ms / MINUTE_MS;
+        let ring = match connector {
+            None => Some(&state.all),
+            Some(connector) => state.connectors.get(connector),
+        };
+        match ring {
+            Some(ring) => ring.hour(minute),
+            None => vec![Minute::default(); MINUTES],
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Minute = Minute {
+        requests: 1,
+        errors: 0,
+        items: 3,
+        took: Duration::from_millis(2),
+        took_max: Duration::from_millis(2),
+    };
+    /// A time long after 1970, at the beginning of a minute.
+    const START_MS: u64 = 29_000_000 * MINUTE_MS;
+
+    fn requests(recent: &Recent, connector: Option<&str>, now_ms: u64) -> Vec<u64> {
+        let hour = recent.hour(connector, now_ms);
+        assert_eq!(hour.len(), MINUTES);
+        hour.iter().map(|minute| minute.requests).collect()
+    }
+
+    #[test]
+    fn each_minute_has_its_numbers_and_an_hour_later_none() {
+        let recent = Recent::default();
+        let shop: Arc<str> = "shop".into();
+        recent.note(Some(&shop), START_MS, ONE);
+        recent.note(Some(&shop), START_MS + 59_999, ONE);
+        recent.note(None, START_MS + 2 * MINUTE_MS, ONE);
+        let now = START_MS + 2 * MINUTE_MS;
+        assert_eq!(requests(&recent, None, now)[57..], [2, 0, 1]);
+        assert_eq!(requests(&recent, Some("shop"), now)[57..], [2, 0, 0]);
+        assert_eq!(requests(&recent, Some("other"), now), [0; MINUTES]);
+        let sum = recent.hour(None, now).into_iter().reduce(Minute::and);
+        let sum = sum.expect("minutes");
+        assert_eq!((sum.items, sum.took_max), (9, ONE.took_max));
+        assert_eq!(sum.took, ONE.took * 3);
+
+        let later = START_MS + 59 * MINUTE_MS;
+        assert_eq!(requests(&recent, None, later)[..3], [2, 0, 1]);
+        assert_eq!(requests(&recent, None, later + MINUTE_MS)[..3], [0, 1, 0]);
+        recent.note(None, START_MS + 60 * MINUTE_MS, ONE);
+        let after = requests(&recent, None, START_MS + 60 * MINUTE_MS);
+        assert_eq!((after[0], after[1], after[59]), (0, 1, 1));
+        assert_eq!(after.iter().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_begins_afresh() {
+        let recent = Recent::default();
+        recent.note(None, START_MS + 100 * MINUTE_MS, ONE);
+        recent.note(None, START_MS, ONE);
+        let hour = requests(&recent, None, START_MS);
+        assert_eq!((hour[59], hour.iter().sum::<u64>()), (1, 1));
+    }
+
+    #[test]
+    fn there_are_so_many_connectors_and_no_more() {
+        let recent = Recent::default();
+        for number in 0..CONNECTORS_MAX + 5 {
+            recent.note(Some(&number.to_string().into()), START_MS, ONE);
+        }
+        assert_eq!(recent.lock().connectors.len(), CONNECTORS_MAX);
+        let all = requests(&recent, None, START_MS);
+        assert_eq!(all[59], CONNECTORS_MAX as u64 + 5);
+    }
+}

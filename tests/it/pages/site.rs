@@ -1,0 +1,113 @@
+//! Somebody who looks at the pages without a browser: cookies and forms by hand.
+//!
+//! **Invariant**: what a browser adds by itself (`Host`, `Origin`, the cookie) is added here.
+
+use std::net::SocketAddr;
+
+use crate::process::{ADMIN_TOKEN, Answer, Client, Process};
+
+/// A visitor of the pages.
+#[derive(Debug)]
+pub(super) struct Site {
+    address: SocketAddr,
+    /// `name=value`; empty before signing in.
+    cookie: String,
+}
+
+impl Site {
+    /// Nobody in particular.
+    pub(super) fn of(process: &Process) -> Self {
+        Self {
+            address: process.admin,
+            cookie: String::new(),
+        }
+    }
+
+    /// Somebody who has signed in with the admin token.
+    pub(super) fn signed_in(process: &Process) -> Self {
+        let mut site = Self::of(process);
+        let answer = site.sign_in(ADMIN_TOKEN);
+        assert_eq!(answer.status, 303, "{}", answer.body);
+        site
+    }
+
+    /// Sends the sign-in form and keeps the cookie.
+    pub(super) fn sign_in(&mut self, token: &str) -> Answer {
+        let answer = self.post("/sign-in", &format!("token={token}"));
+        if let Some(cookie) = answer.header("set-cookie") {
+            let (pair, _) = cookie.split_once(';').expect("attributes");
+            pair.clone_into(&mut self.cookie);
+        }
+        answer
+    }
+
+    /// A page.
+    pub(super) fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], "")
+    }
+
+    /// A page that must be there.
+    pub(super) fn page(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    /// The form token of the session.
+    pub(super) fn form_token(&self) -> String {
+        let page = self.page("/");
+        let (_, rest) = page
+            .split_once(r#"name="form_token" value=""#)
+            .expect("a form");
+        rest[..64].to_owned()
+    }
+
+    /// Sends a form as a page of this site does.
+    pub(super) fn post(&self, path: &str, body: &str) -> Answer {
+        let origin = format!("http://{}", self.address);
+        self.send("POST", path, &[("Origin", &origin)], body)
+    }
+
+    /// Sends a form with its token.
+    pub(super) fn submit(&self, path: &str, fields: &str) -> Answer {
+        let token = self.form_token();
+        self.post(path, &format!("form_token={token}&{fields}"))
+    }
+
+    /// Sends a request; `headers` may replace `Host`.
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let length = format!("{}", body.len());
+        let mut all = vec![
+            ("Content-Length", length.as_str()),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        all.extend(headers);
+        let head = self.head_of(method, path, &all);
+        let mut client = Client::connect(self.address).expect("the daemon listens");
+        client.send(&format!("{head}{body}")).expect("it is sent");
+        client.answer().expect("an answer")
+    }
+
+    /// The head of a request without a body.
+    pub(super) fn head(&self, path: &str, headers: &[(&str, &str)]) -> String {
+        self.head_of("GET", path, headers)
+    }
+
+    fn head_of(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nCookie: {}\r\n", self.cookie);
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            head.push_str(&format!("Host: {}\r\n", self.address));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        head
+    }
+}
