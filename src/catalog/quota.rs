@@ -60,6 +60,16 @@ impl Quota {
         (self.requests_per_second, self.burst) == (requests_per_second.max(1), burst.max(1))
     }
 
+    /// Requests a second.
+    pub fn requests_per_second(&self) -> u32 {
+        self.requests_per_second
+    }
+
+    /// Requests at once.
+    pub fn burst(&self) -> u32 {
+        self.burst
+    }
+
     /// Takes one request from the bucket.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 use uuid::Uuid;
 
 use super::Delivery;
-use crate::journal::log::{Filter, LogRow};
+use crate::journal::log::{Filter, LogEntry, LogRow};
 use crate::journal::{Outcome, StorageError};
 use crate::pool::{PoolError, SinkState};
 
@@ -123,8 +123,8 @@ impl Delivery {
         }
     }
 
-    /// A page of the log. `statuses` empty: all. A page may be shorter than `limit` although there
-    /// is a next one.
+    /// A page of the log. `statuses` empty: all. `text`: only what has it in its error, idempotency key, key, or
+    /// address, in any case of letters. A page may be shorter than `limit` although there is a next one.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -132,8 +132,11 @@ impl Delivery {
         &self,
         mut filter: Filter,
         statuses: &[Status],
+        text: Option<&str>,
         limit: u32,
     ) -> Result<Page, ReportError> {
+        let text = text.map(str::to_lowercase);
+        let every = statuses.is_empty() && text.is_none();
         let mut outcomes: Vec<Outcome> = statuses.iter().map(|one| one.outcome()).collect();
         outcomes.dedup();
         if let [outcome] = outcomes[..] {
@@ -153,7 +156,7 @@ impl Delivery {
                 before = seqs.last().copied();
                 filter.seqs = Some(seqs);
             }
-            let wanted = if statuses.is_empty() { limit } else { CHUNK };
+            let wanted = if every { limit } else { CHUNK };
             let rows = self.journal.log_page(&filter, wanted).await?;
             let complete = !only_failed && rows.len() < wanted as usize;
             for row in rows {
@@ -161,6 +164,12 @@ impl Delivery {
                     before = Some(row.seq);
                 }
                 page.next = Some(row.seq);
+                if text
+                    .as_deref()
+                    .is_some_and(|text| !has_text(&row.entry, text))
+                {
+                    continue;
+                }
                 let report = self.complete(row).await?;
                 if statuses.is_empty() || statuses.contains(&report.status) {
                     page.reports.push(report);
@@ -219,4 +228,17 @@ impl Delivery {
         }
         Ok(report)
     }
+}
+
+/// Whether an entry has a text, in lower case, where people would look for it.
+fn has_text(entry: &LogEntry, text: &str) -> bool {
+    let client = entry.client.to_string();
+    let places = [
+        entry.error.as_deref(),
+        entry.idempotency_key.as_deref(),
+        Some(&*entry.key),
+        Some(&*client),
+    ];
+    let mut places = places.into_iter().flatten();
+    places.any(|place| place.to_lowercase().contains(text))
 }

@@ -30,13 +30,15 @@ pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };
 pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
-pub(super) use letters::{DiscardLetter, DiscardLetters, RetrySink, SendAgain};
+pub(super) use letters::{
+    DiscardLetter, DiscardLetters, Refused, RetrySink, SendAgain, discard, retry, send_again,
+};
 pub(super) use read_keys::{
     ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
 };
 pub(super) use renderers::{ListRenderers, PostAdminTicket, renderers};
 pub(super) use requests::{GetRequest, ListRequests};
-pub(super) use sinks::{ListDeadLetters, ListSinks, sinks};
+pub(super) use sinks::{ListDeadLetters, ListSinks, SinkData, sinks};
 pub(super) use status::{GetStatus, problems};
 pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
 

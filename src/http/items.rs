@@ -246,7 +246,7 @@ impl DeleteItem {
         let id = if caller.test {
             None
         } else {
-            match self.remove_from_pool(stream, &key).await? {
+            match remove_from_pool(&self.0, stream, &key).await? {
                 Some(id) => Some(id.to_string()),
                 None => return Ok(None),
             }
@@ -259,35 +259,36 @@ impl DeleteItem {
             id,
         }))
     }
+}
 
-    async fn remove_from_pool(
-        &self,
-        stream: &Arc<str>,
-        key: &str,
-    ) -> Result<Option<Position>, AcceptError> {
-        let accepted = *self.0.journal.newest().borrow();
-        // What was accepted and is not in the pool yet may hold the item.
-        let expected = self.0.delivery.passed() < accepted;
-        let pool = Arc::clone(&self.0.pool);
-        let (stream, key) = (Arc::clone(stream), key.to_owned());
-        let removing =
-            tokio::task::spawn_blocking(move || pool.remove(&stream, &key, accepted, expected));
-        let removed = removing.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "removing an item ended early");
-            Ok(None)
-        });
-        match removed {
-            Ok(seq) => Ok(seq.map(|seq| Position {
-                seq,
-                ..self.0.pool.position()
-            })),
-            Err(error) => {
-                tracing::error!(%error, "an item cannot be removed");
-                Err(AcceptError::Unavailable {
-                    reason: "the data pool cannot be written",
-                    retry_after_seconds: 30,
-                })
-            }
+/// Removes an item, once that is in the pool; none if there is no such item.
+pub(super) async fn remove_from_pool(
+    parts: &Parts,
+    stream: &Arc<str>,
+    key: &str,
+) -> Result<Option<Position>, AcceptError> {
+    let accepted = *parts.journal.newest().borrow();
+    // What was accepted and is not in the pool yet may hold the item.
+    let expected = parts.delivery.passed() < accepted;
+    let pool = Arc::clone(&parts.pool);
+    let (stream, key) = (Arc::clone(stream), key.to_owned());
+    let removing =
+        tokio::task::spawn_blocking(move || pool.remove(&stream, &key, accepted, expected));
+    let removed = removing.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "removing an item ended early");
+        Ok(None)
+    });
+    match removed {
+        Ok(seq) => Ok(seq.map(|seq| Position {
+            seq,
+            ..parts.pool.position()
+        })),
+        Err(error) => {
+            tracing::error!(%error, "an item cannot be removed");
+            Err(AcceptError::Unavailable {
+                reason: "the data pool cannot be written",
+                retry_after_seconds: 30,
+            })
         }
     }
 }

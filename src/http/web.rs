@@ -12,8 +12,17 @@ mod chart;
 mod frame;
 mod guard;
 mod overview;
+mod renderers;
+mod request;
 pub(in crate::http) mod sessions;
 mod sign_in;
+mod sink;
+mod sinks;
+mod snippets;
+mod source;
+mod sources;
+mod stream;
+mod streams;
 mod text;
 
 use std::sync::Arc;
@@ -28,6 +37,25 @@ pub(super) fn routes(parts: &Parts) -> Router {
     let pages = Router::new()
         .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
         .push(Router::new().get(overview::Overview(p())))
+        .push(Router::with_path("sources").get(sources::Sources(p())))
+        .push(Router::with_path("sources/{name}").get(source::Source(p())))
+        .push(Router::with_path("requests/{request_id}").get(request::ShowRequest(p())))
+        .push(Router::with_path("sinks").get(sinks::Sinks(p())))
+        .push(
+            Router::with_path("sinks/{name}")
+                .get(sink::Sink(p()))
+                .push(Router::with_path("retry").post(sink::Retry(p())))
+                .push(Router::with_path("again").post(sink::SendAgain(p())))
+                .push(Router::with_path("discard").post(sink::Discard(p()))),
+        )
+        .push(Router::with_path("renderers").get(renderers::Renderers(p())))
+        .push(Router::with_path("streams").get(streams::Streams(p())))
+        .push(
+            Router::with_path("streams/{name}")
+                .get(stream::Stream(p()))
+                .push(Router::with_path("item").get(stream::ShowItem(p())))
+                .push(Router::with_path("remove").post(stream::RemoveItem(p()))),
+        )
         .push(Router::with_path("sign-out").post(sign_in::SignOut(p())));
     let assets = Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))

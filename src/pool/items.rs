@@ -137,7 +137,7 @@ impl Pool {
     ) -> Result<Vec<Item>, PoolError> {
         // No key is empty.
         let mut rows = sqlx::query(
-            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
         )
         .bind(stream.to_owned())
         .bind(after.unwrap_or_default().to_owned())
@@ -162,7 +162,7 @@ impl Pool {
     /// SQLite's.
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
         let row = sqlx::query(
-            "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1 AND key = ?2",
+            "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key = ?2",
         )
         .bind(stream.to_owned())
         .bind(key.to_owned())
@@ -185,6 +185,33 @@ impl Pool {
         .fetch_one(&self.reads)
         .await?;
         Ok(last.unsigned_abs())
+    }
+
+    /// How many items a stream has; at most `max` are counted.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn count(&self, stream: &str, max: u32) -> Result<u32, PoolError> {
+        Ok(sqlx::query_scalar(
+            "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 LIMIT ?2)",
+        )
+        .bind(stream.to_owned())
+        .bind(max)
+        .fetch_one(&self.reads)
+        .await?)
+    }
+
+    /// Name of a stream's view in the file; none until its first item.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn view(&self, stream: &str) -> Result<Option<String>, PoolError> {
+        Ok(
+            sqlx::query_scalar("SELECT view FROM views WHERE stream = ?1")
+                .bind(stream.to_owned())
+                .fetch_optional(&self.reads)
+                .await?,
+        )
     }
 
     /// When the newest data of a stream arrived, RFC 3339; `None` for an empty stream.
@@ -212,6 +239,8 @@ pub struct Item {
     pub updated_at: String,
     /// Number of its last change.
     pub seq: u64,
+    /// The request that wrote it.
+    pub request_id: String,
 }
 
 impl Item {
@@ -221,6 +250,7 @@ impl Item {
             fields: row.try_get("fields")?,
             updated_at: row.try_get("updated_at")?,
             seq: seq_of(row)?,
+            request_id: row.try_get("request_id")?,
         })
     }
 }

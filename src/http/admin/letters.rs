@@ -58,7 +58,8 @@ pub(in crate::http) struct LetterSelection {
 }
 
 /// Why a call did nothing.
-enum Refused {
+#[derive(Debug)]
+pub(in crate::http) enum Refused {
     Invalid(String),
     NoSink,
     NoLetter(&'static str),
@@ -74,14 +75,24 @@ impl From<PoolError> for Refused {
 
 impl Refused {
     fn answer(self, req: &Request, res: &mut Response) {
+        match self.told() {
+            Ok((status, code, message)) => envelope::fail(req, res, status, code, message),
+            Err(error) => envelope::internal(req, res, &error),
+        }
+    }
+
+    /// Status, code and sentence; the error where the caller is told none.
+    pub(in crate::http) fn told(self) -> Result<(StatusCode, &'static str, String), PoolError> {
         let (status, code, message) = match self {
-            Self::Invalid(message) => return envelope::invalid(req, res, message),
-            Self::Pool(error) => return envelope::internal(req, res, &error),
+            Self::Invalid(message) => {
+                return Ok((StatusCode::BAD_REQUEST, "INVALID_REQUEST", message));
+            }
+            Self::Pool(error) => return Err(error),
             Self::NoSink => (StatusCode::NOT_FOUND, "SINK_NOT_FOUND", super::NO_SUCH_SINK),
             Self::NoLetter(message) => (StatusCode::NOT_FOUND, "DEAD_LETTER_NOT_FOUND", message),
             Self::Crashed => (StatusCode::CONFLICT, "SINK_CRASHED", CRASHED),
         };
-        envelope::fail(req, res, status, code, message);
+        Ok((status, code, message.to_owned()))
     }
 }
 
@@ -117,21 +128,19 @@ pub(in crate::http) struct RetrySink(pub(in crate::http) Parts);
 )]
 impl RetrySink {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let retried = self.retry(req).await;
-        answer(retried, req, res);
+        let retried = retry(&self.0, &name(req)).await;
+        answer(retried.map(|retries| RetriedData { retries }), req, res);
     }
 }
 
-impl RetrySink {
-    async fn retry(&self, req: &Request) -> Result<RetriedData, Refused> {
-        let lane = lane(&self.0, req)?;
-        if lane.state() == LaneState::Crashed {
-            return Err(Refused::Crashed);
-        }
-        let delivery = Arc::clone(&self.0.delivery);
-        let retries = in_background(move || delivery.retry_now(&lane)).await?;
-        Ok(RetriedData { retries })
+/// Makes the waiting retries of a sink due; how many.
+pub(in crate::http) async fn retry(parts: &Parts, sink: &str) -> Result<u64, Refused> {
+    let lane = lane(parts, sink)?;
+    if lane.state() == LaneState::Crashed {
+        return Err(Refused::Crashed);
     }
+    let delivery = Arc::clone(&parts.delivery);
+    Ok(in_background(move || delivery.retry_now(&lane)).await?)
 }
 
 /// `POST /api/admin/sinks/{name}/dead-letters/retry`
@@ -163,7 +172,8 @@ impl SendAgain {
 
 impl SendAgain {
     async fn send(&self, req: &mut Request) -> Result<SentAgainData, Refused> {
-        let lane = lane(&self.0, req)?;
+        // Before the body: what is wrong with it does not matter if there is no such sink.
+        lane(&self.0, &name(req))?;
         // First as an object: an empty array would do for a structure, and mean all.
         let body = body::small_json::<Map<String, Value>>(req).await;
         let body = body.map_err(Refused::Invalid)?.unwrap_or_default();
@@ -176,13 +186,25 @@ impl SendAgain {
             (None, Some(id)) => request(&id)?,
             (Some(_), Some(_)) => return Err(one_of("ids and request_id")),
         };
-        let found = found(&self.0, &lane, &selection).await?;
-        let send = Delivery::send_again;
+        let (sent_again, skipped) = send_again(&self.0, &name(req), selection).await?;
         Ok(SentAgainData {
-            sent_again: in_chunks(&self.0, lane, selection, found.newest, send).await?,
-            skipped: found.unreadable,
+            sent_again,
+            skipped,
         })
     }
+}
+
+/// Sends dead letters of a sink again; how many, and how many have nothing to send.
+pub(in crate::http) async fn send_again(
+    parts: &Parts,
+    sink: &str,
+    selection: Selection,
+) -> Result<(u64, u64), Refused> {
+    let lane = lane(parts, sink)?;
+    let found = found(parts, &lane, &selection).await?;
+    let send = Delivery::send_again;
+    let sent = in_chunks(parts, lane, selection, found.newest, send).await?;
+    Ok((sent, found.unreadable))
 }
 
 /// `DELETE /api/admin/sinks/{name}/dead-letters`
@@ -210,13 +232,12 @@ pub(in crate::http) struct DiscardLetters(pub(in crate::http) Parts);
 )]
 impl DiscardLetters {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let discarded = match lane(&self.0, req) {
-            Ok(lane) => match query(req) {
-                Ok(selection) => discard(&self.0, lane, selection).await,
-                Err(refused) => Err(refused),
-            },
+        let sink = name(req);
+        let discarded = match lane(&self.0, &sink).and_then(|_| query(req)) {
+            Ok(selection) => discard(&self.0, &sink, selection).await,
             Err(refused) => Err(refused),
         };
+        let discarded = discarded.map(|discarded| DiscardedData { discarded });
         answer(discarded, req, res);
     }
 }
@@ -245,27 +266,29 @@ impl DiscardLetter {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let id = req.param::<String>("id").and_then(|id| id.parse().ok());
         let selection = Selection::Ids(id.into_iter().collect());
-        let discarded = match lane(&self.0, req) {
-            Ok(lane) => discard(&self.0, lane, selection).await,
-            Err(refused) => Err(refused),
-        };
+        let discarded = discard(&self.0, &name(req), selection).await;
+        let discarded = discarded.map(|discarded| DiscardedData { discarded });
         answer(discarded, req, res);
     }
 }
 
-async fn discard(
+/// Discards dead letters of a sink; how many.
+pub(in crate::http) async fn discard(
     parts: &Parts,
-    lane: Arc<LaneStatus>,
+    sink: &str,
     selection: Selection,
-) -> Result<DiscardedData, Refused> {
+) -> Result<u64, Refused> {
+    let lane = lane(parts, sink)?;
     let found = found(parts, &lane, &selection).await?;
-    let discarded = in_chunks(parts, lane, selection, found.newest, Delivery::discard).await?;
-    Ok(DiscardedData { discarded })
+    Ok(in_chunks(parts, lane, selection, found.newest, Delivery::discard).await?)
 }
 
-fn lane(parts: &Parts, req: &Request) -> Result<Arc<LaneStatus>, Refused> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    parts.delivery.lane(&name).ok_or(Refused::NoSink)
+fn name(req: &Request) -> String {
+    req.param::<String>("name").unwrap_or_default()
+}
+
+fn lane(parts: &Parts, sink: &str) -> Result<Arc<LaneStatus>, Refused> {
+    parts.delivery.lane(sink).ok_or(Refused::NoSink)
 }
 
 fn query(req: &Request) -> Result<Selection, Refused> {

@@ -128,7 +128,12 @@ impl ListRequests {
             ),
             Err(message) => return envelope::invalid(req, res, message),
         };
-        match self.0.delivery.report_page(filter, &statuses, limit).await {
+        match self
+            .0
+            .delivery
+            .report_page(filter, &statuses, None, limit)
+            .await
+        {
             Ok(page) => envelope::list(
                 res,
                 page.reports.iter().map(LoggedRequest::from).collect(),

@@ -14,6 +14,7 @@ use salvo_core::{Depot, Request, Response};
 use super::guard::{FORM_TOKEN, visitor};
 use super::sessions::{Sessions, Visitor};
 use crate::catalog::KeyHash;
+use crate::http::admin::Refused;
 use crate::http::outer::request_id;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -23,12 +24,22 @@ const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
 /// The places of the navigation.
-const PLACES: [(Place, &str, &str); 1] = [(Place::Overview, "/", "Overview")];
+const PLACES: [(Place, &str, &str); 5] = [
+    (Place::Overview, "/", "Overview"),
+    (Place::Sources, "/sources", "Data sources"),
+    (Place::Streams, "/streams", "Data pool"),
+    (Place::Sinks, "/sinks", "Sinks"),
+    (Place::Renderers, "/renderers", "Renderers"),
+];
 
 /// Where in the navigation a page belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Overview,
+    Sources,
+    Streams,
+    Sinks,
+    Renderers,
 }
 
 /// A page.
@@ -55,6 +66,16 @@ pub(super) enum NoPage {
     Refused(StatusCode, String),
     /// A file cannot be read.
     Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl NoPage {
+    /// Why a call of the admin API did nothing.
+    pub(super) fn from_refused(refused: Refused) -> Self {
+        match refused.told() {
+            Ok((status, _, why)) => Self::Refused(status, why),
+            Err(error) => error.into(),
+        }
+    }
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for NoPage {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Response, handler};
 
+use super::chart;
 use super::frame::{self, NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
-use super::{badge, chart};
 use crate::clock;
 use crate::http::{Parts, admin};
 use crate::metrics::Minute;
@@ -107,20 +107,7 @@ async fn sinks(parts: &Parts) -> Result<Markup, NoPage> {
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
     Ok(html! {
         h2 { "Sinks" }
-        @if sinks.is_empty() {
-            p.panel { "There is no sink, so what is accepted stays in the journal." }
-        } @else {
-            div.table { table {
-                thead { tr { th { "Sink" } th { "State" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
-                tbody { @for sink in &sinks { tr {
-                    td data-label="Sink" { span { (text(&sink.name)) } }
-                    td data-label="State" { (badge::sink(sink.state)) }
-                    td.number data-label="Waiting" { (grouped(sink.lag)) }
-                    td.number data-label="Retries" { (grouped(sink.retries)) }
-                    td.number data-label="Dead letters" { (grouped(sink.dead_letters)) }
-                } } }
-            } }
-        }
+        (super::sinks::table(&sinks))
         h2 { "Renderers" }
         p.panel {
             @if renderers.is_empty() { "Nobody is connected." } @else {

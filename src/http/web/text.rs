@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Characters of a text in a table or a sentence.
 const CHARS_MAX: usize = 160;
@@ -54,6 +55,18 @@ fn is_hidden(character: char) -> bool {
         || matches!(character,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// What stands in a URL as it is.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A text as one part of a path, or a value of a query.
+pub(super) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// A whole number with commas: `1,234,567`.

@@ -62,10 +62,10 @@ fn the_printed_link_signs_in_once_and_leaves_the_address() {
     );
 }
 
-/// What the browser logged, but for the 401 that a page without a session is.
+/// What the browser logged, but for pages without a session, and of what is not there.
 fn log_without_refusals(window: &Window, origin: &str) -> Vec<String> {
     let mut log = window.log(origin);
-    log.retain(|line| !line.contains("status of 401"));
+    log.retain(|line| !line.contains("status of 401") && !line.contains("status of 404"));
     log
 }
 
@@ -108,4 +108,112 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 1] = ["/"];
+const PAGES: [&str; 9] = [
+    "/",
+    "/sources",
+    "/sources/tests",
+    "/sinks",
+    "/sinks/pool",
+    "/renderers",
+    "/streams",
+    "/streams/orders",
+    "/streams/orders/item?key=1",
+];
+
+#[test]
+fn a_request_appears_in_the_log_of_its_connector_by_itself() {
+    let Some(window) = Window::open("a_request_appears_in_the_log_of_its_connector_by_itself")
+    else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    sign_in(&window, &origin(&daemon), "/sources/tests");
+    let state = "return document.querySelector('#live [role=status]')?.textContent.trim()";
+    window.shows(state, &json!("Waiting for the first request."));
+    window.run("window.loadedOnce = true", &json!([]));
+    let id = daemon.process().accepted(
+        "orders",
+        "X-Item-Key: id\r\n",
+        r#"[{"id": "1"}, {"id": "2"}]"#,
+    );
+    let row = "return [...document.querySelectorAll('#live tbody tr td')].map((cell) => cell.textContent.trim()).slice(1, 6)";
+    window.shows(row, &json!(["processed", "2", "", id, "orders"]));
+    window.shows("return window.loadedOnce", &json!(true));
+
+    // Its way, and from there its item, which the page removes after a question.
+    window.run("document.querySelector('#live a').click()", &json!([]));
+    window.shows(SEEN, &json!([format!("Request {id}"), false]));
+    let steps = "return document.querySelectorAll('ol.way li.good').length";
+    window.shows(steps, &json!(4));
+    window.go(&format!("{}/streams/orders/item?key=1", origin(&daemon)));
+    window.run(
+        "window.confirm = () => false; document.querySelector('button.danger').click()",
+        &json!([]),
+    );
+    window.shows(SEEN, &json!(["1", false]));
+    window.run(
+        "window.confirm = () => true; document.querySelector('button.danger').click()",
+        &json!([]),
+    );
+    let said = "return document.querySelector('p.said')?.textContent";
+    window.shows(said, &json!("The item 1 is removed."));
+    let keys = "return [...document.querySelectorAll('tbody tr')].map((row) => row.children[0].textContent)";
+    window.shows(keys, &json!(["2"]));
+    assert_eq!(
+        log_without_refusals(&window, &origin(&daemon)),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn hostile_texts_are_shown_and_never_run() {
+    let Some(window) = Window::open("hostile_texts_are_shown_and_never_run") else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    let markup = "<img src=x onerror='window.broken = 1'><script>window.broken = 1</script>";
+    let controls = "\u{1b}[31mred \u{202e}turned";
+    let body = json!([
+        {"id": markup, "<b>field</b>": controls, "quotes": "\"'`</td>", "long": "w".repeat(10_000)},
+        {"id": controls, "<b>field</b>": markup},
+    ]);
+    let process = daemon.process();
+    process.accepted("orders", "X-Item-Key: id\r\n", &body.to_string());
+    process.drained();
+    // A field that is missing is named in the refusal.
+    let refused = process.post(
+        "orders",
+        "X-Item-Key: <script>window.broken=1</script>\r\n",
+        "{}",
+    );
+    assert_eq!(refused.status, 400);
+    sign_in(&window, &origin(&daemon), "/streams/orders");
+    let encoded = "%3Cimg%20src%3Dx%20onerror%3D%27window.broken%20%3D%201%27%3E%3Cscript%3Ewindow.broken%20%3D%201%3C%2Fscript%3E";
+    for path in [
+        "/streams/orders".to_owned(),
+        format!("/streams/orders/item?key={encoded}"),
+        "/sources/tests".to_owned(),
+        format!("/sources/tests?text={encoded}"),
+        format!("/sources/{encoded}"),
+    ] {
+        window.go(&format!("{}{path}", origin(&daemon)));
+        let seen = "return [document.querySelectorAll('main img, main script, main b').length, window.broken === undefined, \
+                    /[\\u001b\\u202e]/.test(document.body.textContent), document.documentElement.scrollWidth <= innerWidth]";
+        assert_eq!(
+            window.run(seen, &json!([])),
+            json!([0, true, false, true]),
+            "{path}"
+        );
+    }
+    window.go(&format!("{}/streams/orders", origin(&daemon)));
+    let keys = "return [...document.querySelectorAll('tbody tr')].map((row) => row.children[0].textContent)";
+    let shown = window.run(keys, &json!([])).to_string();
+    assert!(
+        shown.contains("<img src=x onerror=") && shown.contains("u{1b}[31mred"),
+        "{shown}"
+    );
+    assert_eq!(
+        log_without_refusals(&window, &origin(&daemon)),
+        Vec::<String>::new()
+    );
+}

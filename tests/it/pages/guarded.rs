@@ -3,7 +3,18 @@
 use super::site::Site;
 use crate::process::{ADMIN_TOKEN, Client, Folder};
 
-const PAGES: [&str; 1] = ["/"];
+const PAGES: [&str; 10] = [
+    "/",
+    "/sources",
+    "/sources/tests",
+    "/requests/0190a000-0000-7000-8000-000000000000",
+    "/sinks",
+    "/sinks/pool",
+    "/renderers",
+    "/streams",
+    "/streams/orders",
+    "/streams/orders/item?key=1",
+];
 
 #[test]
 fn without_a_session_every_page_is_the_sign_in_page() {

@@ -1,0 +1,59 @@
+//! `/renderers`: who shows the data, since when, and how far behind.
+//!
+//! **Invariant**: it shows what `GET /api/admin/renderers` answers.
+
+use maud::html;
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::frame::{self, Page, Place};
+use super::text::{grouped, text, time};
+use crate::http::Parts;
+use crate::http::admin;
+
+/// Rows on the page.
+const SHOWN_MAX: usize = 500;
+
+/// `GET /renderers`
+pub(super) struct Renderers(pub(super) Parts);
+
+#[handler]
+impl Renderers {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = page(&self.0);
+        frame::answer(&self.0.sessions, req, depot, res, Ok(page));
+    }
+}
+
+fn page(parts: &Parts) -> Page {
+    let mut renderers = admin::renderers(parts);
+    // Those that are behind first, then the newest.
+    renderers.sort_by_key(|one| (std::cmp::Reverse(one.lag), std::cmp::Reverse(one.id)));
+    let live = html! {
+        @if renderers.is_empty() {
+            p.panel { "Nobody is connected. A page that shows a stream is at " code { "/render/STREAM#READ_KEY" } " of the service listener." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Read key" } th { "Streams" } th { "Connected since" } th { "From" } th { "Over" } th { "Told up to" } th.number { "Behind by" } } }
+                tbody { @for one in renderers.iter().take(SHOWN_MAX) { tr {
+                    td data-label="Read key" { span { (text(&one.key)) } }
+                    td data-label="Streams" { span { (text(&one.streams.join(", "))) } }
+                    td.tight data-label="Connected since" { (time(&one.connected_at)) }
+                    td data-label="From" { span { (text(&one.client)) } }
+                    td data-label="Over" { span { (one.transport) } }
+                    td.mono data-label="Told up to" { span { (one.position) } }
+                    td.number data-label="Behind by" { (grouped(one.lag)) }
+                } } }
+            } }
+            @if renderers.len() > SHOWN_MAX {
+                p.quiet { "The first " (SHOWN_MAX) " of " (grouped(renderers.len() as u64)) " are shown." }
+            }
+        }
+    };
+    Page {
+        title: "Renderers".to_owned(),
+        place: Place::Renderers,
+        still: html! {},
+        live,
+        old: false,
+    }
+}

@@ -1,0 +1,211 @@
+//! `/sinks/{name}`: a sink, what it gave up, and what to do about it.
+//!
+//! **Invariant**: what a button does is what the call of the admin API does, and the next page says how much it did.
+
+use maud::{Markup, html};
+use salvo_core::http::StatusCode;
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::badge;
+use super::frame::{self, NoPage, Page, Place, form_token};
+use super::guard::{Form, visitor};
+use super::sinks::problems;
+use super::text::{count, grouped, segment, text, text_of, time};
+use crate::clock;
+use crate::http::Parts;
+use crate::http::admin::{self, SinkData};
+use crate::pool::{DeadLetter, Selection};
+
+/// Dead letters on a page.
+const LETTERS: u32 = 50;
+/// Characters of a reason, and of an item.
+const REASON_CHARS_MAX: usize = 600;
+const ITEM_CHARS_MAX: usize = 4_000;
+
+/// `GET /sinks/{name}`
+pub(super) struct Sink(pub(super) Parts);
+
+#[handler]
+impl Sink {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let token = visitor(depot).map(form_token).unwrap_or_default();
+        let page = page(&self.0, req, &token).await;
+        frame::answer(&self.0.sessions, req, depot, res, page);
+    }
+}
+
+async fn page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+    let name = req.param::<String>("name").unwrap_or_default();
+    let sink = admin::sinks(parts).await?;
+    let sink = sink.into_iter().find(|sink| sink.name == name);
+    let sink = sink.ok_or(NoPage::NotFound(
+        "There is no sink of this name. The page Sinks lists them.",
+    ))?;
+    let before = req.query::<i64>("before");
+    let letters = parts.pool.dead_letters(&name, before, LETTERS).await?;
+    let path = format!("/sinks/{}", segment(&name));
+    Ok(Page {
+        title: name,
+        place: Place::Sinks,
+        still: html! {},
+        live: html! {
+            (problems(&sink))
+            (facts(&sink))
+            div.row {
+                form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
+                @if sink.dead_letters > 0 {
+                    form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
+                    form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(sink.dead_letters)) " dead letters of this sink for good?" } {
+                        (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
+                    }
+                }
+            }
+            h2 { "Dead letters" }
+            (table(&letters, &path, token))
+            p.row {
+                @if before.is_some() { a.button.plain href=(path) { "Newest" } }
+                @if let Some(last) = letters.last().filter(|_| letters.len() >= LETTERS as usize) {
+                    a.button.plain href={ (path) "?before=" (last.id) } { "Older" }
+                }
+            }
+        },
+        old: before.is_some(),
+    })
+}
+
+fn facts(sink: &SinkData) -> Markup {
+    html! {
+        div.panel { dl {
+            dt { "State" } dd { (badge::sink(sink.state)) }
+            dt { "Plugin" } dd { (text(&sink.plugin)) }
+            dt { "Streams" } dd { (text(&sink.streams.join(", "))) }
+            dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
+            dt { "Retries" } dd { (count(sink.retries, "batch")) }
+            dt { "Dead letters" } dd { (count(sink.dead_letters, "item")) }
+            dt { "Last failure" } dd { @match &sink.last_error {
+                Some(error) => { (time(&error.at)) ": " (text_of(&error.reason, REASON_CHARS_MAX)) },
+                None => { "none since the start" },
+            } }
+        } }
+    }
+}
+
+fn table(letters: &[DeadLetter], path: &str, token: &Markup) -> Markup {
+    html! {
+        @if letters.is_empty() {
+            p.panel { "None: the sink gave up nothing." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Given up" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
+                tbody { @for letter in letters { tr {
+                    td.tight data-label="Given up" { (time(&clock::rfc3339(letter.at_ms))) }
+                    td data-label="Item" { span {
+                        (text(&letter.stream)) " · " (text(&letter.key))
+                        details { summary { "Fields" } pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } } }
+                    } }
+                    td data-label="Reason" { span { (text_of(&letter.reason, REASON_CHARS_MAX)) } }
+                    td.number data-label="Attempts" { (letter.attempts) }
+                    td.mono data-label="Request" { a href={ "/requests/" (segment(&letter.request_id)) } { (letter.request_id) } }
+                    td.tight data-label="" { span {
+                        form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
+                        " "
+                        form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter for good?" {
+                            (token) input type="hidden" name="id" value=(letter.id); button.danger { "Discard" }
+                        }
+                    } }
+                } } }
+            } }
+        }
+    }
+}
+
+/// `POST /sinks/{name}/retry`
+pub(super) struct Retry(pub(super) Parts);
+
+#[handler]
+impl Retry {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let done = admin::retry(&self.0, &name(req)).await;
+        let said = done.map(|retries| match retries {
+            0 => "Nothing waits for a retry.".to_owned(),
+            retries => format!("{} tried again now.", are(retries, "batch")),
+        });
+        finish(&self.0, req, depot, res, said.map_err(NoPage::from_refused));
+    }
+}
+
+/// `POST /sinks/{name}/again`
+pub(super) struct SendAgain(pub(super) Parts);
+
+#[handler]
+impl SendAgain {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let said = async {
+            let selected = selected(depot)?;
+            let done = admin::send_again(&self.0, &name(req), selected).await;
+            let (sent, skipped) = done.map_err(NoPage::from_refused)?;
+            let mut said = format!("{} sent again.", are(sent, "item"));
+            if skipped > 0 {
+                said.push_str(&format!(
+                    " {} still dead letters: there is nothing to send.",
+                    are(skipped, "item")
+                ));
+            }
+            Ok(said)
+        };
+        let said = said.await;
+        finish(&self.0, req, depot, res, said);
+    }
+}
+
+/// `POST /sinks/{name}/discard`
+pub(super) struct Discard(pub(super) Parts);
+
+#[handler]
+impl Discard {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let said = async {
+            let selected = selected(depot)?;
+            let done = admin::discard(&self.0, &name(req), selected).await;
+            let discarded = done.map_err(NoPage::from_refused)?;
+            Ok(format!("{} discarded.", are(discarded, "dead letter")))
+        };
+        let said = said.await;
+        finish(&self.0, req, depot, res, said);
+    }
+}
+
+fn name(req: &Request) -> String {
+    req.param::<String>("name").unwrap_or_default()
+}
+
+/// What the form names: one dead letter, those of a request, or all.
+fn selected(depot: &Depot) -> Result<Selection, NoPage> {
+    let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
+    let selected = match (field("id"), field("request"), field("all")) {
+        (Some(id), None, None) => id.parse().ok().map(|id| Selection::Ids(vec![id])),
+        (None, Some(request), None) => Some(Selection::Request(request.to_owned())),
+        (None, None, Some("yes")) => Some(Selection::All),
+        _ => None,
+    };
+    selected.ok_or_else(|| {
+        let why = "The form names no dead letter. Load the page again and repeat.";
+        NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+    })
+}
+
+fn are(number: u64, thing: &str) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(number, thing))
+}
+
+fn finish(
+    parts: &Parts,
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    said: Result<String, NoPage>,
+) {
+    let path = format!("/sinks/{}", segment(&name(req)));
+    frame::done(&parts.sessions, req, depot, res, &path, said);
+}

@@ -1,0 +1,77 @@
+//! `/sinks`: the sinks, and how far behind they are.
+//!
+//! **Invariant**: it shows what `GET /api/admin/sinks` answers.
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::badge;
+use super::frame::{self, NoPage, Page, Place};
+use super::text::{grouped, segment, text, text_of, time};
+use crate::http::Parts;
+use crate::http::admin::{self, SinkData};
+
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 600;
+
+/// `GET /sinks`
+pub(super) struct Sinks(pub(super) Parts);
+
+#[handler]
+impl Sinks {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = page(&self.0).await;
+        frame::answer(&self.0.sessions, req, depot, res, page);
+    }
+}
+
+async fn page(parts: &Parts) -> Result<Page, NoPage> {
+    let sinks = admin::sinks(parts).await?;
+    Ok(Page {
+        title: "Sinks".to_owned(),
+        place: Place::Sinks,
+        still: html! {},
+        live: html! {
+            @for sink in &sinks { (problems(sink)) }
+            (table(&sinks))
+        },
+        old: false,
+    })
+}
+
+/// The sinks, a row each.
+pub(super) fn table(sinks: &[SinkData]) -> Markup {
+    html! {
+        @if sinks.is_empty() {
+            p.panel { "There is no sink, so what is accepted stays in the journal." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
+                tbody { @for sink in sinks { tr {
+                    td data-label="Sink" { a href={ "/sinks/" (segment(&sink.name)) } { (text(&sink.name)) } }
+                    td data-label="State" { (badge::sink(sink.state)) }
+                    td data-label="Plugin" { span { (text(&sink.plugin)) } }
+                    td data-label="Streams" { span { (text(&sink.streams.join(", "))) } }
+                    td.number data-label="Waiting" { (grouped(sink.lag)) }
+                    td.number data-label="Retries" { (grouped(sink.retries)) }
+                    td.number data-label="Dead letters" { (grouped(sink.dead_letters)) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// Why a sink does not do what it should.
+pub(super) fn problems(sink: &SinkData) -> Markup {
+    html! {
+        @if let Some(reason) = &sink.reason {
+            p.problem role="alert" {
+                (text(&sink.name)) " is " (sink.state) ": " (text_of(reason, REASON_CHARS_MAX))
+                @if let Some(until) = &sink.paused_until { ". It tries again " (time(until)) }
+            }
+        }
+        @if let Some(refused) = &sink.refused {
+            p.problem role="alert" { (text(&sink.name)) " goes on as before, what is new for it cannot be used: " (text_of(refused, REASON_CHARS_MAX)) }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How to send to a stream, ready to paste.
+//!
+//! **Invariant**: a snippet holds no secret, and a stream's name stands in it percent-encoded, so that it is part of
+//! the URL and of nothing else.
+
+use std::net::IpAddr;
+
+use salvo_core::Request;
+
+use super::guard;
+use super::text::segment;
+use crate::http::Parts;
+
+/// Where callers reach the service listener.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// `http://127.0.0.1:8080`
+    base: String,
+    /// The path of the Unix socket, if it listens on one.
+    socket: Option<String>,
+}
+
+impl Address {
+    /// Where a stream's data is posted to.
+    pub(super) fn url(&self, stream: &str) -> String {
+        format!("{}/api/webhook/{}", self.base, segment(stream))
+    }
+}
+
+/// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were
+/// asked for by.
+pub(super) fn address(parts: &Parts, req: &Request) -> Address {
+    let listen = &parts.about.service_address;
+    if let Some(path) = listen.strip_prefix("unix:") {
+        return Address {
+            base: "http://localhost".to_owned(),
+            socket: Some(path.to_owned()),
+        };
+    }
+    let bare = listen.strip_prefix("http://").unwrap_or(listen);
+    let base = bare.rsplit_once(':').and_then(|(host, port)| {
+        let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+        let (asked, _) = guard::host(req.headers()).filter(|_| address.is_unspecified())?;
+        Some(match asked.contains(':') {
+            true => format!("http://[{asked}]:{port}"),
+            false => format!("http://{asked}:{port}"),
+        })
+    });
+    Address {
+        base: base.unwrap_or_else(|| listen.clone()),
+        socket: None,
+    }
+}
+
+/// Language and code. Over a Unix socket curl only: the others need an address.
+pub(super) fn all(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
+    let url = address.url(stream);
+    if let Some(socket) = &address.socket {
+        let quoted = format!("'{}'", socket.replace('\'', r"'\''"));
+        let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {quoted}"));
+        return vec![("curl", code.replace("{url}", &url))];
+    }
+    [
+        ("curl", CURL),
+        ("Node.js", NODE),
+        ("Python", PYTHON),
+        ("C#", C_SHARP),
+        ("Go", GO),
+    ]
+    .map(|(language, code)| (language, code.replace("{url}", &url)))
+    .into()
+}
+
+const CURL: &str = r#"curl -i '{url}' \
+  -H "Authorization: Bearer $HEADGATE_KEY" \
+  -H 'Content-Type: application/json' \
+  -d '{"id": 1, "name": "first"}'
+"#;
+
+const NODE: &str = r#"const response = await fetch("{url}", {
+  method: "POST",
+  headers: {
+    Authorization: `Bearer ${process.env.HEADGATE_KEY}`,
+    "Content-Type": "application/json",
+  },
+  body: JSON.stringify({ id: 1, name: "first" }),
+});
+console.log(response.status, await response.text());
+"#;
+
+const PYTHON: &str = r#"import json, os, urllib.request
+
+request = urllib.request.Request(
+    "{url}",
+    data=json.dumps({"id": 1, "name": "first"}).encode(),
+    headers={
+        "Authorization": "Bearer " + os.environ["HEADGATE_KEY"],
+        "Content-Type": "application/json",
+    },
+)
+with urllib.request.urlopen(request) as response:
+    print(response.status, response.read().decode())
+"#;
+
+const C_SHARP: &str = r#"using System.Net.Http.Headers;
+using System.Net.Http.Json;
+
+var key = Environment.GetEnvironmentVariable("HEADGATE_KEY");
+using var client = new HttpClient();
+client.DefaultRequestHeaders.Authorization = new AuthenticationHeaderValue("Bearer", key);
+var response = await client.PostAsJsonAsync("{url}", new { id = 1, name = "first" });
+Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");
+"#;
+
+const GO: &str = r#"package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	body := strings.NewReader(`{"id": 1, "name": "first"}`)
+	request, err := http.NewRequest("POST", "{url}", body)
+	if err != nil {
+		panic(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("HEADGATE_KEY"))
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		panic(err)
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(response.Body)
+	fmt.Println(response.StatusCode, string(answer))
+}
+"#;

@@ -1,0 +1,60 @@
+//! `/streams`: the data pool, stream by stream.
+//!
+//! **Invariant**: items are counted up to a limit, so the page costs the same however large a stream is.
+
+use maud::html;
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::frame::{self, NoPage, Page, Place};
+use super::text::{grouped, segment, text, time};
+use crate::http::Parts;
+
+/// Items of a stream are counted to here.
+const COUNTED_MAX: u32 = 10_000;
+
+/// `GET /streams`
+pub(super) struct Streams(pub(super) Parts);
+
+#[handler]
+impl Streams {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = page(&self.0).await;
+        frame::answer(&self.0.sessions, req, depot, res, page);
+    }
+}
+
+async fn page(parts: &Parts) -> Result<Page, NoPage> {
+    let mut names: Vec<_> = parts.catalog.streams().cloned().collect();
+    names.sort_unstable();
+    let mut rows = Vec::new();
+    for name in names {
+        let items = parts.pool.count(&name, COUNTED_MAX + 1).await?;
+        let newest = parts.pool.newest_data(&name).await?;
+        let view = parts.pool.view(&name).await?;
+        rows.push((name, items, newest, view));
+    }
+    let live = html! {
+        @if rows.is_empty() {
+            p.panel { "There is no stream. Declare one in the configuration: a " code { "[[streams]]" } " section with a name." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
+                tbody { @for (name, items, newest, view) in &rows { tr {
+                    td data-label="Stream" { a href={ "/streams/" (segment(name)) } { (text(name)) } }
+                    td.number data-label="Items" {
+                        @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }
+                    }
+                    td data-label="Newest data" { @match newest { Some(newest) => { (time(newest)) }, None => span.quiet { "none yet" } } }
+                    td.mono data-label="SQL view" { @if let Some(view) = view { span { (text(view)) } } }
+                } } }
+            } }
+        }
+    };
+    Ok(Page {
+        title: "Data pool".to_owned(),
+        place: Place::Streams,
+        still: html! {},
+        live,
+        old: false,
+    })
+}

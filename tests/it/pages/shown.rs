@@ -1,0 +1,118 @@
+//! What the pages say.
+
+use super::site::Site;
+use crate::process::{Folder, key_of};
+
+/// The request ids of the log on a page, in its order.
+fn ids(page: &str) -> Vec<String> {
+    let rows = page.split(r#"id="request-"#).skip(1);
+    rows.map(|row| row[..36].to_owned()).collect()
+}
+
+#[test]
+fn the_log_is_newest_first_filtered_and_paged_back() {
+    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    let mut sent: Vec<String> = (0..120)
+        .map(|number| process.accepted("orders", "", &format!("{{\"n\": {number}}}")))
+        .collect();
+    let refused = process.post("orders", "", "{");
+    assert_eq!(refused.status, 400);
+    let key = "Idempotency-Key: Needle-In-The-Hay\r\n";
+    let first = process.accepted("orders", key, "{}");
+    process.accepted("orders", key, "{}");
+    process.drained();
+    sent.reverse();
+
+    let mut found = Vec::new();
+    let mut path = "/sources/tests".to_owned();
+    for _ in 0..9 {
+        let page = site.page(&path);
+        found.extend(ids(&page));
+        let Some(older) = page.split("href=\"").find(|part| part.contains("\">Older")) else {
+            break;
+        };
+        let href = older.split('"').next().expect("a link");
+        path = href.replace("&amp;", "&").replace("#log", "");
+    }
+    assert_eq!(found.len(), 123);
+    assert_eq!(found[3..], sent);
+
+    let of = |query: &str| ids(&site.page(&format!("/sources/tests?{query}")));
+    assert_eq!(of("status=rejected").len(), 1);
+    assert_eq!(of("status=duplicate").len(), 1);
+    assert_eq!(of(&format!("text={first}")), [first.as_str()]);
+    assert_eq!(
+        of(&format!("text={first}&status=rejected")),
+        Vec::<String>::new()
+    );
+    let hay = of("text=needle-in");
+    assert!(hay.contains(&first) && hay.len() == 2, "{hay:?}");
+    assert_eq!(of("since=2999-01-01T00:00"), Vec::<String>::new());
+    assert_eq!(of("until=1999-01-01T00:00"), Vec::<String>::new());
+    assert_eq!(
+        of("since=1999-01-01T00:00&until=2999-01-01T00:00").len(),
+        50
+    );
+    for wrong in ["status=lost", "since=yesterday", "before=x"] {
+        let answer = site.get(&format!("/sources/tests?{wrong}"));
+        assert_eq!(answer.status, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn a_connector_shows_how_to_send_to_it_and_no_secret() {
+    let folder = Folder::new(&["orders"]);
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    process.accepted("orders", "", "{}");
+    let page = site.page("/sources/tests");
+    let url = format!("http://{}/api/webhook/orders", process.service);
+    assert!(page.contains(&url), "{page}");
+    for language in ["curl", "Node.js", "Python", "C#", "Go"] {
+        assert!(
+            page.contains(&format!("<summary>{language}</summary>")),
+            "{language}"
+        );
+    }
+    let secret = key_of("orders");
+    for path in ["/", "/sources", "/sources/tests", "/streams/orders"] {
+        assert!(!site.page(path).contains(&secret), "{path}");
+    }
+    assert_eq!(site.get("/sources/nobody").status, 404);
+}
+
+#[test]
+fn a_page_of_the_pool_is_bounded_and_leads_to_the_next() {
+    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    let items = (0..60).map(|number| {
+        let fields: Vec<String> = (0..30)
+            .map(|n| format!("\"f{n}\": {{\"a\": {n}}}"))
+            .collect();
+        format!("{{\"id\": \"k{number:02}/?&\", {}}}", fields.join(", "))
+    });
+    let body = format!("[{}]", items.collect::<Vec<_>>().join(", "));
+    let id = process.accepted("orders", "X-Item-Key: id\r\n", &body);
+    process.drained();
+    let page = site.page("/streams/orders");
+    assert_eq!(page.matches("<tr>").count(), 51);
+    assert_eq!(page.matches("<th title").count(), 24);
+    assert!(
+        page.contains("7 more are on the page of each item"),
+        "{page}"
+    );
+    assert!(page.contains(&format!("/requests/{id}")));
+    assert!(
+        page.contains("SELECT * FROM &quot;stream_orders&quot;"),
+        "{page}"
+    );
+    let next = site.page("/streams/orders?after=k49%2F%3F%26");
+    assert_eq!(next.matches("<tr>").count(), 11);
+    let item = site.page("/streams/orders/item?key=k59%2F%3F%26");
+    assert!(item.contains("<bdi>f29.a</bdi>"), "{item}");
+    assert_eq!(site.get("/streams/orders/item?key=none").status, 404);
+    assert_eq!(site.get("/streams/nothing").status, 404);
+}

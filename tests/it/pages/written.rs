@@ -1,0 +1,92 @@
+//! What the buttons of the pages do.
+
+use super::site::Site;
+use crate::guests::guest;
+use crate::process::Folder;
+
+#[test]
+fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
+    let folder = Folder::new(&["orders"]).with_sink("bad", &guest("rejects"), "*", "");
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    let body = r#"[{"id": "1"}, {"id": "2"}, {"id": "3"}]"#;
+    let first = process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let second = process.accepted("orders", "X-Item-Key: id\r\n", body);
+    process.request_becomes(&first, "failed");
+    process.request_becomes(&second, "failed");
+    let letters = process.dead_letters("bad");
+    let before = letters.len();
+    assert!(before >= 2, "{letters:?}");
+    let page = site.page("/sinks/bad");
+    assert_eq!(page.matches("<summary>Fields").count(), before);
+    let own = site.page(&format!("/requests/{first}"));
+    assert!(
+        own.contains("Send again") && own.contains("failed"),
+        "{own}"
+    );
+
+    // Nothing without the form token, nothing for what is not there.
+    assert_eq!(site.post("/sinks/bad/discard", "all=yes").status, 403);
+    assert_eq!(site.submit("/sinks/bad/discard", "").status, 400);
+    assert_eq!(site.submit("/sinks/bad/discard", "all=no").status, 400);
+    assert_eq!(site.submit("/sinks/bad/discard", "id=999999").status, 404);
+    assert_eq!(site.submit("/sinks/nobody/retry", "").status, 404);
+    assert_eq!(process.dead_letters("bad").len(), before);
+
+    let id = letters[0]["id"].as_str().expect("an id");
+    let answer = site.submit("/sinks/bad/discard", &format!("id={id}"));
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, Some("/sinks/bad"))
+    );
+    assert!(
+        site.page("/sinks/bad")
+            .contains("1 dead letter is discarded.")
+    );
+    assert!(
+        !site.page("/sinks/bad").contains("is discarded"),
+        "said once"
+    );
+    assert_eq!(process.dead_letters("bad").len(), before - 1);
+
+    let answer = site.submit("/sinks/bad/again", &format!("request={first}"));
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    assert!(site.page("/sinks/bad").contains("sent again."));
+    process.drained();
+    process.request_becomes(&first, "failed");
+    assert_eq!(site.submit("/sinks/bad/retry", "").status, 303);
+    assert!(
+        site.page("/sinks/bad")
+            .contains("Nothing waits for a retry.")
+    );
+
+    assert_eq!(site.submit("/sinks/bad/discard", "all=yes").status, 303);
+    assert_eq!(process.dead_letters("bad").len(), 0);
+}
+
+#[test]
+fn an_item_is_removed_by_its_button() {
+    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    process.accepted(
+        "orders",
+        "X-Item-Key: id\r\n",
+        r#"[{"id": "a/b &c"}, {"id": "d"}]"#,
+    );
+    process.drained();
+    assert_eq!(site.post("/streams/orders/remove", "key=d").status, 403);
+    let answer = site.submit("/streams/orders/remove", "key=a%2Fb+%26c");
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, Some("/streams/orders"))
+    );
+    let page = site.page("/streams/orders");
+    assert!(page.contains("The item a/b &amp;c is removed."), "{page}");
+    assert_eq!(page.matches("/item?key=").count(), 1);
+    assert_eq!(
+        site.submit("/streams/orders/remove", "key=a%2Fb+%26c")
+            .status,
+        404
+    );
+}
