@@ -127,7 +127,6 @@ mod tests {
     fn long_text_is_shortened_by_characters_and_says_so() {
         let shown = text(&"ü".repeat(10_000)).into_string();
         assert_eq!(shown.matches('ü').count(), CHARS_MAX);
-        assert!(shown.ends_with("… (9,840 more characters)</span>") || shown.contains("…</bdi>"));
         assert!(shown.contains("9,840 more characters"), "{shown}");
         assert_eq!(plain(&"a".repeat(200)).chars().count(), CHARS_MAX + 1);
     }
