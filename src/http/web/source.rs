@@ -52,20 +52,20 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
         "There is no connector of this name. The page Data sources lists them.",
     ))?;
     let wanted = Wanted::read(req)?;
-    let log = log(parts, connector, &wanted).await?;
+    let log = log(parts, &connector, &wanted).await?;
     let address = snippets::address(parts, req);
     let path = format!("/sources/{}", segment(&name));
     Ok(Page {
         title: connector.name.to_string(),
         place: Place::Sources,
         still: html! {
-            (sending(connector, &address))
-            (keys(connector))
+            (sending(&connector, &address))
+            (keys(&connector))
             h2 #log { "Request log" }
             (filter(&path, &wanted))
         },
         live: html! {
-            @if wanted.before.is_none() { (last_hour(parts, connector)) }
+            @if wanted.before.is_none() { (last_hour(parts, &connector)) }
             (entries(&log, &wanted))
             (paging(&path, &log, &wanted))
         },
@@ -169,7 +169,10 @@ fn sending(connector: &Connector, address: &snippets::Address) -> Markup {
                     Some(field) => { (text(field)) },
                     None => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
                 } }
-                dt { "Declared in" } dd { "the configuration, so it is changed there" }
+                dt { "Made" } dd {
+                    @if connector.created_ms.is_none() { "in the configuration, so it is changed there" }
+                    @else { "while the daemon runs; " code { "headgate connector" } " and " code { "headgate key" } " change it" }
+                }
                 @for (place, stream) in streams.iter().enumerate() {
                     dt { "URL for " (text(stream)) }
                     dd { div.copy {
@@ -208,11 +211,11 @@ fn keys(connector: &Connector) -> Markup {
                     td data-label="Stream" { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
                     td.number data-label="Requests per second" { (grouped(u64::from(key.quota.requests_per_second()))) }
                     td.number data-label="Burst" { (grouped(u64::from(key.quota.burst()))) }
-                    td data-label="Ends" { span { @match key.expires_ms {
+                    td data-label="Ends" { span { @if key.revoked_ms.is_some() { span.badge.bad { "revoked" } } @else { @match key.expires_ms {
                         Some(ends) if ends <= clock::unix_ms() => { span.badge.bad { "ended" } " " (time(&clock::rfc3339(ends))) },
                         Some(ends) => { (time(&clock::rfc3339(ends))) },
                         None => { "never" },
-                    } } }
+                    } } } }
                 } } }
             } }
         }

@@ -32,11 +32,12 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     let mut rows = Vec::new();
     for connector in parts.catalog.connectors() {
         let hour = parts.metrics.recent.hour(Some(&connector.name), now_ms);
-        rows.push((connector, newest(parts, connector).await?, hour));
+        let newest = newest(parts, &connector).await?;
+        rows.push((connector, newest, hour));
     }
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no connector. Declare one in the configuration: a " code { "[[connectors]]" } " section with a name, a kind and keys." }
+            p.panel { "There is no connector. Make one with " code { "headgate connector create" } " and a key for it with " code { "headgate key create" } ", or declare both in the configuration." }
         } @else {
             div.table { table {
                 thead { tr { th { "Connector" } th { "Streams" } th { "Kind" } th { "Last request" } th.number { "Last hour" } th.number { "Refused" } th { "" } } }

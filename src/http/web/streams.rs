@@ -24,10 +24,9 @@ impl Streams {
 }
 
 async fn page(parts: &Parts) -> Result<Page, NoPage> {
-    let mut names: Vec<_> = parts.catalog.streams().cloned().collect();
-    names.sort_unstable();
     let mut rows = Vec::new();
-    for name in names {
+    for stream in parts.catalog.streams() {
+        let name = std::sync::Arc::clone(&stream.name);
         let items = parts.pool.count(&name, COUNTED_MAX + 1).await?;
         let newest = parts.pool.newest_data(&name).await?;
         let view = parts.pool.view(&name).await?;
@@ -35,7 +34,7 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     }
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no stream. Declare one in the configuration: a " code { "[[streams]]" } " section with a name." }
+            p.panel { "There is no stream. Make one with " code { "headgate stream create" } ", or declare it in the configuration." }
         } @else {
             div.table { table {
                 thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
