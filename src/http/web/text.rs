@@ -96,7 +96,11 @@ pub(super) fn bytes(bytes: u64) -> String {
 
 /// A number of things: `1 item`, `2 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {thing}{plural}", grouped(number))
 }
 
@@ -121,6 +125,13 @@ mod tests {
         check("a\u{202e}b\u{2066}", "<bdi>a\\u{202e}b\\u{2066}</bdi>");
         check("two\nlines\0", "<bdi>two\\nlines\\u{0}</bdi>");
         check("مرحبا", "<bdi>مرحبا</bdi>");
+    }
+
+    #[test]
+    fn numbers_of_things_are_words() {
+        assert_eq!(count(1, "batch"), "1 batch");
+        assert_eq!(count(0, "batch"), "0 batches");
+        assert_eq!(count(1_200, "item"), "1,200 items");
     }
 
     #[test]

@@ -28,7 +28,7 @@ async fn unknown_paths_are_404_in_the_envelope() {
         }
     }
     for path in [
-        "/",
+        "/nothing",
         "/api/admin",
         "/api/admin/nothing",
         "/api/ingest",
