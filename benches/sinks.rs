@@ -1,7 +1,7 @@
 //! What a sink costs: the default one beside the same work without WebAssembly, and what a guest pays for reading.
 //!
 //! ```text
-//! cargo bench --bench sinks                                           # about a minute, prints tables
+//! cargo bench --bench sinks                                           # about two minutes, prints tables
 //! cargo bench --bench sinks -- --component js=sink.wasm --component python=other.wasm
 //! ```
 //!

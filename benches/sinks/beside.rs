@@ -19,12 +19,12 @@ use crate::{Result, median, percentile};
 const WAYS: [&str; 6] = ["loop", "recurse", "grow", "print", "panic", "sleep"];
 
 /// Comparisons of each way, and probes of each side of one.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 const PROBES: usize = 200;
 const PROBE_PAUSE: Duration = Duration::from_millis(2);
 
 /// What the other sink gets meanwhile: one good item and one bad, so that its lane does not pause.
-const MISBEHAVE_PAUSE: Duration = Duration::from_millis(5);
+const MISBEHAVE_PAUSE: Duration = Duration::from_millis(60);
 
 /// Measures all ways; the aim is the worst of them.
 pub(crate) async fn bench(wicked: &Path) -> Result<Aim> {
