@@ -73,17 +73,17 @@
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 |
 //! | `catalog.db` | the admin API: streams, connectors, keys, the audit trail | at every change |
-//! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then |
+//! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then, and a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |
 //! | `lock` | the daemon | held while it runs |
 //! | `admin.token` | the daemon, once | |
 //!
 //! Items and cursor lie in one file, so what a power cut takes from the pool it takes together, and the
-//! journal replays it. A backup copies the pool first, then the journal, and no payload is deleted in between, so
-//! that the copies belong together in the same way. Writers use the synchronous SQLite binding on threads of their own: measured
-//! against statements through an asynchronous pool, the hops between threads cost more than the
-//! statements. Readers use sqlx, over the same SQLite library.
+//! journal replays it. A backup copies the pool before the journal, and no payload is deleted in between, so
+//! that the copies belong together in the same way. The lanes and the journal use the synchronous SQLite binding on
+//! threads of their own: measured against statements through an asynchronous pool, the hops between threads cost more
+//! than the statements. Their readers use sqlx, over the same SQLite library.
 //!
 //! # Invariants
 //!
@@ -101,7 +101,8 @@
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
 //! - A plugin's file is compiled by a process of its own, with bounded memory and time.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
-//!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks.
+//!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks; statements
+//!   reach only the database that its sink's `postgres` table names.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
