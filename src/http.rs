@@ -6,6 +6,7 @@
 //! carries `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
 
 mod admin;
+mod asset;
 mod body;
 mod envelope;
 mod health;

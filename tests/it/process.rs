@@ -272,13 +272,7 @@ impl Process {
     /// Waits until nothing waits for any sink, retries included.
     pub(crate) fn drained(&self) {
         eventually_or(
-            || {
-                let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
-                    return None;
-                };
-                let done = |sink: &Value| sink["lag"] == 0 && sink["retries"] == 0;
-                sinks.iter().all(done).then_some(())
-            },
+            || self.is_drained().then_some(()),
             || {
                 format!(
                     "the sinks have everything: {}\n{}",
@@ -287,6 +281,15 @@ impl Process {
                 )
             },
         );
+    }
+
+    /// Whether every sink has everything.
+    pub(crate) fn is_drained(&self) -> bool {
+        let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
+            return false;
+        };
+        let done = |sink: &Value| sink["lag"] == 0 && sink["retries"] == 0;
+        sinks.iter().all(done)
     }
 
     /// A sink's dead letters, newest first.

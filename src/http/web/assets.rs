@@ -4,20 +4,13 @@
 //!
 //! **Invariant**: they are parts of the program and hold nothing of the daemon's data, so they need no session.
 
-use salvo_core::http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, X_CONTENT_TYPE_OPTIONS,
-};
-use salvo_core::http::{ResBody, StatusCode};
+use salvo_core::http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-use crate::catalog::KeyHash;
+use crate::http::asset;
 
 /// A file of the program.
-pub(super) struct Asset {
-    content_type: &'static str,
-    text: &'static str,
-    tag: String,
-}
+pub(super) struct Asset(asset::Asset);
 
 impl Asset {
     pub(super) fn htmx() -> Self {
@@ -48,38 +41,24 @@ impl Asset {
     }
 
     fn new(content_type: &'static str, text: &'static str) -> Self {
-        let digest = KeyHash::of(text).to_string();
-        Self {
-            content_type,
-            text,
-            tag: format!("\"{}\"", &digest[..16]),
-        }
+        Self(asset::Asset::new(content_type, text))
     }
 }
 
 #[async_trait]
 impl Handler for Asset {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        let tag = req.headers().get(IF_NONE_MATCH);
-        let known = tag.is_some_and(|tag| tag.as_bytes() == self.tag.as_bytes());
-        let headers = res.headers_mut();
-        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
-            headers.insert(ETAG, tag);
-        }
-        // After an update of the daemon, pages and files must fit together.
+        let known = self.0.is_known(req, res);
         for (name, value) in [
-            (CACHE_CONTROL, "no-cache"),
-            (CONTENT_TYPE, self.content_type),
+            (CONTENT_TYPE, self.0.content_type),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         ] {
-            headers.insert(name, HeaderValue::from_static(value));
+            res.headers_mut()
+                .insert(name, HeaderValue::from_static(value));
         }
-        if known {
-            res.status_code(StatusCode::NOT_MODIFIED);
-            return;
+        if !known {
+            self.0.send(res);
         }
-        res.status_code(StatusCode::OK);
-        res.replace_body(ResBody::Once(self.text.into()));
     }
 }
 
@@ -90,7 +69,7 @@ mod tests {
 
     #[test]
     fn htmx_is_the_pinned_file_and_carries_its_licence() {
-        let served = Asset::htmx().text;
+        let served = Asset::htmx().0.text;
         assert!(
             served.contains("Permission to use, copy, modify"),
             "{}",

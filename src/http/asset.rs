@@ -1,0 +1,51 @@
+//! Files that are part of the program, as browsers load them.
+//!
+//! The pages of renderers and of the admin listener serve theirs with it, each with headers of its own.
+//!
+//! **Invariant**: a browser asks each time whether it has the newest, so that pages and their files fit together after
+//! an update of the daemon; who has it is not sent it again.
+
+use salvo_core::http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
+use salvo_core::http::{ResBody, StatusCode};
+use salvo_core::{Request, Response};
+
+use crate::catalog::KeyHash;
+
+/// A file of the program.
+pub(super) struct Asset {
+    pub(super) content_type: &'static str,
+    pub(super) text: &'static str,
+    tag: String,
+}
+
+impl Asset {
+    pub(super) fn new(content_type: &'static str, text: &'static str) -> Self {
+        let digest = KeyHash::of(text).to_string();
+        Self {
+            content_type,
+            text,
+            tag: format!("\"{}\"", &digest[..16]),
+        }
+    }
+
+    /// Answers 304 to who has the file; whether that is all.
+    pub(super) fn is_known(&self, req: &Request, res: &mut Response) -> bool {
+        let tag = req.headers().get(IF_NONE_MATCH);
+        let known = tag.is_some_and(|tag| tag.as_bytes() == self.tag.as_bytes());
+        let headers = res.headers_mut();
+        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
+            headers.insert(ETAG, tag);
+        }
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if known {
+            res.status_code(StatusCode::NOT_MODIFIED);
+        }
+        known
+    }
+
+    /// Answers with the file.
+    pub(super) fn send(&self, res: &mut Response) {
+        res.status_code(StatusCode::OK);
+        res.replace_body(ResBody::Once(self.text.into()));
+    }
+}
