@@ -1,7 +1,6 @@
 //! `headgate key`: the ingest keys of a running daemon, and keys for a configuration file.
 //!
-//! Called by the command line. `key new` works without a daemon: a key is declared by its hash, so the file
-//! that declares it can be read by anyone. The others ask the admin API.
+//! Called by the command line; all but `key new` ask the admin API.
 //!
 //! **Invariant**: the key is printed once, on standard output, and kept nowhere.
 
@@ -11,7 +10,8 @@ use serde_json::{Value, json};
 use super::client::{AdminArgs, Client, encoded};
 use super::error::CliError;
 use super::output::{ListOutput, Table, json_pretty, note, plain, print, print_list, shown};
-use crate::catalog::key::{KeyKind, KeyText, generate};
+
+mod new;
 
 /// What `headgate key` is told.
 #[derive(Debug, clap::Args)]
@@ -31,10 +31,14 @@ enum KeyCommand {
     List(ListArgs),
     /// Make a new key in place of one, which ends after a grace
     Rotate(RotateArgs),
+    /// Change when a key ends
+    Change(ChangeArgs),
     /// Revoke a key, for good: nothing is accepted with it from now on
     Revoke(RevokeArgs),
+    /// Delete a key: it is refused from now on, and no longer listed
+    Delete(DeleteArgs),
     /// Make a key and print it once, with its hash for a configuration file
-    New(NewArgs),
+    New(new::NewArgs),
 }
 
 /// What `headgate key create` is told.
@@ -105,12 +109,43 @@ struct RotateArgs {
     admin: AdminArgs,
 }
 
+/// What `headgate key change` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate key change shop main --expires 2030-01-31T00:00:00Z
+  headgate key change shop main --expires never")]
+struct ChangeArgs {
+    #[command(flatten)]
+    key: Named,
+    /// When it ends, such as 2030-01-31T00:00:00Z; or `never`
+    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
+    expires: Value,
+}
+
 /// What `headgate key revoke` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate key revoke shop main")]
 struct RevokeArgs {
+    #[command(flatten)]
+    key: Named,
+}
+
+/// What `headgate key delete` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate key delete shop main")]
+struct DeleteArgs {
+    #[command(flatten)]
+    key: Named,
+}
+
+/// Which key.
+#[derive(Debug, clap::Args)]
+struct Named {
     /// The connector
     connector: String,
     /// The key's name
@@ -128,38 +163,16 @@ pub(super) enum MadeOutput {
     Json,
 }
 
-/// What `headgate key new` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate key new
-  headgate key new --read --output json")]
-pub struct NewArgs {
-    /// A test key: its requests are checked and logged, and reach no sink
-    #[arg(long, conflicts_with = "read")]
-    test: bool,
-    /// A read key, for renderers: it can never submit
-    #[arg(long)]
-    read: bool,
-    /// How to print it
-    #[arg(long, value_enum, default_value = "text")]
-    output: KeyOutput,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum KeyOutput {
-    Text,
-    Json,
-}
-
 /// Runs the verb.
 pub async fn run(args: KeyArgs) -> Result<(), CliError> {
     match args.command {
-        KeyCommand::New(args) => new(args),
+        KeyCommand::New(args) => new::run(args),
         KeyCommand::Create(args) => create(&args).await,
         KeyCommand::List(args) => list(&args).await,
         KeyCommand::Rotate(args) => rotate(&args).await,
+        KeyCommand::Change(args) => change(&args).await,
         KeyCommand::Revoke(args) => revoke(&args).await,
+        KeyCommand::Delete(args) => delete(&args).await,
     }
 }
 
@@ -234,20 +247,57 @@ async fn rotate(args: &RotateArgs) -> Result<(), CliError> {
     print_made(&client, args.output, &made, &hint)
 }
 
+async fn change(args: &ChangeArgs) -> Result<(), CliError> {
+    let body = json!({"expires_at": args.expires});
+    args.key
+        .done(Method::PATCH, "", Some(&body), "changed")
+        .await
+}
+
 async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let path = format!(
-        "{}/{}/revoke",
-        keys_of(&args.connector),
-        encoded(&args.name)
-    );
-    let done = client.change(Method::POST, &path, None).await?.data;
-    let prefix = plain(&done["prefix"]);
+    args.key
+        .done(Method::POST, "/revoke", None, "revoked")
+        .await
+}
+
+async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
+    args.key.done(Method::DELETE, "", None, "deleted").await
+}
+
+impl Named {
+    async fn done(
+        &self,
+        method: Method,
+        action: &str,
+        body: Option<&Value>,
+        what: &str,
+    ) -> Result<(), CliError> {
+        let path = format!(
+            "{}/{}{action}",
+            keys_of(&self.connector),
+            encoded(&self.name)
+        );
+        let done = self.admin.client()?.change(method, &path, body).await?.data;
+        print_done("key", &done, what)
+    }
+}
+
+/// Says what was done to a key that exists.
+pub(super) fn print_done(kind: &str, key: &Value, what: &str) -> Result<(), CliError> {
+    let (name, prefix) = (plain(&key["name"]), plain(&key["prefix"]));
     print(&format!(
-        "key {} ({}) revoked\n",
-        shown(&args.name),
+        "{kind} {} ({}) {what}\n",
+        shown(&name),
         shown(&prefix)
     ))
+}
+
+/// Reads the word `never`, or a time, which the daemon checks.
+pub(super) fn time_or_never(text: &str) -> Result<Value, std::convert::Infallible> {
+    Ok(match text {
+        "never" => Value::Null,
+        time => json!(time),
+    })
 }
 
 /// Prints a key that the daemon made: itself on standard output, all else beside it.
@@ -288,56 +338,6 @@ fn seconds(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| "give seconds, or a number with s, m, h or d".to_owned())
 }
 
-fn new(args: NewArgs) -> Result<(), CliError> {
-    let kind = match (args.test, args.read) {
-        (true, _) => KeyKind::IngestTest,
-        (_, true) => KeyKind::Read,
-        _ => KeyKind::Ingest,
-    };
-    let key = generate(kind)
-        .map_err(|error| CliError::failed(format!("the system gives no randomness: {error}")))?;
-    print(&match args.output {
-        KeyOutput::Text => as_text(kind, &key),
-        KeyOutput::Json => json_pretty(&json!({
-            "key": key.expose(),
-            "sha256": key.hash().to_string(),
-            "prefix": key.prefix(),
-        }))?,
-    })
-}
-
-fn as_text(kind: KeyKind, key: &KeyText) -> String {
-    let hash = key.hash();
-    let example = match kind {
-        KeyKind::Read => format!(
-            "[[read_keys]]\n\
-             name = \"lobby-screen\"\n\
-             streams = [\"orders\"]\n\
-             sha256 = \"{hash}\""
-        ),
-        KeyKind::Ingest | KeyKind::IngestTest => format!(
-            "[[streams]]\n\
-             name = \"orders\"\n\n\
-             [[connectors]]\n\
-             name = \"shop\"\n\
-             kind = \"ingest\"\n\n\
-             [[connectors.keys]]\n\
-             name = \"main\"\n\
-             stream = \"orders\"\n\
-             sha256 = \"{hash}\""
-        ),
-    };
-    format!(
-        "{key}\n\n\
-         This is the only time that the key is shown. Give it to the program that uses it.\n\
-         A configuration file needs its hash only:\n\n\
-         sha256 = \"{hash}\"\n\n\
-         For example:\n\n\
-         {example}\n",
-        key = key.expose()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,18 +364,6 @@ mod tests {
             "9999999999999999999d",
         ] {
             check(wrong, None);
-        }
-    }
-
-    #[test]
-    fn the_text_shows_the_key_once_and_the_hash_that_finds_it() {
-        for kind in [KeyKind::Ingest, KeyKind::IngestTest, KeyKind::Read] {
-            let key = generate(kind).expect("the system has randomness");
-            let text = as_text(kind, &key);
-            assert_eq!(text.matches(key.expose()).count(), 1);
-            assert_eq!(text.lines().next(), Some(key.expose()));
-            assert!(text.contains(&format!("\nsha256 = \"{}\"\n", key.hash())));
-            assert_eq!(text.contains("[[read_keys]]"), kind == KeyKind::Read);
         }
     }
 }

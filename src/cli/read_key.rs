@@ -5,12 +5,12 @@
 //! **Invariant**: the key is printed once, on standard output, alone on its line, and kept nowhere.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::{AdminArgs, encoded};
 use super::error::CliError;
-use super::key::{MadeOutput, print_made};
-use super::output::{ListOutput, Table, cut, plain, print, print_list, shown};
+use super::key::{MadeOutput, print_done, print_made, time_or_never};
+use super::output::{ListOutput, Table, cut, plain, print_list};
 
 const READ_KEYS: &str = "/api/admin/read-keys";
 
@@ -27,8 +27,12 @@ enum ReadKeyCommand {
     List(ListArgs),
     /// Create a read key and print it once
     Create(CreateArgs),
+    /// Change a read key; its connections end and may come again
+    Change(ChangeArgs),
     /// Revoke a read key, for good; its connections end
     Revoke(RevokeArgs),
+    /// Delete a read key: it is refused from now on, and no longer listed
+    Delete(DeleteArgs),
 }
 
 /// What `headgate read-key list` is told.
@@ -68,12 +72,48 @@ struct CreateArgs {
     admin: AdminArgs,
 }
 
+/// What `headgate read-key change` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate read-key change lobby-screen --stream orders --expires never")]
+struct ChangeArgs {
+    #[command(flatten)]
+    key: Named,
+    /// A stream that it may read from now on, instead of those so far; may be repeated
+    #[arg(long, value_name = "STREAM")]
+    stream: Vec<String>,
+    /// When it ends, such as 2030-01-31T00:00:00Z; or `never`
+    #[arg(long, value_name = "TIME", value_parser = time_or_never)]
+    expires: Option<Value>,
+    /// Whether it may stand in a URL
+    #[arg(long, value_name = "BOOL")]
+    allow_in_url: Option<bool>,
+}
+
 /// What `headgate read-key revoke` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   headgate read-key revoke lobby-screen")]
 struct RevokeArgs {
+    #[command(flatten)]
+    key: Named,
+}
+
+/// What `headgate read-key delete` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate read-key delete lobby-screen")]
+struct DeleteArgs {
+    #[command(flatten)]
+    key: Named,
+}
+
+/// Which key.
+#[derive(Debug, clap::Args)]
+struct Named {
     /// Its name
     name: String,
     #[command(flatten)]
@@ -85,7 +125,9 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
     match args.command {
         ReadKeyCommand::List(args) => list(&args).await,
         ReadKeyCommand::Create(args) => create(&args).await,
+        ReadKeyCommand::Change(args) => change(&args).await,
         ReadKeyCommand::Revoke(args) => revoke(&args).await,
+        ReadKeyCommand::Delete(args) => delete(&args).await,
     }
 }
 
@@ -126,14 +168,48 @@ async fn create(args: &CreateArgs) -> Result<(), CliError> {
     print_made(&client, args.output, &made.data, hint)
 }
 
+async fn change(args: &ChangeArgs) -> Result<(), CliError> {
+    let mut body = Map::new();
+    if !args.stream.is_empty() {
+        body.insert("streams".to_owned(), json!(args.stream));
+    }
+    if let Some(expires) = &args.expires {
+        body.insert("expires_at".to_owned(), expires.clone());
+    }
+    if let Some(allowed) = args.allow_in_url {
+        body.insert("allow_in_url".to_owned(), json!(allowed));
+    }
+    if body.is_empty() {
+        return Err(CliError::wrong_use(
+            "say what to change: --stream, --expires, --allow-in-url",
+        ));
+    }
+    let body = Value::Object(body);
+    args.key
+        .done(Method::PATCH, "", Some(&body), "changed")
+        .await
+}
+
 async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let path = format!("{READ_KEYS}/{}/revoke", encoded(&args.name));
-    let done: Value = client.change(Method::POST, &path, None).await?.data;
-    let prefix = plain(&done["prefix"]);
-    print(&format!(
-        "read key {} ({}) revoked\n",
-        shown(&args.name),
-        shown(&prefix)
-    ))
+    args.key
+        .done(Method::POST, "/revoke", None, "revoked")
+        .await
+}
+
+async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
+    args.key.done(Method::DELETE, "", None, "deleted").await
+}
+
+impl Named {
+    async fn done(
+        &self,
+        method: Method,
+        action: &str,
+        body: Option<&Value>,
+        what: &str,
+    ) -> Result<(), CliError> {
+        let path = format!("{READ_KEYS}/{}{action}", encoded(&self.name));
+        let done = self.admin.client()?.change(method, &path, body).await?.data;
+        print_done("read key", &done, what)
+    }
 }

@@ -12,7 +12,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let folder = Folder::new(&["orders"]);
+        let folder = Folder::new(&["orders", "other"]);
         let process = folder.start();
         Self { folder, process }
     }
@@ -72,6 +72,26 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
         format!("key main ({}) revoked\n", &third[..16])
     );
     assert_eq!(desk.post("/api/webhook/news", &third), 401);
+    let lasting = line(desk.run("key create crm spare --stream news"));
+    let spare = || desk.listed("key list crm").pop().expect("a key");
+    for (expires, expected) in [
+        ("2999-01-31T00:00:00Z", "2999-01-31T00:00:00.000Z".into()),
+        ("never", Value::Null),
+    ] {
+        let told = desk.run(&format!("key change crm spare --expires {expires}"));
+        assert_eq!(
+            told.ok(),
+            format!("key spare ({}) changed\n", &lasting[..16])
+        );
+        assert_eq!(spare()["expires_at"], expected);
+    }
+    assert_eq!(desk.post("/api/webhook/news", &lasting), 202);
+    let told = desk.run("key delete crm spare");
+    assert_eq!(
+        told.ok(),
+        format!("key spare ({}) deleted\n", &lasting[..16])
+    );
+    assert_eq!(desk.post("/api/webhook/news", &lasting), 401);
     let states: Vec<_> = desk
         .listed("key list crm")
         .iter()
@@ -106,7 +126,7 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
         (&news["on_update"], &news["stale_after_seconds"]),
         (&"replace".into(), &Value::Null)
     );
-    for (list, rows) in [("stream list", 3), ("connector list", 3)] {
+    for (list, rows) in [("stream list", 4), ("connector list", 3)] {
         let table = desk.run(list).ok();
         assert_eq!(table.lines().count(), rows, "{table}");
     }
@@ -159,11 +179,33 @@ fn a_screen_gets_a_read_key_and_loses_it() {
         (&made["key"]["allow_in_url"], &made["key"]["declared"]),
         (&true.into(), &false.into())
     );
+    desk.run("read-key change lobby --stream other --expires never --allow-in-url true")
+        .ok();
+    let lobby = &desk.listed("read-key list")[0];
+    assert_eq!(
+        (
+            &lobby["streams"],
+            &lobby["expires_at"],
+            &lobby["allow_in_url"]
+        ),
+        (&serde_json::json!(["other"]), &Value::Null, &true.into())
+    );
+    assert_eq!(read(), 404);
+    desk.run("read-key change lobby --stream orders").ok();
+    assert_eq!(read(), 200);
     assert_eq!(
         desk.run("read-key revoke lobby").ok(),
         format!("read key lobby ({}) revoked\n", &secret[..16])
     );
     assert_eq!(read(), 401);
+    let left = || desk.listed("read-key list").len();
+    assert_eq!(left(), 2);
+    let told = desk.run("read-key delete lobby").ok();
+    assert_eq!(
+        told,
+        format!("read key lobby ({}) deleted\n", &secret[..16])
+    );
+    assert_eq!(left(), 1);
     desk.process.stop();
 }
 
@@ -184,6 +226,9 @@ fn what_cannot_be_done_is_told_with_the_way_out() {
         ("connector create x --kind hook", 2, "webhook"),
         ("connector create x --burst 0", 1, "from 1"),
         ("connector change tests", 2, "--item-key"),
+        ("read-key change lobby", 2, "--allow-in-url"),
+        ("key change tests main --expires soon", 1, "2030-01-31"),
+        ("key delete tests nothing", 1, "KEY_NOT_FOUND"),
         (
             "key create tests more --stream order",
             1,
