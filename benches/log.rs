@@ -131,10 +131,14 @@ async fn bench(entries: u64) -> Result<bool> {
 }
 
 async fn start(folder: &Path) -> Result<Daemon> {
+    // What is no component does not start: what its sink has not had waits.
+    let stuck = folder.join("stuck.wasm");
+    std::fs::write(&stuck, "no component")?;
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
          [storage]\ndata_dir = {:?}\nlog_retention_bytes = 1099511627776\n\
-         [[sinks]]\nname = \"pool\"\nplugin = \"pool\"\nstreams = [\"*\"]\n",
+         [[sinks]]\nname = \"pool\"\nplugin = \"pool\"\nstreams = [\"*\"]\n\
+         [[sinks]]\nname = \"stuck\"\nplugin = {stuck:?}\nstreams = [\"*\"]\n",
         folder.join("data")
     );
     let file = folder.join("headgate.toml");

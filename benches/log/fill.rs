@@ -123,14 +123,16 @@ pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
     })
 }
 
-/// The sink has had all but the newest, and gave up on some.
+/// One sink has had everything, and gave up on some; one that does not start has not had the newest.
 fn pool(data: &Path, entries: u64, journal: &Connection) -> Result<()> {
     let pool = Connection::open(data.join("pool.db"))?;
     let passed = entries.saturating_sub(WAITING);
-    pool.execute(
-        "INSERT OR REPLACE INTO cursors (sink, seq, start) VALUES ('pool', ?1, 0)",
-        [passed.cast_signed()],
-    )?;
+    for (sink, cursor) in [("pool", entries), ("stuck", passed)] {
+        pool.execute(
+            "INSERT OR REPLACE INTO cursors (sink, seq, start) VALUES (?1, ?2, 0)",
+            rusqlite::params![sink, cursor.cast_signed()],
+        )?;
+    }
     let every = (passed / FAILED).max(1);
     let mut failed = journal.prepare(
         "SELECT seq FROM requests WHERE connector = 'big' AND outcome = 0 AND seq > ?1 ORDER BY seq LIMIT 1",

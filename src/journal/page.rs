@@ -17,7 +17,7 @@ use super::{Journal, StorageError};
 
 /// Entries looked through in the first step, and in every other one.
 const FIRST_STEP: u32 = 200;
-const STEP: u32 = 2_000;
+const STEP: u32 = 1_000;
 /// Positions stay far below.
 const HIGHEST: u64 = u64::MAX >> 1;
 
@@ -32,7 +32,7 @@ impl Budget {
     /// Entries looked through for one page, at most.
     pub const ENTRIES_MAX: u32 = 20_000;
     /// Time that a page has for it; a step that was begun is ended.
-    pub const TIME_MAX: Duration = Duration::from_millis(20);
+    pub const TIME_MAX: Duration = Duration::from_millis(15);
 
     /// The share of a page that is put together from so many.
     pub fn of(parts: u32) -> Self {

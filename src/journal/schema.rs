@@ -136,3 +136,6 @@ fn highest(connection: &Connection, sql: &str) -> Result<u64, rusqlite::Error> {
     let found: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
     Ok(found.unwrap_or(0).unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests;

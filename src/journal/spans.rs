@@ -14,7 +14,7 @@ use crate::sqlite;
 pub(super) const SPAN_ENTRIES: u32 = 1_000;
 
 /// What an entry takes in the file beside its texts: numbers, ids, its places in the indexes.
-const ENTRY_BYTES: u64 = 150;
+const ENTRY_BYTES: u64 = 100;
 /// How often the connector's name stands in the file.
 const CONNECTORS: u64 = 2;
 

@@ -223,3 +223,6 @@ fn give_space_back(connection: &Connection, started: Instant) -> Result<bool, ru
     }
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests;
