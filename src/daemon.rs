@@ -352,6 +352,7 @@ fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options,
         pending_bytes_max: settings.limits.max_pending_bytes,
         seq_floor: pool.highest_seq()?,
         log_retention_ms: retention_ms(settings),
+        log_retention_bytes: settings.storage.log_retention_bytes,
     })
 }
 

@@ -14,9 +14,11 @@ pub mod copy;
 mod group;
 mod kept;
 pub mod log;
+pub mod page;
 mod queue;
 mod reader;
 mod schema;
+mod spans;
 mod tidy;
 mod writer;
 
@@ -66,6 +68,8 @@ pub struct Options {
     pub seq_floor: u64,
     /// How long log entries are kept, in milliseconds.
     pub log_retention_ms: u64,
+    /// Bytes that log entries may take in the file, about; the oldest go first.
+    pub log_retention_bytes: u64,
 }
 
 /// A request that passed every check.

@@ -41,6 +41,7 @@ impl Files {
             pending_bytes_max: 1 << 20,
             seq_floor: 0,
             log_retention_ms: u64::MAX,
+            log_retention_bytes: u64::MAX,
         };
         let metrics = Arc::new(Metrics::new());
         let journal = Journal::open(&root.path().join(JOURNAL), options, metrics).await;

@@ -19,10 +19,11 @@ const LIMIT_MAX: u64 = 100_000;
 Examples:
   headgate requests --status rejected,failed --since 1h
   headgate requests --connector shop --limit 500 --output ndjson
+  headgate requests --connector shop --text 'has no field' --since 7d
   headgate requests 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10")]
 pub struct RequestsArgs {
     /// Show this request in full
-    #[arg(conflicts_with_all = ["connector", "status", "since", "until"])]
+    #[arg(conflicts_with_all = ["connector", "status", "since", "until", "text"])]
     request_id: Option<String>,
     /// Only requests of this connector, by name or id
     #[arg(long, value_name = "NAME")]
@@ -36,6 +37,10 @@ pub struct RequestsArgs {
     /// Only requests before then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<UnixMs>,
+    /// Only requests with this text in their error, idempotency key, key, or client address, in any case of the letters
+    /// A to Z; or the request with this id. The log is searched back to its beginning, or to --since
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// How many requests to show, the newest
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
@@ -187,6 +192,9 @@ fn filter(args: &RequestsArgs) -> String {
         if let Some(moment) = moment {
             query += &format!("&{name}={}", encoded(&clock::rfc3339(moment)));
         }
+    }
+    if let Some(text) = &args.text {
+        query += &format!("&text={}", encoded(text));
     }
     query
 }

@@ -64,6 +64,7 @@ impl Default for Storage {
             durability: Durability::Fsync,
             min_free_bytes: 64 * 1024 * 1024,
             log_retention_days: 30,
+            log_retention_bytes: 2 * 1024 * 1024 * 1024,
             payload_retention_minutes: 60,
             payload_retention_bytes: 64 * 1024 * 1024,
         }

@@ -127,6 +127,7 @@ const STORAGE: &[Field] = &[
     field("durability", Shape::Choice(&["fsync", "os"])),
     field("min_free_bytes", Shape::Integer(0, 1024 * GIB)),
     field("log_retention_days", Shape::Integer(1, 3650)),
+    field("log_retention_bytes", Shape::Integer(MIB, 1024 * GIB)),
     field("payload_retention_minutes", Shape::Integer(0, 5_256_000)),
     field("payload_retention_bytes", Shape::Integer(0, 1024 * GIB)),
 ];

@@ -82,6 +82,8 @@ pub struct Storage {
     pub min_free_bytes: u64,
     /// How long the request log goes back.
     pub log_retention_days: u32,
+    /// Bytes of the request log in `journal.db`, indexes included, about; the oldest entries go first.
+    pub log_retention_bytes: u64,
     /// How long the items of a request are kept in the journal after every sink has them; 0: not at all.
     pub payload_retention_minutes: u32,
     /// Bytes of such items, at most; the oldest go first.
@@ -453,6 +455,11 @@ fn digest(secret: Option<&Secret>, sha256: Option<&str>) -> Option<[u8; 32]> {
 }
 
 impl Sink {
+    /// Whether items of every stream go to this sink.
+    pub fn takes_all(&self) -> bool {
+        self.streams.iter().any(|pattern| pattern == "*")
+    }
+
     /// Whether items of this stream go to this sink.
     pub fn matches(&self, stream: &str) -> bool {
         self.streams

@@ -445,11 +445,9 @@ impl Lane {
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
         for (seq, reason) in unreadable {
-            let filter = Filter {
-                seqs: Some(vec![seq]),
-                ..Filter::default()
-            };
-            let rows = self.delivery.journal.log_page(&filter, 1).await?;
+            let rows = (self.delivery.journal)
+                .log_at(&Filter::default(), &[seq])
+                .await?;
             settlement
                 .dead_letters
                 .push(verdict::unreadable(seq, rows.first(), reason));

@@ -8,7 +8,8 @@
 use uuid::Uuid;
 
 use super::Delivery;
-use crate::journal::log::{Filter, LogEntry, LogRow};
+use crate::journal::log::{Filter, LogRow};
+use crate::journal::page::Budget;
 use crate::journal::{Outcome, StorageError};
 use crate::pool::{PoolError, SinkState};
 
@@ -93,6 +94,9 @@ pub struct Page {
     pub reports: Vec<Report>,
     /// Where the next page begins, if there may be one.
     pub next: Option<u64>,
+    /// Of a page that is not full although there is a next one: when the oldest entry arrived that was looked at, Unix
+    /// time in milliseconds.
+    pub looked_back_to_ms: Option<u64>,
 }
 
 /// Why a report could not be made.
@@ -106,10 +110,8 @@ pub enum ReportError {
     Pool(#[from] PoolError),
 }
 
-/// Rows looked at in one go when the status must be computed.
+/// Entries whose status is computed in one go.
 const CHUNK: u32 = 200;
-/// Chunks looked at for one page: a rare status gives short pages with a cursor to go on.
-const CHUNKS_MAX: usize = 20;
 
 impl Delivery {
     /// One request.
@@ -117,128 +119,257 @@ impl Delivery {
     /// # Errors
     /// The files cannot be read.
     pub async fn report(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
-        match self.journal.log_get(request_id).await? {
-            Some(row) => Ok(Some(self.complete(row).await?)),
-            None => Ok(None),
-        }
+        let row = self.journal.log_get(request_id).await?;
+        let reports = self.complete(row.into_iter().collect()).await?;
+        Ok(reports.into_iter().next())
     }
 
-    /// A page of the log. `statuses` empty: all. `text`: only what has it in its error, idempotency key, key, or
-    /// address, in any case of letters. A page may be shorter than `limit` although there is a next one.
+    /// A page of the log. `statuses` empty: all. [`Filter::outcome`] is not looked at. A text that is the id of a request
+    /// finds that request; if there is none that the filter lets pass, it is looked for like any other text. What no
+    /// index leads to is looked for in a part of the log at a time: a page may be shorter than `limit`, or empty,
+    /// although there is a next one.
     ///
     /// # Errors
     /// The files cannot be read.
     pub async fn report_page(
         &self,
-        mut filter: Filter,
+        filter: &Filter,
         statuses: &[Status],
-        text: Option<&str>,
         limit: u32,
     ) -> Result<Page, ReportError> {
-        let text = text.map(str::to_lowercase);
-        let every = statuses.is_empty() && text.is_none();
-        let mut outcomes: Vec<Outcome> = statuses.iter().map(|one| one.outcome()).collect();
-        outcomes.dedup();
-        if let [outcome] = outcomes[..] {
-            filter.outcome = Some(outcome);
+        // In this order: what changes from accepted to another status meanwhile is seen twice rather than never.
+        let wanted: Vec<Status> = (Status::ALL.into_iter())
+            .filter(|status| statuses.contains(status))
+            .collect();
+        if let Some(report) = self.named(filter).await?
+            && (wanted.is_empty() || wanted.contains(&report.status))
+        {
+            return Ok(Page {
+                reports: vec![report],
+                ..Page::default()
+            });
         }
-        let only_failed = statuses == [Status::Failed];
-        let mut page = Page::default();
-        for _ in 0..CHUNKS_MAX {
-            let mut before = None;
-            if only_failed {
-                let from = filter.before.unwrap_or(u64::MAX >> 1);
-                let seqs = self.pool.failed_seqs(from, CHUNK).await?;
-                if seqs.is_empty() {
-                    page.next = None;
-                    return Ok(page);
-                }
-                before = seqs.last().copied();
-                filter.seqs = Some(seqs);
+        let mut page = if wanted.is_empty() || wanted.len() == Status::ALL.len() {
+            let filter = Filter {
+                outcome: None,
+                ..filter.clone()
+            };
+            self.plain_page(&filter, limit, Budget::of(1)).await?
+        } else {
+            let mut pages = Vec::with_capacity(wanted.len());
+            let parts = u32::try_from(wanted.len()).unwrap_or(1);
+            for status in wanted {
+                let filter = Filter {
+                    outcome: Some(status.outcome()),
+                    ..filter.clone()
+                };
+                let budget = Budget::of(parts);
+                pages.push(match status {
+                    Status::Accepted | Status::Processed => {
+                        self.accepted_page(filter, status, limit, budget).await?
+                    }
+                    Status::Failed => self.failed_page(filter, limit, budget).await?,
+                    _ => self.plain_page(&filter, limit, budget).await?,
+                });
             }
-            let wanted = if every { limit } else { CHUNK };
-            let rows = self.journal.log_page(&filter, wanted).await?;
-            let complete = !only_failed && rows.len() < wanted as usize;
-            for row in rows {
-                if !only_failed {
-                    before = Some(row.seq);
-                }
-                page.next = Some(row.seq);
-                if text
-                    .as_deref()
-                    .is_some_and(|text| !has_text(&row.entry, text))
+            merged(pages, limit)
+        };
+        if let Some(next) = page.next
+            && page.reports.len() < limit as usize
+        {
+            page.looked_back_to_ms = self.journal.log_time(next).await?;
+        }
+        Ok(page)
+    }
+
+    /// The request whose id the filter's text is, if nothing else in the filter speaks against it.
+    async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReportError> {
+        let id = (filter.text.as_deref()).and_then(|text| Uuid::try_parse(text).ok());
+        let report = match id {
+            Some(id) => self.report(id).await?,
+            None => None,
+        };
+        Ok(report.filter(|report| {
+            let entry = &report.row.entry;
+            let received_ms = entry.received_ms;
+            (filter.connector.as_ref()).is_none_or(|connector| *connector == entry.connector)
+                && filter.before.is_none_or(|before| report.row.seq < before)
+                && filter.since_ms.is_none_or(|since| received_ms >= since)
+                && filter.until_ms.is_none_or(|until| received_ms <= until)
+        }))
+    }
+
+    /// Every entry that the log finds.
+    async fn plain_page(
+        &self,
+        filter: &Filter,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let found = self.journal.log_page(filter, limit, &mut budget).await?;
+        Ok(Page {
+            reports: self.complete(found.rows).await?,
+            next: found.next,
+            looked_back_to_ms: None,
+        })
+    }
+
+    /// Those accepted requests that have the status, which is not failed.
+    async fn accepted_page(
+        &self,
+        mut filter: Filter,
+        status: Status,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let mut page = Page::default();
+        if status == Status::Processed {
+            let lanes = self.lanes();
+            let takes_all = lanes.iter().filter(|lane| lane.sink().takes_all());
+            if let Some(cursor) = takes_all.map(|lane| lane.cursor()).min() {
+                // What is behind the cursor of a sink that wants everything still waits.
+                lower(&mut filter, cursor);
+            }
+        }
+        let mut chunk = limit.min(CHUNK);
+        loop {
+            if status == Status::Accepted {
+                // What every lane has passed waits only for a retry.
+                let passed = self.passed();
+                if filter.before.is_some_and(|before| before <= passed + 1)
+                    || *self.journal.newest().borrow() <= passed
                 {
-                    continue;
+                    let before = filter.before.unwrap_or(passed + 1).min(passed + 1);
+                    match self.pool.highest_retried(before).await? {
+                        Some(seq) => lower(&mut filter, seq),
+                        None => return Ok(page),
+                    }
                 }
-                let report = self.complete(row).await?;
-                if statuses.is_empty() || statuses.contains(&report.status) {
+            }
+            let found = self.journal.log_page(&filter, chunk, &mut budget).await?;
+            budget.spend(found.rows.len());
+            for report in self.complete(found.rows).await? {
+                if report.status == status {
+                    page.next = Some(report.row.seq);
                     page.reports.push(report);
                     if page.reports.len() >= limit as usize {
                         return Ok(page);
                     }
                 }
             }
-            if complete {
-                page.next = None;
+            page.next = found.next;
+            filter.before = found.next;
+            if found.next.is_none() || budget.is_spent() {
                 return Ok(page);
             }
-            filter.before = before;
-            page.next = before;
+            chunk = CHUNK;
         }
-        Ok(page)
     }
 
-    async fn complete(&self, row: LogRow) -> Result<Report, ReportError> {
-        let status = match row.entry.outcome {
-            Outcome::Accepted => Status::Accepted,
-            Outcome::Rejected => Status::Rejected,
-            Outcome::Duplicate => Status::Duplicate,
-            Outcome::Test => Status::Test,
-            Outcome::Removed => Status::Removed,
-        };
-        let mut report = Report {
+    /// Requests that have dead letters.
+    async fn failed_page(
+        &self,
+        mut filter: Filter,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let mut page = Page::default();
+        loop {
+            page.next = None;
+            let Some(range) = self.journal.log_range(&filter).await? else {
+                return Ok(page);
+            };
+            let seqs = self.pool.failed_seqs(range.end, CHUNK).await?;
+            let rows = self.journal.log_at(&filter, &seqs).await?;
+            budget.spend(seqs.len());
+            for report in self.complete(rows).await? {
+                if report.status == Status::Failed {
+                    page.next = Some(report.row.seq);
+                    page.reports.push(report);
+                    if page.reports.len() >= limit as usize {
+                        return Ok(page);
+                    }
+                }
+            }
+            let lowest = seqs.last().copied();
+            page.next =
+                lowest.filter(|lowest| seqs.len() == CHUNK as usize && *lowest > range.start);
+            filter.before = page.next;
+            if page.next.is_none() || budget.is_spent() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// What became of these requests.
+    async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReportError> {
+        let report = |row: LogRow| Report {
+            status: match row.entry.outcome {
+                Outcome::Accepted => Status::Accepted,
+                Outcome::Rejected => Status::Rejected,
+                Outcome::Duplicate => Status::Duplicate,
+                Outcome::Test => Status::Test,
+                Outcome::Removed => Status::Removed,
+            },
             row,
-            status,
             processed_ms: None,
             sinks: Vec::new(),
         };
-        if status != Status::Accepted {
-            return Ok(report);
-        }
-        let mut waiting = false;
+        let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
         for lane in self.lanes() {
-            if !lane.sink().matches(&report.row.entry.stream) {
-                continue;
+            let sink = lane.sink();
+            let mut wanted: Vec<&mut Report> = (reports.iter_mut())
+                .filter(|report| report.row.entry.outcome == Outcome::Accepted)
+                .filter(|report| sink.matches(&report.row.entry.stream))
+                .collect();
+            let seqs: Vec<u64> = wanted.iter().map(|report| report.row.seq).collect();
+            let states = self.pool.sink_states(lane.name(), &seqs).await?;
+            for (report, state) in wanted.iter_mut().zip(states) {
+                if let Some(state) = state {
+                    report.sinks.push((lane.name().to_string(), state));
+                }
             }
-            let state = self.pool.sink_state(lane.name(), report.row.seq);
-            let Some(state) = state.await? else {
-                continue;
-            };
-            match state {
-                SinkState::Done(at_ms) => report.processed_ms = report.processed_ms.max(at_ms),
-                SinkState::Failed => report.status = Status::Failed,
-                SinkState::Waiting | SinkState::Retrying => waiting = true,
+        }
+        let accepted = |report: &&mut Report| report.row.entry.outcome == Outcome::Accepted;
+        for report in reports.iter_mut().filter(accepted) {
+            let mut waiting = false;
+            for (_, state) in &report.sinks {
+                match *state {
+                    SinkState::Done(at_ms) => report.processed_ms = report.processed_ms.max(at_ms),
+                    SinkState::Failed => report.status = Status::Failed,
+                    SinkState::Waiting | SinkState::Retrying => waiting = true,
+                }
             }
-            report.sinks.push((lane.name().to_string(), state));
+            if waiting {
+                report.processed_ms = None;
+            } else if report.status == Status::Accepted {
+                report.status = Status::Processed;
+            }
         }
-        if waiting {
-            report.processed_ms = None;
-        } else if report.status == Status::Accepted {
-            report.status = Status::Processed;
-        }
-        Ok(report)
+        Ok(reports)
     }
 }
 
-/// Whether an entry has a text, in lower case, where people would look for it.
-fn has_text(entry: &LogEntry, text: &str) -> bool {
-    let client = entry.client.to_string();
-    let places = [
-        entry.error.as_deref(),
-        entry.idempotency_key.as_deref(),
-        Some(&*entry.key),
-        Some(&*client),
-    ];
-    let mut places = places.into_iter().flatten();
-    places.any(|place| place.to_lowercase().contains(text))
+/// Only entries up to this position from now on.
+fn lower(filter: &mut Filter, highest: u64) {
+    let before = highest.saturating_add(1);
+    filter.before = Some(filter.before.map_or(before, |old| old.min(before)));
+}
+
+/// One page of several, each of which has other entries of the same log.
+fn merged(pages: Vec<Page>, limit: u32) -> Page {
+    // Down to here all of them have looked.
+    let looked = pages.iter().filter_map(|page| page.next).max();
+    let mut reports: Vec<Report> = pages.into_iter().flat_map(|page| page.reports).collect();
+    reports.retain(|report| looked.is_none_or(|looked| report.row.seq >= looked));
+    reports.sort_by_key(|report| std::cmp::Reverse(report.row.seq));
+    reports.dedup_by_key(|report| report.row.seq);
+    let more = reports.len() > limit as usize;
+    reports.truncate(limit as usize);
+    let last = reports.last().map(|report| report.row.seq);
+    Page {
+        next: if more { last } else { looked },
+        reports,
+        looked_back_to_ms: None,
+    }
 }

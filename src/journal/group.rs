@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::claims::{Claims, Held};
 use super::log::{LogEntry, Outcome};
 use super::queue::Job;
+use super::spans::Spans;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};
 use crate::batch::Entry;
@@ -25,6 +26,7 @@ pub(super) struct Group<'a> {
     connection: &'a Connection,
     claims: &'a mut Claims,
     last_seq: u64,
+    spans: Spans,
 }
 
 /// The statements that most jobs need, looked up once for the group.
@@ -34,17 +36,28 @@ struct Statements<'a> {
 }
 
 impl<'a> Group<'a> {
-    pub(super) fn new(connection: &'a Connection, claims: &'a mut Claims, last_seq: u64) -> Self {
+    pub(super) fn new(
+        connection: &'a Connection,
+        claims: &'a mut Claims,
+        last_seq: u64,
+        spans: Spans,
+    ) -> Self {
         Self {
             connection,
             claims,
             last_seq,
+            spans,
         }
     }
 
     /// The highest sequence number given out. Counts only if [`Group::write`] succeeded.
     pub(super) fn last_seq(&self) -> u64 {
         self.last_seq
+    }
+
+    /// The stretch of the log that is not closed yet. Counts only if [`Group::write`] succeeded.
+    pub(super) fn spans(&self) -> Spans {
+        self.spans
     }
 
     /// Writes and commits the jobs. On an error those that were not looked at stay in `jobs`.
@@ -161,6 +174,7 @@ impl<'a> Group<'a> {
         duplicate_of: Option<Uuid>,
     ) -> Result<(), rusqlite::Error> {
         self.last_seq += 1;
+        let client = log.client.to_string();
         statements.request.execute(rusqlite::params![
             self.last_seq.cast_signed(),
             &log.request_id.as_bytes()[..],
@@ -173,13 +187,13 @@ impl<'a> Group<'a> {
             log.items,
             log.bytes.cast_signed(),
             &*log.key,
-            log.client.to_string(),
+            client,
             log.item_key.as_deref(),
             log.idempotency_key.as_deref(),
             duplicate_of.as_ref().map(|id| &id.as_bytes()[..]),
             log.error.as_deref(),
         ])?;
-        Ok(())
+        self.spans.add(self.connection, self.last_seq, log, &client)
     }
 
     fn quarantine(&self, seq: u64, reason: &str) -> Result<(), rusqlite::Error> {

@@ -117,6 +117,7 @@ mod tests {
             pending_bytes_max: 1 << 20,
             seq_floor: 0,
             log_retention_ms: u64::MAX,
+            log_retention_bytes: u64::MAX,
         };
         let path = folder.path().join("journal.db");
         let journal = Journal::open(&path, options, Arc::new(Metrics::new())).await;

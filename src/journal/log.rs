@@ -1,6 +1,6 @@
 //! The request log: what is written for each request, and reading it back.
 //!
-//! `ingest` makes [`LogEntry`]s, the writer stores them, the admin API reads [`LogRow`]s.
+//! `ingest` makes [`LogEntry`]s, the writer stores them, the admin API reads [`LogRow`]s, by pages (`journal/page.rs`).
 //!
 //! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size.
 
@@ -30,6 +30,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them.
+    pub(super) const ALL: [Outcome; 5] = [
+        Outcome::Accepted,
+        Outcome::Rejected,
+        Outcome::Duplicate,
+        Outcome::Test,
+        Outcome::Removed,
+    ];
+
     /// The number that stands in the file.
     pub(super) fn code(self) -> i64 {
         match self {
@@ -172,7 +181,7 @@ pub struct LogRow {
     pub duplicate_of: Option<Uuid>,
 }
 
-/// Which rows a page should hold.
+/// Which entries a page should hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this connector's.
@@ -185,71 +194,19 @@ pub struct Filter {
     pub since_ms: Option<u64>,
     /// Received at or before: Unix time in milliseconds.
     pub until_ms: Option<u64>,
-    /// Only these positions.
-    pub seqs: Option<Vec<u64>>,
+    /// Only what has this text in its error, idempotency key, key, or address, in any case of the letters A to Z.
+    pub text: Option<String>,
 }
 
-/// Longer than any request takes from its first byte to its commit: by so much the order of
-/// request ids may differ from the order of positions.
-const SKEW_MS: u64 = 600_000;
+impl Filter {
+    /// Longest text that is looked for.
+    pub const TEXT_CHARS_MAX: usize = 200;
+}
 
-const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, \
+pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors FROM requests WHERE ";
 
 impl Journal {
-    /// A page of the log, newest first.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn log_page(&self, filter: &Filter, limit: u32) -> Result<Vec<LogRow>, StorageError> {
-        let mut lowest = 0;
-        let mut highest = filter.before.unwrap_or(u64::MAX >> 1);
-        if let Some(since) = filter.since_ms {
-            let sql =
-                "SELECT seq FROM requests WHERE request_id < ? ORDER BY request_id DESC LIMIT 1";
-            let edge = self.seq_at(sql, since.saturating_sub(SKEW_MS)).await?;
-            lowest = edge.unwrap_or(0);
-        }
-        if let Some(until) = filter.until_ms {
-            let sql = "SELECT seq FROM requests WHERE request_id >= ? ORDER BY request_id LIMIT 1";
-            if let Some(edge) = self.seq_at(sql, until.saturating_add(SKEW_MS)).await? {
-                highest = highest.min(edge);
-            }
-        }
-        let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
-        query.push("seq > ").push_bind(signed(lowest));
-        query.push(" AND seq < ").push_bind(signed(highest));
-        if let Some(connector) = &filter.connector {
-            query
-                .push(" AND connector = ")
-                .push_bind(connector.to_string());
-        }
-        if let Some(outcome) = filter.outcome {
-            // The second test lets SQLite use the partial index.
-            if outcome != Outcome::Accepted {
-                query.push(" AND outcome <> 0");
-            }
-            query.push(" AND outcome = ").push_bind(outcome.code());
-        }
-        if let Some(since) = filter.since_ms {
-            query.push(" AND received_ms >= ").push_bind(signed(since));
-        }
-        if let Some(until) = filter.until_ms {
-            query.push(" AND received_ms <= ").push_bind(signed(until));
-        }
-        if let Some(seqs) = &filter.seqs {
-            query.push(" AND seq IN (");
-            let mut list = query.separated(", ");
-            for seq in seqs {
-                list.push_bind(signed(*seq));
-            }
-            query.push(")");
-        }
-        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
-        let rows = query.build().fetch_all(self.reads()).await?;
-        rows.iter().map(read_row).collect()
-    }
-
     /// One request.
     ///
     /// # Errors
@@ -262,20 +219,9 @@ impl Journal {
         let row = query.build().fetch_optional(self.reads()).await?;
         row.as_ref().map(read_row).transpose()
     }
-
-    /// The position that `sql` finds for the lowest request id of a millisecond.
-    async fn seq_at(&self, sql: &'static str, unix_ms: u64) -> Result<Option<u64>, StorageError> {
-        let mut edge = [0_u8; 16];
-        edge[..6].copy_from_slice(&unix_ms.to_be_bytes()[2..]);
-        let found: Option<i64> = sqlx::query_scalar(sql)
-            .bind(edge.to_vec())
-            .fetch_optional(self.reads())
-            .await?;
-        Ok(found.map(i64::unsigned_abs))
-    }
 }
 
-fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
+pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
     let id = |name: &str| -> Result<Option<Uuid>, sqlx::Error> {
         let bytes: Option<Vec<u8>> = row.try_get(name)?;
         Ok(bytes.and_then(|bytes| Uuid::from_slice(&bytes).ok()))
@@ -308,9 +254,4 @@ fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
             error: text("errors")?,
         },
     })
-}
-
-/// SQLite's integers are signed; positions and times stay far below the limit.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

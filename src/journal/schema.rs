@@ -1,6 +1,7 @@
 //! The tables of `journal.db` and the settings of its writing connection.
 //!
-//! **Invariant**: the settings that durability depends on are read back after they were set.
+//! **Invariant**: the settings that durability depends on are read back after they were set. A file of an older format
+//! is brought to this one in a transaction of its own.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::{Durability, StorageError};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -33,8 +34,6 @@ CREATE TABLE requests (
     errors TEXT
 );
 CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
-CREATE INDEX requests_by_connector ON requests (connector);
-CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
 CREATE TABLE payloads (
     seq INTEGER PRIMARY KEY,
     crc32 INTEGER NOT NULL,
@@ -46,6 +45,26 @@ CREATE TABLE quarantine (
     crc32 INTEGER,
     items BLOB
 );
+";
+
+/// A connector's entries of each outcome stand in the order of their positions: whatever is rare is found at once. What
+/// stands here is paid by every request. See `journal/spans.rs` for the stretches.
+const LOG: &str = "
+CREATE INDEX requests_by_connector ON requests (connector, outcome);
+CREATE INDEX requests_by_outcome ON requests (outcome) WHERE outcome <> 0;
+CREATE TABLE log_spans (
+    first_seq INTEGER PRIMARY KEY,
+    last_seq INTEGER NOT NULL,
+    min_ms INTEGER NOT NULL,
+    max_ms INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+);
+";
+
+/// The indexes that format 1 had of the log.
+const LOG_FROM_1: &str = "
+DROP INDEX requests_by_connector;
+DROP INDEX requests_not_accepted;
 ";
 
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
@@ -60,7 +79,10 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     match found {
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         0 => connection.execute_batch(&format!(
-            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        1 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {
@@ -114,3 +136,6 @@ fn highest(connection: &Connection, sql: &str) -> Result<u64, rusqlite::Error> {
     let found: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
     Ok(found.unwrap_or(0).unsigned_abs())
 }
+
+#[cfg(test)]
+mod tests;

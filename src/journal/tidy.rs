@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::Shared;
 use super::claims::Claims;
+use super::spans::{self, Spans};
 use crate::{clock, sqlite};
 
 /// A slice ends after this time, at the next step.
@@ -19,27 +20,49 @@ const PAYLOADS_STEP: u64 = 256;
 /// A busy writer deletes payloads when so many wait.
 const PAYLOADS_WAITING: u64 = 1_024;
 /// Log entries deleted in one step.
-const LOG_STEP: i64 = 500;
+const LOG_STEP: i64 = 100;
+/// After a slice of entries or space the writer has so many times its length for other work: deleting
+/// keeps up with whatever comes in, and requests seldom meet it.
+const PAUSE_FACTOR: u32 = 4;
 /// Free pages that are kept for the next payloads (16 MiB).
 const FREE_PAGES_KEPT: i64 = 4_000;
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
+/// The round of deleting log entries that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    /// Entries up to here go because the log is too large.
+    excess: u64,
+    /// When its next slice may begin.
+    resume_at: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct Tidy {
     log_retention_ms: u64,
+    log_retention_bytes: u64,
     /// Payloads up to here are deleted; unknown at the start.
     pruned_to: Option<u64>,
     /// When claims, log and free space were last looked at.
     expired_at: Option<Instant>,
+    round: Option<Round>,
 }
 
 impl Tidy {
-    pub(super) fn new(log_retention_ms: u64) -> Self {
+    pub(super) fn new(log_retention_ms: u64, log_retention_bytes: u64) -> Self {
         Self {
             log_retention_ms,
+            log_retention_bytes,
             pruned_to: None,
             expired_at: None,
+            round: None,
         }
+    }
+
+    /// How long an idle writer waits for the next slice, if more is known to be due.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.round
+            .map(|round| round.resume_at.saturating_duration_since(Instant::now()))
     }
 
     /// One slice, in a transaction of its own. Does nothing when nothing is due.
@@ -47,6 +70,7 @@ impl Tidy {
         &mut self,
         connection: &Connection,
         claims: &mut Claims,
+        spans: &Spans,
         shared: &Shared,
         idle: bool,
     ) -> Result<(), rusqlite::Error> {
@@ -56,13 +80,16 @@ impl Tidy {
             None => *self.pruned_to.insert(before_first_payload(connection)?),
         };
         let waiting = target.saturating_sub(pruned_to);
-        let expire = self
-            .expired_at
-            .is_none_or(|expired_at| expired_at.elapsed() >= EXPIRE_EVERY);
+        let started = Instant::now();
+        let expire = match self.round {
+            Some(round) => round.resume_at <= started,
+            None => self
+                .expired_at
+                .is_none_or(|expired_at| expired_at.elapsed() >= EXPIRE_EVERY),
+        };
         if !expire && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING)) {
             return Ok(());
         }
-        let started = Instant::now();
         sqlite::execute(connection, "BEGIN IMMEDIATE")?;
         let mut pruned_to = pruned_to;
         while pruned_to < target && started.elapsed() < SLICE {
@@ -77,19 +104,39 @@ impl Tidy {
         if expire {
             let now_ms = clock::unix_ms();
             claims.expire(connection, now_ms)?;
-            let before_ms = now_ms.saturating_sub(self.log_retention_ms);
-            more = expire_log(connection, before_ms)?;
+            let excess = match self.round {
+                Some(round) => round.excess,
+                None => spans.excess(connection, self.log_retention_bytes)?,
+            };
+            let due = Due {
+                before_ms: now_ms.saturating_sub(self.log_retention_ms),
+                through: excess,
+                released: target,
+            };
+            more = expire_log(connection, due)?;
             while more && started.elapsed() < SLICE {
-                more = expire_log(connection, before_ms)?;
+                more = expire_log(connection, due)?;
             }
+            spans::forget(connection)?;
+            self.round = Some(Round {
+                excess,
+                resume_at: started,
+            });
         }
         sqlite::execute(connection, "COMMIT")?;
-        if expire {
-            more |= give_space_back(connection)?;
+        if expire && !more {
+            more = give_space_back(connection, started)?;
         }
         self.pruned_to = Some(pruned_to);
-        if expire && !more {
-            self.expired_at = Some(Instant::now());
+        if let Some(round) = &mut self.round
+            && expire
+        {
+            let now = Instant::now();
+            round.resume_at = now + (now - started) * PAUSE_FACTOR;
+            if !more {
+                self.round = None;
+                self.expired_at = Some(now);
+            }
         }
         Ok(())
     }
@@ -97,7 +144,21 @@ impl Tidy {
     /// The writer rolled a transaction back: what was thought to be deleted may be there.
     pub(super) fn rolled_back(&mut self) {
         self.pruned_to = None;
+        // A full disk: not again at once.
+        self.round = None;
+        self.expired_at = Some(Instant::now());
     }
+}
+
+/// Which log entries go.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Received before: Unix time in milliseconds.
+    before_ms: u64,
+    /// Whatever their age, up to this position.
+    through: u64,
+    /// Every sink has the requests up to here.
+    released: u64,
 }
 
 /// The sequence number before the first payload; with none, payloads begin above everything.
@@ -123,32 +184,45 @@ fn next_payloads(
     Ok(end.map_or(target, |end| end.unsigned_abs().min(target)))
 }
 
-/// Deletes the oldest log entries if they are too old; true if there may be more. Entries of payloads
-/// that are still needed stay, and so does the newest: it carries the highest sequence number over a
-/// restart.
-fn expire_log(connection: &Connection, before_ms: u64) -> Result<bool, rusqlite::Error> {
+/// Deletes the oldest log entries that are due; true if there may be more. Entries of payloads that are
+/// still needed stay, put aside or not, and so does the newest: it carries the highest sequence number
+/// over a restart.
+fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error> {
     let deleted = connection
         .prepare_cached(
-            "DELETE FROM requests WHERE received_ms < ?1
-                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?2))
+            "DELETE FROM requests WHERE (received_ms < ?1 OR seq <= ?2)
+                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?4))
                  AND seq < (SELECT max(seq) FROM requests)
-                 AND seq < coalesce((SELECT min(seq) FROM payloads), 9223372036854775807)",
+                 AND seq < coalesce((SELECT min(seq) FROM payloads), 9223372036854775807)
+                 AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?3), 9223372036854775807)",
         )?
-        .execute([before_ms.cast_signed(), LOG_STEP])?;
+        .execute([
+            due.before_ms.cast_signed(),
+            due.through.cast_signed(),
+            due.released.cast_signed(),
+            LOG_STEP,
+        ])?;
     Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)
 }
 
 /// Returns free pages to the file system, beyond what the next payloads will use; true if there are
 /// more. Runs outside a transaction.
-fn give_space_back(connection: &Connection) -> Result<bool, rusqlite::Error> {
+fn give_space_back(connection: &Connection, started: Instant) -> Result<bool, rusqlite::Error> {
     let free: i64 = connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
     if free <= FREE_PAGES_KEPT {
         return Ok(false);
     }
-    let pages = (free - FREE_PAGES_KEPT).min(500);
+    let pages = free - FREE_PAGES_KEPT;
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
-    // One row for each page that is moved.
-    while rows.next()?.is_some() {}
-    Ok(free - pages > FREE_PAGES_KEPT)
+    // One row for each page that is moved; what is done when the time is over is kept.
+    while rows.next()?.is_some() {
+        if started.elapsed() >= SLICE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
+
+#[cfg(test)]
+mod tests;

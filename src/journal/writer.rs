@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::claims::Claims;
 use super::group::Group;
 use super::queue::{Job, Queue};
+use super::spans::Spans;
 use super::tidy::Tidy;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
@@ -39,6 +40,7 @@ struct Writer {
     options: Options,
     last_seq: u64,
     claims: Claims,
+    spans: Spans,
     tidy: Tidy,
     shared: Arc<Shared>,
 }
@@ -68,9 +70,11 @@ pub(super) fn start(
     shared: Arc<Shared>,
 ) -> Result<JoinHandle<()>, StorageError> {
     let claims = Claims::open(&connection)?;
+    let spans = Spans::open(&connection)?;
     let writer = Writer {
         connection,
-        tidy: Tidy::new(options.log_retention_ms),
+        spans,
+        tidy: Tidy::new(options.log_retention_ms, options.log_retention_bytes),
         options,
         last_seq,
         claims,
@@ -100,7 +104,7 @@ impl Drop for Fuse {
 impl Writer {
     fn run(mut self, queue: &Queue) {
         let mut jobs = Vec::new();
-        while let Some(work) = queue.wait(IDLE) {
+        while let Some(work) = queue.wait(self.tidy.pause().unwrap_or(IDLE)) {
             if work {
                 if self.options.durability == Durability::Fsync {
                     gather(queue);
@@ -129,12 +133,18 @@ impl Writer {
         let started = Instant::now();
         let size = jobs.len();
         let mut answers = Answers::default();
-        let mut group = Group::new(&self.connection, &mut self.claims, self.last_seq);
+        let mut group = Group::new(
+            &self.connection,
+            &mut self.claims,
+            self.last_seq,
+            self.spans,
+        );
         let written = group.write(jobs, &mut answers);
-        let last_seq = group.last_seq();
+        let (last_seq, spans) = (group.last_seq(), group.spans());
         match written {
             Ok(()) => {
                 self.last_seq = last_seq;
+                self.spans = spans;
                 self.claims.committed();
                 let metrics = &self.shared.metrics;
                 metrics.journal_commits.inc();
@@ -179,8 +189,13 @@ impl Writer {
             Ok(())
         };
         let tidied = checkpointed.and_then(|()| {
-            self.tidy
-                .run(&self.connection, &mut self.claims, &self.shared, idle)
+            self.tidy.run(
+                &self.connection,
+                &mut self.claims,
+                &self.spans,
+                &self.shared,
+                idle,
+            )
         });
         if let Err(error) = tidied {
             self.roll_back(&error);

@@ -295,8 +295,13 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub async fn failed_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+        // From one number to the next, however many dead letters have it.
         let seqs: Vec<i64> = sqlx::query_scalar(
-            "SELECT DISTINCT seq FROM dead_letters WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
+            "WITH RECURSIVE failed (seq) AS (
+                 SELECT max(seq) FROM dead_letters WHERE seq < ?1
+                 UNION ALL SELECT (SELECT max(seq) FROM dead_letters WHERE seq < failed.seq) FROM failed
+                     WHERE failed.seq IS NOT NULL LIMIT ?2
+             ) SELECT seq FROM failed WHERE seq IS NOT NULL",
         )
         .bind(i64::try_from(before).unwrap_or(i64::MAX))
         .bind(limit)
@@ -305,41 +310,74 @@ impl Pool {
         Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
     }
 
-    /// How a sink stands to one request; `None` if the sink was added after it.
+    /// Nothing below `before` and above this number waits for a retry; `None`: nothing below it does.
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn sink_state(&self, sink: &str, seq: u64) -> Result<Option<SinkState>, PoolError> {
-        let row = sqlx::query(
-            "SELECT
-                EXISTS (SELECT 1 FROM dead_letters WHERE seq = ?2 AND sink = ?1) AS failed,
-                EXISTS (SELECT 1 FROM retries, json_each(retries.parts) AS part
-                        WHERE sink = ?1 AND first_seq <= ?2 AND last_seq >= ?2 AND part.value ->> 0 = ?2) AS retrying,
-                coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= ?2 AS passed,
-                coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= ?2 AS before_start,
-                (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = ?2) AS late_ms,
-                (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1) AS at_ms",
+    pub async fn highest_retried(&self, before: u64) -> Result<Option<u64>, PoolError> {
+        let highest: Option<i64> = sqlx::query_scalar(
+            "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
         )
-        .bind(sink.to_owned())
-        .bind(seq.cast_signed())
+        .bind(i64::try_from(before).unwrap_or(i64::MAX))
         .fetch_one(&self.reads)
         .await?;
-        let at = |name: &str| -> Result<Option<u64>, PoolError> {
-            Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
-        };
-        if row.try_get("before_start")? {
-            return Ok(None);
-        }
-        Ok(Some(if row.try_get("failed")? {
-            SinkState::Failed
-        } else if row.try_get("retrying")? {
-            SinkState::Retrying
-        } else if row.try_get("passed")? {
-            SinkState::Done(at("late_ms")?.or(at("at_ms")?))
-        } else {
-            SinkState::Waiting
-        }))
+        Ok(highest.map(i64::unsigned_abs))
     }
+
+    /// How a sink stands to each of these requests; `None` if the sink was added after it.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn sink_states(
+        &self,
+        sink: &str,
+        seqs: &[u64],
+    ) -> Result<Vec<Option<SinkState>>, PoolError> {
+        let (Some(lowest), Some(highest)) = (seqs.iter().min(), seqs.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        let list: Vec<String> = seqs.iter().map(u64::to_string).collect();
+        // One statement, so that all of it was true at one moment.
+        let rows = sqlx::query(
+            "WITH retried (seq) AS MATERIALIZED (
+                 SELECT part.value ->> 0 FROM retries, json_each(retries.parts) AS part
+                 WHERE sink = ?1 AND first_seq <= ?4 AND last_seq >= ?3
+             )
+             SELECT
+                EXISTS (SELECT 1 FROM dead_letters WHERE sink = ?1 AND seq = request.value) AS failed,
+                request.value IN (SELECT seq FROM retried) AS retrying,
+                coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= request.value AS passed,
+                coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= request.value AS before_start,
+                (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = request.value) AS late_ms,
+                (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1) AS at_ms
+             FROM json_each(?2) AS request ORDER BY request.key",
+        )
+        .bind(sink.to_owned())
+        .bind(format!("[{}]", list.join(",")))
+        .bind(lowest.cast_signed())
+        .bind(highest.cast_signed())
+        .fetch_all(&self.reads)
+        .await?;
+        rows.iter().map(read_state).collect()
+    }
+}
+
+fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
+    let at = |name: &str| -> Result<Option<u64>, PoolError> {
+        Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
+    };
+    if row.try_get("before_start")? {
+        return Ok(None);
+    }
+    Ok(Some(if row.try_get("failed")? {
+        SinkState::Failed
+    } else if row.try_get("retrying")? {
+        SinkState::Retrying
+    } else if row.try_get("passed")? {
+        SinkState::Done(at("late_ms")?.or(at("at_ms")?))
+    } else {
+        SinkState::Waiting
+    }))
 }
 
 fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {

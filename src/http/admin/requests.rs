@@ -84,7 +84,8 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
 
 /// The request log of a connector, newest first.
 ///
-/// With a filter a page may be shorter than `limit` although there is a next one.
+/// What no index leads to, a text above all, is looked for in a part of the log at a time: then a page may be shorter
+/// than `limit`, even empty, and `next` goes on from there until it is null.
 #[endpoint(
     operation_id = "list_requests",
     tags("requests"),
@@ -93,6 +94,7 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
         ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, rejected, duplicate, test, removed."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
+        ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
@@ -128,12 +130,7 @@ impl ListRequests {
             ),
             Err(message) => return envelope::invalid(req, res, message),
         };
-        match self
-            .0
-            .delivery
-            .report_page(filter, &statuses, None, limit)
-            .await
-        {
+        match self.0.delivery.report_page(&filter, &statuses, limit).await {
             Ok(page) => envelope::list(
                 res,
                 page.reports.iter().map(LoggedRequest::from).collect(),
@@ -165,10 +162,21 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
     };
     let since_ms = time("since")?;
     let until_ms = time("until")?;
+    let text = req.query::<String>("text").filter(|text| !text.is_empty());
+    if text
+        .as_ref()
+        .is_some_and(|text| text.chars().count() > Filter::TEXT_CHARS_MAX)
+    {
+        return Err(format!(
+            "text must have at most {} characters",
+            Filter::TEXT_CHARS_MAX
+        ));
+    }
     let filter = Filter {
         before: cursor(req)?,
         since_ms,
         until_ms,
+        text,
         ..Filter::default()
     };
     Ok((filter, statuses, limit(req)?))

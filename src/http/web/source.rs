@@ -5,7 +5,6 @@
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
-use uuid::Uuid;
 
 use super::frame::{self, NoPage, Page, Place};
 use super::sources::{error_rate, kind, streams};
@@ -20,8 +19,6 @@ use crate::metrics::Minute;
 
 /// Entries of the log on a page.
 const ENTRIES: u32 = 50;
-/// Longest text that is looked for.
-const SEARCH_CHARS_MAX: usize = 200;
 
 /// `GET /sources/{name}`
 pub(super) struct Source(pub(super) Parts);
@@ -94,7 +91,11 @@ impl Wanted {
             status,
             since: text("since"),
             until: text("until"),
-            text: text("text").trim().chars().take(SEARCH_CHARS_MAX).collect(),
+            text: text("text")
+                .trim()
+                .chars()
+                .take(Filter::TEXT_CHARS_MAX)
+                .collect(),
             before,
         };
         for time in [&wanted.since, &wanted.until] {
@@ -133,29 +134,17 @@ async fn log(
     connector: &Connector,
     wanted: &Wanted,
 ) -> Result<report::Page, NoPage> {
-    // A request id is looked up, not looked for.
-    if let Ok(id) = Uuid::try_parse(&wanted.text) {
-        let report = parts.delivery.report(id).await?;
-        let own = report.filter(|report| {
-            report.row.entry.connector == connector.name
-                && wanted.status.is_none_or(|status| status == report.status)
-        });
-        return Ok(report::Page {
-            reports: own.into_iter().collect(),
-            next: None,
-        });
-    }
     let filter = Filter {
         connector: Some(connector.name.clone()),
         before: wanted.before,
         since_ms: unix_ms(&wanted.since),
         until_ms: unix_ms(&wanted.until),
+        text: Some(wanted.text.clone()).filter(|text| !text.is_empty()),
         ..Filter::default()
     };
     let statuses: Vec<Status> = wanted.status.into_iter().collect();
-    let text = Some(wanted.text.as_str()).filter(|text| !text.is_empty());
     Ok((parts.delivery)
-        .report_page(filter, &statuses, text, ENTRIES)
+        .report_page(&filter, &statuses, ENTRIES)
         .await?)
 }
 
@@ -236,7 +225,7 @@ fn filter(path: &str, wanted: &Wanted) -> Markup {
             }
             div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(wanted.since); }
             div { label for="until" { "To (UTC)" } input #until type="datetime-local" step="1" name="until" value=(wanted.until); }
-            div { label for="text" { "Request id or text" } input #text type="search" name="text" value=(wanted.text) maxlength=(SEARCH_CHARS_MAX); }
+            div { label for="text" { "Request id or text" } input #text type="search" name="text" value=(wanted.text) maxlength=(Filter::TEXT_CHARS_MAX); }
             button { "Show" }
             @if wanted.is_filtered() { a.button.plain href={ (path) "#log" } { "All" } }
         }
@@ -258,7 +247,7 @@ fn entries(log: &report::Page, wanted: &Wanted) -> Markup {
     html! {
         @if log.reports.is_empty() {
             p.panel role="status" {
-                @if log.next.is_some() { "Nothing among these entries. Older ones may have more." }
+                @if log.next.is_some() { "Nothing so far." }
                 @else if wanted.is_filtered() { "No request is like this." }
                 @else if wanted.before.is_some() { "This is the end of the log." }
                 @else { "Waiting for the first request." }
@@ -290,6 +279,9 @@ fn entry(report: &Report) -> Markup {
 
 fn paging(path: &str, log: &report::Page, wanted: &Wanted) -> Markup {
     html! {
+        @if let Some(time_ms) = log.looked_back_to_ms {
+            p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_ms))) ". " strong { "Older" } " goes on from there." }
+        }
         p.row {
             @if wanted.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }
             @if let Some(next) = log.next { a.button.plain href={ (path) (wanted.query(next)) "#log" } { "Older" } }

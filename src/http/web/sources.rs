@@ -73,7 +73,7 @@ async fn newest(parts: &Parts, connector: &Connector) -> Result<Option<Report>, 
         connector: Some(connector.name.clone()),
         ..Filter::default()
     };
-    let page = parts.delivery.report_page(filter, &[], None, 1).await?;
+    let page = parts.delivery.report_page(&filter, &[], 1).await?;
     Ok(page.reports.into_iter().next())
 }
 

@@ -1,0 +1,145 @@
+//! The log stays within its bounds, and keeps what is needed.
+//!
+//! Run by `cargo test`. **Invariant**: entries are deleted by the journal's own writer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::item::ItemsWriter;
+use crate::journal::log::{Client, Endpoint};
+use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, Submission};
+use crate::metrics::Metrics;
+
+async fn open(path: &Path, log_retention_ms: u64, log_retention_bytes: u64) -> Arc<Journal> {
+    let options = Options {
+        durability: Durability::Os,
+        pending_bytes_max: 1 << 30,
+        seq_floor: 0,
+        log_retention_ms,
+        log_retention_bytes,
+    };
+    let journal = Journal::open(path, options, Arc::new(Metrics::new())).await;
+    journal.expect("it opens")
+}
+
+fn entry(outcome: Outcome) -> LogEntry {
+    LogEntry {
+        request_id: Uuid::now_v7(),
+        received_ms: crate::clock::unix_ms(),
+        connector: "shop".into(),
+        stream: "orders".into(),
+        outcome,
+        endpoint: Endpoint::Ingest,
+        http_status: 202,
+        items: 1,
+        bytes: 10,
+        key: "ik_live_a1b2c3d4".into(),
+        client: Client::Unix,
+        item_key: None,
+        idempotency_key: None,
+        error: None,
+    }
+}
+
+async fn submit(journal: &Journal) {
+    let mut items = ItemsWriter::new(1 << 20, 0);
+    items.push("key", "{}").expect("it fits");
+    let submitted = journal.submit(Submission {
+        log: entry(Outcome::Accepted),
+        items: items.into_items(),
+        claim: None,
+    });
+    submitted.await.expect("it is taken");
+}
+
+async fn number(journal: &Journal, sql: &'static str) -> i64 {
+    let number = sqlx::query_scalar(sql).fetch_one(journal.reads()).await;
+    number.expect("it reads")
+}
+
+/// Waits until the lowest position is as wanted: deleting goes on between groups.
+async fn lowest(journal: &Journal, wanted: impl Fn(i64) -> bool) -> i64 {
+    let lowest = async {
+        loop {
+            let lowest = number(journal, "SELECT min(seq) FROM requests").await;
+            if wanted(lowest) {
+                return lowest;
+            }
+            journal.flush().await.expect("it writes");
+        }
+    };
+    let lowest = tokio::time::timeout(std::time::Duration::from_secs(60), lowest).await;
+    lowest.expect("the log becomes smaller")
+}
+
+const LOG: &str = "SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'requests%'";
+const BOUND: i64 = 1 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_needed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let journal = open(&path, u64::MAX >> 1, u64::MAX).await;
+    for n in 0..20_000 {
+        match n {
+            4_999 => submit(&journal).await,
+            _ => journal.record(entry(Outcome::Rejected)),
+        }
+    }
+    journal.flush().await.expect("it is written");
+    let taken = number(&journal, "SELECT sum(bytes) FROM log_spans").await;
+    let real = number(&journal, LOG).await;
+    assert!(
+        real < taken * 5 / 4 && taken < real * 5 / 4,
+        "{taken} for {real}"
+    );
+    assert!(real > 2 * BOUND);
+    journal.close().await;
+
+    // A payload that no sink has had keeps its entry, and all that came later.
+    let journal = open(&path, u64::MAX >> 1, BOUND.unsigned_abs()).await;
+    assert_eq!(lowest(&journal, |lowest| lowest >= 5_000).await, 5_000);
+    journal.close().await;
+
+    let journal = open(&path, u64::MAX >> 1, BOUND.unsigned_abs()).await;
+    journal.release(5_000);
+    let bound = "SELECT CASE WHEN (SELECT sum(bytes) FROM log_spans) <= 1048576 THEN 1 ELSE 0 END";
+    lowest(&journal, |lowest| lowest > 5_000).await;
+    let done = async {
+        while number(&journal, bound).await == 0 {
+            journal.flush().await.expect("it writes");
+        }
+    };
+    let done = tokio::time::timeout(std::time::Duration::from_secs(60), done).await;
+    done.expect("the log fits");
+    assert!(number(&journal, LOG).await < BOUND * 5 / 4);
+    let left = number(&journal, "SELECT count(*) FROM requests").await;
+    assert!(left > 5_000, "not more than must: {left}");
+    assert_eq!(
+        number(&journal, "SELECT max(seq) FROM requests").await,
+        20_000
+    );
+    let before = "SELECT count(*) FROM log_spans WHERE last_seq < (SELECT min(seq) FROM requests)";
+    assert_eq!(number(&journal, before).await, 0);
+    journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_newest_entry_stays_however_old_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let journal = open(&path, u64::MAX >> 1, u64::MAX).await;
+    for _ in 0..1_500 {
+        journal.record(LogEntry {
+            received_ms: 1,
+            ..entry(Outcome::Rejected)
+        });
+    }
+    journal.flush().await.expect("it is written");
+    journal.close().await;
+    let journal = open(&path, 1, 1 << 20).await;
+    assert_eq!(lowest(&journal, |lowest| lowest == 1_500).await, 1_500);
+    journal.close().await;
+}
