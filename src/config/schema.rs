@@ -129,6 +129,8 @@ const STORAGE: &[Field] = &[
     field("log_retention_days", Shape::Integer(1, 3650)),
     field("payload_retention_minutes", Shape::Integer(0, 5_256_000)),
     field("payload_retention_bytes", Shape::Integer(0, 1024 * GIB)),
+    field("rejected_retention_minutes", Shape::Integer(0, 5_256_000)),
+    field("rejected_retention_bytes", Shape::Integer(0, 1024 * GIB)),
 ];
 
 const LIMITS: &[Field] = &[

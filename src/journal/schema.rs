@@ -11,7 +11,7 @@ use super::{Durability, StorageError};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -48,6 +48,28 @@ CREATE TABLE quarantine (
 );
 ";
 
+/// What format 2 adds, for requests that are looked at and sent again: headers, where a request was sent again
+/// from, bodies of refused requests.
+const SENT_AGAIN: &str = "
+ALTER TABLE requests ADD COLUMN headers TEXT;
+ALTER TABLE requests ADD COLUMN sent_again_from BLOB;
+CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
+CREATE TABLE bodies (
+    seq INTEGER PRIMARY KEY,
+    received_ms INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    test INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    content_type BLOB,
+    item_key BLOB,
+    idempotency_key BLOB,
+    body BLOB NOT NULL
+);
+";
+
+/// From format 1 to format 2.
+const TO_FORMAT_2: &[&str] = &[SENT_AGAIN];
+
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
     let connection = sqlite::open_writer(
         path,
@@ -60,7 +82,12 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     match found {
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         0 => connection.execute_batch(&format!(
-            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {} PRAGMA user_version = {FORMAT}; COMMIT;",
+            TO_FORMAT_2.concat()
+        ))?,
+        1 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {} PRAGMA user_version = {FORMAT}; COMMIT;",
+            TO_FORMAT_2.concat()
         ))?,
         FORMAT => {}
         _ => {

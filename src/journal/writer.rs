@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
+use super::bodies::Bodies;
 use super::claims::Claims;
 use super::group::Group;
 use super::queue::{Job, Queue};
@@ -39,6 +40,7 @@ struct Writer {
     options: Options,
     last_seq: u64,
     claims: Claims,
+    bodies: Bodies,
     tidy: Tidy,
     shared: Arc<Shared>,
 }
@@ -74,6 +76,7 @@ pub(super) fn start(
         options,
         last_seq,
         claims,
+        bodies: Bodies::new(Arc::clone(&shared)),
         shared,
     };
     let thread = std::thread::Builder::new()
@@ -129,7 +132,12 @@ impl Writer {
         let started = Instant::now();
         let size = jobs.len();
         let mut answers = Answers::default();
-        let mut group = Group::new(&self.connection, &mut self.claims, self.last_seq);
+        let mut group = Group::new(
+            &self.connection,
+            &mut self.claims,
+            &mut self.bodies,
+            self.last_seq,
+        );
         let written = group.write(jobs, &mut answers);
         let last_seq = group.last_seq();
         match written {
@@ -162,7 +170,7 @@ impl Writer {
                 Job::Submit(_, to) => {
                     let _ = to.send(Err(refusal));
                 }
-                Job::Log(_) => {
+                Job::Log(..) => {
                     self.shared.metrics.log_entries_dropped.inc();
                 }
                 // The lane meets the payload again; whoever flushes sees that nobody answers.
@@ -179,8 +187,8 @@ impl Writer {
             Ok(())
         };
         let tidied = checkpointed.and_then(|()| {
-            self.tidy
-                .run(&self.connection, &mut self.claims, &self.shared, idle)
+            let (claims, bodies) = (&mut self.claims, &mut self.bodies);
+            (self.tidy).run(&self.connection, claims, bodies, &self.shared, idle)
         });
         if let Err(error) = tidied {
             self.roll_back(&error);
@@ -192,6 +200,7 @@ impl Writer {
         let rolled_back =
             self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
         let restored = self.claims.rolled_back(&self.connection).is_ok();
+        self.bodies.rolled_back();
         self.tidy.rolled_back();
         if sqlite::is_full(error) && rolled_back && restored {
             tracing::error!("the disk is full: requests are refused until there is room");
