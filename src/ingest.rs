@@ -3,8 +3,8 @@
 //! `http` calls [`Ingest::accept`] for both endpoints; the steps are in `ingest/`.
 //!
 //! **Invariant**: the order of the checks is the order of the lines in `Ingest::admit` and
-//! `Ingest::store`. Nothing is stored for a request that is refused, except its log entry, and
-//! that only once its key was recognised.
+//! `Ingest::store`. Nothing is stored for a request that is refused, except its log entry and, of a webhook, for a
+//! while its body, and that only once its key was recognised.
 
 mod again;
 pub mod flatten;

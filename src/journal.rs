@@ -1,5 +1,5 @@
 //! `journal.db`: the durable record of accepted requests. Request log, queue and idempotency index
-//! at once.
+//! at once; and, for a while, the bodies of refused webhook requests.
 //!
 //! [`Journal::submit`] is the moment of truth of an ingest request; delivery reads entries back with
 //! [`Journal::read_after`]; the admin API reads the [`log`]. One writer thread owns the writing

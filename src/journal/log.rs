@@ -2,7 +2,8 @@
 //!
 //! `ingest` makes [`LogEntry`]s, the writer stores them, the admin API reads [`LogRow`]s.
 //!
-//! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size.
+//! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size, of headers only what
+//! `ingest` found worth knowing.
 
 use std::fmt;
 use std::net::IpAddr;
