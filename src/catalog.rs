@@ -191,6 +191,28 @@ impl Catalog {
         Ok(audit::page(&self.store().connection, before, limit)?)
     }
 
+    /// Writes into the audit trail that a request of a connector was sent again, and which request it became. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn note_sent_again(
+        &self,
+        request: &str,
+        connector: &str,
+        became: &str,
+        actor: &Actor,
+    ) -> Result<(), CatalogError> {
+        let change = audit::Change {
+            action: "send_again",
+            kind: Kind::Request,
+            name: request.to_owned(),
+            connector: Some(connector.to_owned()),
+            before: None,
+            after: Some(serde_json::json!({ "request_id": became })),
+        };
+        Ok(audit::write(&self.store().connection, actor, &change)?)
+    }
+
     /// Leaves the file with an empty write-ahead log. Blocks.
     ///
     /// # Errors

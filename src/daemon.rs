@@ -291,6 +291,12 @@ impl Daemon {
     }
 
     fn spawn(&mut self, settings: &Settings, service: Bound, admin: Bound) {
+        let bodies = journal::Retention {
+            bytes_max: settings.storage.rejected_retention_bytes,
+            age_ms_max: u64::from(settings.storage.rejected_retention_minutes) * 60_000,
+        };
+        // Before the first request; the watch says it again.
+        self.parts.journal.keep_bodies(bodies);
         let connections_max = settings.server.connections_max;
         let (stopper, serving) = service.serve(http::service(&self.parts), connections_max);
         self.servers.push(stopper);
@@ -307,6 +313,7 @@ impl Daemon {
                 bytes_max: settings.storage.payload_retention_bytes,
                 age_ms_max: u64::from(settings.storage.payload_retention_minutes) * 60_000,
             },
+            bodies,
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
     }

@@ -165,6 +165,14 @@ pub fn admin(parts: &Parts) -> Service {
                     Router::with_path("requests/{request_id}")
                         .get(admin::GetRequest(parts.clone())),
                 )
+                .push(
+                    Router::with_path("requests/{request_id}/content")
+                        .get(admin::GetContent(parts.clone())),
+                )
+                .push(
+                    Router::with_path("requests/{request_id}/send-again")
+                        .post(admin::SendRequestAgain(parts.clone())),
+                )
                 .push(Router::with_path("backups").post(admin::PostBackup(parts.clone())))
                 .push(Router::with_path("sinks").get(admin::ListSinks(parts.clone())))
                 .push(Router::with_path("renderers").get(admin::ListRenderers(parts.clone())))

@@ -3,12 +3,14 @@
 //! `http` calls [`Ingest::accept`] for both endpoints; the steps are in `ingest/`.
 //!
 //! **Invariant**: the order of the checks is the order of the lines in `Ingest::admit` and
-//! `Ingest::store`. Nothing is stored for a request that is refused, except its log entry, and
-//! that only once its key was recognised.
+//! `Ingest::store`. Nothing is stored for a request that is refused, except its log entry and, of a webhook, for a
+//! while its body, and that only once its key was recognised.
 
+mod again;
 pub mod flatten;
 mod gate;
 mod headers;
+mod noted;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,11 +21,16 @@ use uuid::Uuid;
 
 use crate::catalog::{Caller, Catalog, QuotaState};
 use crate::error::AcceptError;
+use crate::item::Items;
 use crate::journal::log::{Client, Endpoint};
-use crate::journal::{Claim, Journal, JournalError, LogEntry, Outcome, Receipt, Submission};
+use crate::journal::{
+    Claim, Journal, JournalError, LogEntry, Outcome, Receipt, RefusedBody, Submission,
+};
 use crate::metrics::{Metrics, Minute};
 
+pub use again::{AgainError, Kept, SentAgain};
 pub use gate::{BodyBudget, Gate};
+pub use noted::noted;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +74,17 @@ pub struct Head<'a> {
     pub idempotency_key: Option<&'a [u8]>,
     /// The caller, for the log.
     pub client: Client,
+    /// What [`noted`] made of the headers, for the log.
+    pub noted: Option<&'a str>,
+}
+
+/// What a body is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be stored: the answer waits for it.
+    Store,
+    /// The request is refused already: what comes of its body soon is kept to be looked at.
+    Keep,
 }
 
 /// Why a body could not be read.
@@ -141,9 +159,13 @@ impl Ingest {
             .ok_or(AcceptError::Unauthorized)
     }
 
-    /// Checks a request, makes it durable, and says what to answer. `read_body` is called only when
-    /// the head was found good, and takes what it reads from the budget that it is given.
-    pub async fn accept<F>(&self, head: Head<'_>, read_body: impl FnOnce(BodyBudget) -> F) -> Answer
+    /// Checks a request, makes it durable, and says what to answer. `read_body` is called when the head was found
+    /// good, or when the body of a refused request is kept, and takes what it reads from the budget that it is given.
+    pub async fn accept<F>(
+        &self,
+        head: Head<'_>,
+        read_body: impl FnOnce(BodyBudget, Purpose) -> F,
+    ) -> Answer
     where
         F: Future<Output = Result<(Bytes, BodyBudget), BodyError>>,
     {
@@ -156,29 +178,83 @@ impl Ingest {
             }
         };
         let mut quota = None;
-        let mut bytes = head.content_length.unwrap_or(0);
-        let mut admitted = None;
-        let result = async {
-            let admitted = admitted.insert(self.admit(&head, &caller, &mut quota)?);
-            let budget = self.gate.budget(self.limits.body_bytes_max);
-            // The budget is held until the journal has answered.
-            let (body, _budget) = read_body(budget)
-                .await
-                .map_err(|error| self.body_refused(error))?;
-            bytes = body.len() as u64;
-            // The key may have been revoked while the body came.
-            if caller.key.is_gone() {
-                return Err(AcceptError::Unauthorized);
+        let result = match self.admit(&head, &caller, &mut quota) {
+            Ok(admitted) => self.take(&head, &caller, &admitted, read_body).await,
+            Err(error) => {
+                let bytes = head.content_length.unwrap_or(0);
+                let refusal = self.refusal(&head, &caller, quota, None, bytes, &error);
+                if let Some(mut refusal) = refusal
+                    && self.wants_body(&head, &error)
+                {
+                    // However the reading ends, the refusal is logged.
+                    let budget = self.gate.budget(self.limits.body_bytes_max);
+                    if let Ok((body, _budget)) = read_body(budget, Purpose::Keep).await {
+                        refusal.keep(&head, &caller, body);
+                    }
+                }
+                Err(error)
             }
-            self.store(&head, &caller, admitted, &body).await
-        }
-        .await;
-        if let Err(error) = &result {
-            self.log_refusal(&head, &caller, quota, admitted, bytes, error);
-        }
+        };
         let connector = Some(&caller.key.connector);
         self.note(connector, head.received_ms, started, &result.as_ref());
         self.answer(quota, result)
+    }
+
+    /// Reads the body of a request whose head is good, and stores it.
+    async fn take<F>(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        admitted: &Admitted,
+        read_body: impl FnOnce(BodyBudget, Purpose) -> F,
+    ) -> Result<Accepted, AcceptError>
+    where
+        F: Future<Output = Result<(Bytes, BodyBudget), BodyError>>,
+    {
+        let budget = self.gate.budget(self.limits.body_bytes_max);
+        // The budget is held until the journal has answered.
+        let (body, _budget) = match read_body(budget, Purpose::Store).await {
+            Ok(read) => read,
+            Err(error) => {
+                let error = self.body_refused(error);
+                let bytes = head.content_length.unwrap_or(0);
+                self.refusal(head, caller, None, Some(admitted), bytes, &error);
+                return Err(error);
+            }
+        };
+        // The key may have been revoked while the body came.
+        let result = match caller.key.is_gone() {
+            true => Err(AcceptError::Unauthorized),
+            false => self.store(head, caller, admitted, &body).await,
+        };
+        if let Err(error) = &result {
+            let bytes = body.len() as u64;
+            let refusal = self.refusal(head, caller, None, Some(admitted), bytes, error);
+            if let Some(mut refusal) = refusal
+                && self.wants_body(head, error)
+            {
+                refusal.keep(head, caller, body);
+            }
+        }
+        result
+    }
+
+    /// Whether the body of a refused request is kept.
+    fn wants_body(&self, head: &Head<'_>, error: &AcceptError) -> bool {
+        let can_be_mended = match error {
+            AcceptError::InvalidPayload { .. }
+            | AcceptError::StreamNotFound
+            | AcceptError::RateLimited { .. } => true,
+            AcceptError::Unauthorized
+            | AcceptError::PayloadTooLarge { .. }
+            | AcceptError::Unavailable { .. } => false,
+        };
+        let limit = self.limits.body_bytes_max;
+        can_be_mended
+            && head.endpoint == Endpoint::Webhook
+            && head.content_length.is_none_or(|length| length <= limit)
+            && self.journal.keeps_bodies()
+            && self.gate.check().is_ok()
     }
 
     /// Counts the request in the last hour.
@@ -230,14 +306,23 @@ impl Ingest {
         {
             return Err(self.too_large());
         }
+        let admitted = self.read_headers(head, key.item_key.as_deref())?;
+        self.gate.check()?;
+        Ok(admitted)
+    }
+
+    /// What the headers say, over the item key of the connector.
+    fn read_headers(
+        &self,
+        head: &Head<'_>,
+        configured: Option<&str>,
+    ) -> Result<Admitted, AcceptError> {
         headers::check_content_type(head.content_type)?;
         let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key"));
-        let configured = || Some((key.item_key.clone()?, "the connector's item_key"));
-        let idempotency_key = headers::idempotency_key(head.idempotency_key)?;
-        self.gate.check()?;
+        let configured = || Some((configured?.into(), "the connector's item_key"));
         Ok(Admitted {
             item_key: sent.or_else(configured),
-            idempotency_key,
+            idempotency_key: headers::idempotency_key(head.idempotency_key)?,
         })
     }
 
@@ -264,13 +349,7 @@ impl Ingest {
         admitted: &Admitted,
         body: &[u8],
     ) -> Result<Accepted, AcceptError> {
-        let item_key = (admitted.item_key.as_ref())
-            .map(|(field, named_by)| flatten::ItemKey { field, named_by });
-        let idempotency_key = admitted.idempotency_key.as_deref();
-        let limits = flatten::Limits {
-            flattened_bytes_max: self.limits.flattened_bytes_max,
-        };
-        let items = flatten::flatten_by(body, item_key, limits)?;
+        let items = self.flatten(body, admitted)?;
         let outcome = if caller.test {
             Outcome::Test
         } else {
@@ -280,27 +359,43 @@ impl Ingest {
         log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
         log.bytes = body.len() as u64;
         log.item_key = admitted.item_key().map(Into::into);
-        log.idempotency_key = idempotency_key.map(Into::into);
-        let submission = Submission {
-            log,
-            items,
-            claim: idempotency_key.map(|key| claim(caller, key, body)),
+        log.idempotency_key = admitted.idempotency_key.clone();
+        let claim = (admitted.idempotency_key.as_deref())
+            .map(|key| claim(&log.connector, &log.stream, caller.test, key, body));
+        self.submit(log, items, claim).await
+    }
+
+    fn flatten(&self, body: &[u8], admitted: &Admitted) -> Result<Items, AcceptError> {
+        let item_key = (admitted.item_key.as_ref())
+            .map(|(field, named_by)| flatten::ItemKey { field, named_by });
+        let limits = flatten::Limits {
+            flattened_bytes_max: self.limits.flattened_bytes_max,
         };
+        Ok(flatten::flatten_by(body, item_key, limits)?)
+    }
+
+    /// Makes durable what passed every check.
+    async fn submit(
+        &self,
+        log: LogEntry,
+        items: Items,
+        claim: Option<Claim>,
+    ) -> Result<Accepted, AcceptError> {
+        let stream = Arc::clone(&log.stream);
+        let (bytes, outcome) = (log.bytes, log.outcome);
+        let submission = Submission { log, items, claim };
         let receipt = self.journal.submit(submission).await?;
-        let counter = match (receipt.replayed, caller.test) {
+        let counter = match (receipt.replayed, outcome) {
             (true, _) => &self.metrics.duplicates,
-            (false, true) => &self.metrics.tests,
-            (false, false) => {
+            (false, Outcome::Test) => &self.metrics.tests,
+            (false, _) => {
                 self.metrics.items.inc_by(u64::from(receipt.items));
-                self.metrics.body_bytes.inc_by(body.len() as u64);
+                self.metrics.body_bytes.inc_by(bytes);
                 &self.metrics.accepted
             }
         };
         counter.inc();
-        Ok(Accepted {
-            stream: Arc::clone(&caller.key.stream),
-            receipt,
-        })
+        Ok(Accepted { stream, receipt })
     }
 
     fn answer(&self, quota: Option<QuotaState>, result: Result<Accepted, AcceptError>) -> Answer {
@@ -319,30 +414,28 @@ impl Ingest {
         Answer { quota, result }
     }
 
-    /// Writes the log entry of a refused request. Refusals of our own making (503) are not logged:
-    /// the log is what cannot be written then.
-    fn log_refusal(
+    /// The log entry of a refused request. Refusals of our own making (503) have none: the log is what cannot be
+    /// written then.
+    fn refusal(
         &self,
         head: &Head<'_>,
         caller: &Caller,
         quota: Option<QuotaState>,
-        admitted: Option<Admitted>,
+        admitted: Option<&Admitted>,
         bytes: u64,
         error: &AcceptError,
-    ) {
+    ) -> Option<Refusal<'_>> {
         let mut message = error.to_string();
         let over_rate = quota.is_some_and(|quota| quota.remaining == 0);
         let flood = match error {
-            AcceptError::Unavailable { .. } => return,
+            AcceptError::Unavailable { .. } => return None,
             AcceptError::RateLimited { .. } => true,
             // Told before the rate, and without bound: over the rate it is logged like the rate.
             AcceptError::StreamNotFound => over_rate,
             _ => false,
         };
         if flood {
-            let Some(count) = caller.key.quota.note_refusal(head.received_ms) else {
-                return;
-            };
+            let count = caller.key.quota.note_refusal(head.received_ms)?;
             if count > 1 {
                 message = format!("{message} ({count} requests since the last entry)");
             }
@@ -352,9 +445,12 @@ impl Ingest {
         log.error = Some(message.into());
         if let Some(admitted) = admitted {
             log.item_key = admitted.item_key().map(Into::into);
-            log.idempotency_key = admitted.idempotency_key;
+            log.idempotency_key = admitted.idempotency_key.clone();
         }
-        self.journal.record(log);
+        Some(Refusal {
+            journal: &self.journal,
+            entry: Some((log, None)),
+        })
     }
 
     /// Writes the log entry of a request that removed an item.
@@ -370,6 +466,7 @@ impl Ingest {
             item_key: None,
             idempotency_key: None,
             client,
+            noted: None,
         };
         let outcome = match caller.test {
             true => Outcome::Test,
@@ -405,6 +502,8 @@ impl Ingest {
                     )
                     .into(),
                 ),
+                headers: None,
+                sent_again_from: None,
             });
         }
     }
@@ -412,6 +511,40 @@ impl Ingest {
     fn too_large(&self) -> AcceptError {
         AcceptError::PayloadTooLarge {
             limit_bytes: self.limits.body_bytes_max,
+        }
+    }
+}
+
+/// The log entry of a refused request, written when this is dropped: also when the caller goes away before its body
+/// has come.
+struct Refusal<'a> {
+    journal: &'a Journal,
+    /// Taken when dropped.
+    entry: Option<(LogEntry, Option<RefusedBody>)>,
+}
+
+impl Refusal<'_> {
+    /// Keeps the body, so that the request can be run again.
+    fn keep(&mut self, head: &Head<'_>, caller: &Caller, body: Bytes) {
+        let value = |value: Option<&[u8]>| value.map(Into::into);
+        if let Some((log, kept)) = &mut self.entry {
+            log.bytes = body.len() as u64;
+            *kept = Some(RefusedBody {
+                body,
+                stream: head.stream.unwrap_or(&caller.key.stream).into(),
+                content_type: value(head.content_type),
+                item_key: value(head.item_key),
+                idempotency_key: value(head.idempotency_key),
+                test: caller.test,
+            });
+        }
+    }
+}
+
+impl Drop for Refusal<'_> {
+    fn drop(&mut self) {
+        if let Some((log, body)) = self.entry.take() {
+            self.journal.record_refused(log, body);
         }
     }
 }
@@ -446,14 +579,16 @@ fn log_entry(head: &Head<'_>, caller: &Caller, outcome: Outcome, http_status: u1
         item_key: None,
         idempotency_key: None,
         error: None,
+        headers: head.noted.map(Into::into),
+        sent_again_from: None,
     }
 }
 
 /// A test key's claims are apart: a rehearsal must not swallow the real request.
-fn claim(caller: &Caller, idempotency_key: &str, body: &[u8]) -> Claim {
+fn claim(connector: &str, stream: &str, test: bool, idempotency_key: &str, body: &[u8]) -> Claim {
     let mut scope = Sha256::new();
-    scope.update([u8::from(caller.test)]);
-    for part in [&*caller.key.connector, &*caller.key.stream, idempotency_key] {
+    scope.update([u8::from(test)]);
+    for part in [connector, stream, idempotency_key] {
         scope.update((part.len() as u64).to_le_bytes());
         scope.update(part);
     }

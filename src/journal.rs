@@ -1,5 +1,5 @@
 //! `journal.db`: the durable record of accepted requests. Request log, queue and idempotency index
-//! at once.
+//! at once; and, for a while, the bodies of refused webhook requests.
 //!
 //! [`Journal::submit`] is the moment of truth of an ingest request; delivery reads entries back with
 //! [`Journal::read_after`]; the admin API reads the [`log`]. One writer thread owns the writing
@@ -9,6 +9,7 @@
 //! idempotency claim is committed (and, with `fsync`, on disk). After a failed write no further
 //! receipt is ever given.
 
+mod bodies;
 mod claims;
 pub mod copy;
 mod group;
@@ -37,6 +38,7 @@ use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::sqlite;
 
+pub use bodies::RefusedBody;
 use kept::Kept;
 pub use kept::Retention;
 pub use log::{LogEntry, Outcome};
@@ -177,6 +179,8 @@ struct Shared {
     recent: Mutex<Recent>,
     /// Sequence number of the newest accepted entry; lanes wait on it.
     newest: watch::Sender<u64>,
+    /// How many bodies of refused requests are kept; none: that was not said yet, all stay and none is added.
+    bodies: Mutex<Option<Retention>>,
     /// Payloads up to here are needed by nobody any more.
     prune_to: AtomicU64,
     /// True once the writer has failed for good.
@@ -203,6 +207,7 @@ impl Journal {
         let shared = Arc::new(Shared {
             recent: Mutex::new(Recent::starting_after(last_seq)),
             newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
+            bodies: Mutex::new(None),
             prune_to: AtomicU64::new(0),
             failed: watch::Sender::new(false),
             metrics,
@@ -245,8 +250,14 @@ impl Journal {
     /// Logs a request that was not accepted, without waiting. When too much waits for the disk,
     /// the entry is dropped and counted.
     pub fn record(&self, entry: LogEntry) {
-        let bytes = entry.byte_len();
-        if self.queue.push(Job::Log(Box::new(entry)), bytes).is_err() {
+        self.record_refused(entry, None);
+    }
+
+    /// The same for a refused request, whose body is kept for a while; see [`Journal::keep_bodies`].
+    pub fn record_refused(&self, entry: LogEntry, body: Option<RefusedBody>) {
+        let bytes = entry.byte_len() + body.as_ref().map_or(0, RefusedBody::byte_len);
+        let job = Job::Log(Box::new(entry), body.map(Box::new));
+        if self.queue.push(job, bytes).is_err() {
             self.shared.metrics.log_entries_dropped.inc();
         }
     }
@@ -296,6 +307,15 @@ impl Journal {
             Some(taken) => Ok(taken),
             None => reader::read_after(&self.lane_reads, &request).await,
         }
+    }
+
+    /// An entry, if its payload is still there and can be read.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn entry(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
+        let found = reader::read_many(&self.reads, &[seq]).await?;
+        Ok(found.into_iter().find_map(|(_, entry)| entry.ok()))
     }
 
     /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left

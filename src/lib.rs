@@ -51,6 +51,9 @@
 //! A crash before 4 is done: as if it was never sent. After 4: stored, and delivered once; a repeat with
 //! the same idempotency key gets the same answer.
 //!
+//! A request is sent again as a new one that begins at 4: with the items of the old one, or, if that was refused, with
+//! what flattening makes of its kept body by the connector's settings of today ([`ingest::Ingest::send_again`]).
+//!
 //! # The way of a change
 //!
 //! 1. A sink stages upserts and which items renderers are told of. In the commit each item that is really
@@ -71,7 +74,7 @@
 //!
 //! | file | written by | flushed |
 //! |---|---|---|
-//! | `journal.db` | the journal's thread | at every group, before the 202 |
+//! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
 //! | `catalog.db` | the admin API: streams, connectors, keys, the audit trail | at every change |
 //! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then, and a while longer for new sinks |
 //! | `plugins/` | people | |
@@ -103,7 +106,8 @@
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks; statements
 //!   reach only the database that its sink's `postgres` table names.
-//! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error.
+//! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error. Of headers only
+//!   values on a short list are kept.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor) or each

@@ -171,6 +171,8 @@ fn submission() -> Result<Submission> {
             item_key: None,
             idempotency_key: None,
             error: None,
+            headers: None,
+            sent_again_from: None,
         },
         items: items.into_items(),
         claim: None,

@@ -99,6 +99,8 @@ fn submission() -> Submission {
             item_key: None,
             idempotency_key: None,
             error: None,
+            headers: None,
+            sent_again_from: None,
         },
         items: items.into_items(),
         claim: None,

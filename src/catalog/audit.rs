@@ -1,6 +1,7 @@
 //! The audit trail: every change, when, by whom, before and after.
 //!
-//! **Invariant**: an entry is written in the transaction of its change, and holds no secret.
+//! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (A request that is sent
+//! again is in another file; its entry is written after it.)
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -22,11 +23,11 @@ pub struct Actor {
 
 /// What is written of a change.
 pub(super) struct Change {
-    /// `create`, `change`, `delete`, `rotate` or `revoke`.
+    /// `create`, `change`, `delete`, `rotate`, `revoke` or `send_again`.
     pub(super) action: &'static str,
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// Of an ingest key.
+    /// Of an ingest key, and of a request.
     pub(super) connector: Option<String>,
     pub(super) before: Option<Value>,
     pub(super) after: Option<Value>,
@@ -43,13 +44,13 @@ pub struct AuditEntry {
     pub who: String,
     /// Their address, or `unix`.
     pub client: String,
-    /// `create`, `change`, `delete`, `rotate` or `revoke`.
+    /// `create`, `change`, `delete`, `rotate`, `revoke` or `send_again`.
     pub action: String,
     /// As [`Kind::as_str`].
     pub kind: String,
     /// Name of what was changed.
     pub name: String,
-    /// Connector of an ingest key.
+    /// Connector of an ingest key, or of a request.
     pub connector: Option<String>,
     /// What it was, as JSON; none: it did not exist.
     pub before: Option<String>,

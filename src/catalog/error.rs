@@ -15,6 +15,8 @@ pub enum Kind {
     Key,
     /// A read key.
     ReadKey,
+    /// A request that was sent again.
+    Request,
 }
 
 impl Kind {
@@ -25,6 +27,7 @@ impl Kind {
             Self::Connector => "connector",
             Self::Key => "key",
             Self::ReadKey => "read_key",
+            Self::Request => "request",
         }
     }
 
@@ -41,6 +44,7 @@ impl Kind {
             Self::Connector => "/api/admin/connectors",
             Self::Key => "/api/admin/connectors/{id}/keys",
             Self::ReadKey => "/api/admin/read-keys",
+            Self::Request => "/api/admin/connectors/{id}/requests",
         }
     }
 }

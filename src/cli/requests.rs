@@ -1,4 +1,5 @@
-//! `headgate requests`: the request log, of one connector or of all, or one request in full.
+//! `headgate requests`: the request log, of one connector or of all, or one request in full with what is kept of it;
+//! sends a request again.
 //!
 //! Called by the command line; asks the admin API.
 //!
@@ -7,22 +8,31 @@
 
 use super::client::{AdminArgs, CallError, Client, encoded};
 use super::error::CliError;
-use super::output::{Table, cut, json_line, json_pretty, note, plain, print, shown};
+use super::output::{ListOutput, Table, cut, json_line, json_pretty, note, plain, print, shown};
 use crate::clock;
+use reqwest::Method;
 use serde_json::Value;
 
 const LIMIT_MAX: u64 = 100_000;
 
 /// What `headgate requests` is told.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   headgate requests --status rejected,failed --since 1h
   headgate requests --connector shop --limit 500 --output ndjson
   headgate requests --connector shop --text 'has no field' --since 7d
-  headgate requests 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10")]
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+
+The log of a connector that was deleted is shown where it is named."
+)]
 pub struct RequestsArgs {
-    /// Show this request in full
+    #[command(subcommand)]
+    command: Option<RequestsCommand>,
+    /// Show this request in full, like `show`
     #[arg(conflicts_with_all = ["connector", "status", "since", "until", "text"])]
     request_id: Option<String>,
     /// Only requests of this connector, by name or id
@@ -48,6 +58,48 @@ pub struct RequestsArgs {
     /// How to print them
     #[arg(long, value_enum, default_value = "table")]
     output: RequestsOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum RequestsCommand {
+    /// Show a request in full, with its items or its body as far as they are kept
+    Show(ShowArgs),
+    /// Send a request again, as a new one
+    SendAgain(SendAgainArgs),
+}
+
+/// What `headgate requests show` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --output json")]
+struct ShowArgs {
+    /// The request
+    request_id: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    output: RequestsOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate requests send-again` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+
+The same items become a new request. A webhook request that was refused goes through all checks again, with its
+connector's settings of today. Items and bodies are kept for a while: see storage in the configuration.")]
+struct SendAgainArgs {
+    /// The request
+    request_id: String,
+    /// How to print the new one
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -95,15 +147,17 @@ pub(super) struct Connector {
 
 /// Runs the verb.
 pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
+    match args.command {
+        Some(RequestsCommand::Show(args)) => {
+            let client = args.admin.client()?;
+            return show(&client, &args.request_id, args.output).await;
+        }
+        Some(RequestsCommand::SendAgain(args)) => return send_again(&args).await,
+        None => {}
+    }
     let client = args.admin.client()?;
     if let Some(id) = &args.request_id {
-        let path = format!("/api/admin/requests/{}", encoded(id));
-        let request = client.get(&path).await?.data;
-        return print(&match args.output {
-            RequestsOutput::Table => described(&request),
-            RequestsOutput::Json => json_pretty(&request)?,
-            RequestsOutput::Ndjson => json_line(&request)?,
-        });
+        return show(&client, id, args.output).await;
     }
     let entries = newest(&client, &args).await?;
     match args.output {
@@ -119,9 +173,64 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Prints a request with what is kept of it.
+async fn show(client: &Client, id: &str, output: RequestsOutput) -> Result<(), CliError> {
+    let path = format!("/api/admin/requests/{}", encoded(id));
+    let mut request = client.get(&path).await?.data;
+    let content = client.get(&format!("{path}/content")).await?.data;
+    if let Some(fields) = request.as_object_mut() {
+        let content = match output {
+            RequestsOutput::Table => for_people(content),
+            RequestsOutput::Json | RequestsOutput::Ndjson => content,
+        };
+        fields.insert("content".to_owned(), content);
+    }
+    print(&match output {
+        RequestsOutput::Table => described(&request),
+        RequestsOutput::Json => json_pretty(&request)?,
+        RequestsOutput::Ndjson => json_line(&request)?,
+    })
+}
+
+/// A request's content with a line for each field of an item.
+fn for_people(mut content: Value) -> Value {
+    let items = content["items"].as_array_mut().into_iter().flatten();
+    for item in items {
+        let fields = item["fields"].as_array().cloned().unwrap_or_default();
+        let lines = fields.iter().map(|field| {
+            let mut value = plain(&field["value"]);
+            if let Some(left_out) = field["bytes_left_out"].as_u64().filter(|bytes| *bytes > 0) {
+                value.push_str(&format!("… ({left_out} more bytes)"));
+            }
+            (plain(&field["name"]), Value::from(value))
+        });
+        item["fields"] = Value::Object(lines.collect());
+    }
+    content
+}
+
+async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let path = format!(
+        "/api/admin/requests/{}/send-again",
+        encoded(&args.request_id)
+    );
+    let sent = client.change(Method::POST, &path, None).await?.data;
+    if let ListOutput::Json = args.output {
+        return print(&json_pretty(&sent)?);
+    }
+    if sent["replayed"] == true {
+        note("its idempotency key was accepted before; this is the request that came first");
+    }
+    print(&format!("{}\n", shown(&plain(&sent["request_id"]))))
+}
+
 /// The newest entries that match, over all connectors asked for.
 async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliError> {
-    let connectors = matching(connectors(client).await?, args.connector.as_deref())?;
+    let connectors = match args.connector.as_deref() {
+        Some(wanted) => vec![named(client, wanted).await?],
+        None => connectors(client).await?,
+    };
     let filter = filter(args);
     let limit = args.limit as usize;
     let mut entries = Vec::new();
@@ -150,6 +259,22 @@ pub(super) async fn connectors(client: &Client) -> Result<Vec<Connector>, CallEr
         Connector { id, name }
     };
     Ok(found.iter().map(connector).collect())
+}
+
+/// The connector of this name or id; also one that was deleted, while the log has requests of it.
+async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
+    let unknown = match matching(connectors(client).await?, Some(wanted)) {
+        Ok(mut found) => return Ok(found.remove(0)),
+        Err(unknown) => unknown,
+    };
+    let path = format!("/api/admin/connectors/{}/requests", encoded(wanted));
+    match client.list(&path, "", 1).await {
+        Ok(_) => Ok(Connector {
+            id: wanted.to_owned(),
+            name: wanted.to_owned(),
+        }),
+        Err(_) => Err(unknown),
+    }
 }
 
 /// All of them, or the one that is wanted, by name or id.

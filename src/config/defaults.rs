@@ -67,6 +67,8 @@ impl Default for Storage {
             log_retention_bytes: 2 * 1024 * 1024 * 1024,
             payload_retention_minutes: 60,
             payload_retention_bytes: 64 * 1024 * 1024,
+            rejected_retention_minutes: 24 * 60,
+            rejected_retention_bytes: 16 * 1024 * 1024,
         }
     }
 }

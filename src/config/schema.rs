@@ -130,6 +130,8 @@ const STORAGE: &[Field] = &[
     field("log_retention_bytes", Shape::Integer(MIB, 1024 * GIB)),
     field("payload_retention_minutes", Shape::Integer(0, 5_256_000)),
     field("payload_retention_bytes", Shape::Integer(0, 1024 * GIB)),
+    field("rejected_retention_minutes", Shape::Integer(0, 5_256_000)),
+    field("rejected_retention_bytes", Shape::Integer(0, 1024 * GIB)),
 ];
 
 const LIMITS: &[Field] = &[

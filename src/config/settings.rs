@@ -88,6 +88,10 @@ pub struct Storage {
     pub payload_retention_minutes: u32,
     /// Bytes of such items, at most; the oldest go first.
     pub payload_retention_bytes: u64,
+    /// How long the body of a refused webhook request is kept; 0: not at all.
+    pub rejected_retention_minutes: u32,
+    /// Bytes of such bodies, at most; the oldest go first.
+    pub rejected_retention_bytes: u64,
 }
 
 /// What a 202 promises.

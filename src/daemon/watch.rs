@@ -26,6 +26,7 @@ pub(super) struct Watch {
     pub(super) disk_free_bytes_min: u64,
     pub(super) retention_ms: u64,
     pub(super) payloads: Retention,
+    pub(super) bodies: Retention,
 }
 
 impl Watch {
@@ -70,17 +71,15 @@ impl Watch {
         }
     }
 
-    /// Payloads that no sink needs are the first to go when the disk is nearly full.
+    /// Payloads that no sink needs, and bodies of refused requests, are the first to go when the disk is nearly full.
     async fn keep(&self, disk_is_low: bool) {
-        let retention = Retention {
-            bytes_max: if disk_is_low {
-                0
-            } else {
-                self.payloads.bytes_max
-            },
-            ..self.payloads
+        let unless_low = |retention: Retention| Retention {
+            bytes_max: if disk_is_low { 0 } else { retention.bytes_max },
+            ..retention
         };
-        if let Err(error) = self.parts.delivery.keep(retention).await {
+        self.parts.journal.keep_bodies(unless_low(self.bodies));
+        let kept = self.parts.delivery.keep(unless_low(self.payloads));
+        if let Err(error) = kept.await {
             tracing::warn!(%error, "payloads are kept longer than they must be");
         }
     }

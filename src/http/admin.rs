@@ -3,6 +3,7 @@
 //! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
 //! key.
 
+mod again;
 mod audit;
 mod backups;
 mod change;
@@ -24,6 +25,9 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
+pub(super) use again::{
+    ContentData, GetContent, ItemContent, SendRequestAgain, content, send_request_again,
+};
 pub(super) use audit::ListAudit;
 pub(super) use backups::PostBackup;
 pub(super) use connectors::{

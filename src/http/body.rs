@@ -17,7 +17,8 @@ use crate::ingest::{BodyBudget, BodyError};
 const DRAIN_BYTES_MAX: u64 = 4 << 20;
 /// What is reserved for a body at once, on its sender's word.
 const RESERVED_BYTES_MAX: u64 = 2 << 20;
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long that may take.
+pub(super) const DRAIN_SECONDS_MAX: u64 = 2;
 
 /// Longest body of a request that is no submission.
 const SMALL_BYTES_MAX: usize = 64 << 10;
@@ -105,7 +106,7 @@ pub(super) async fn drain(body: &mut ReqBody) -> bool {
         }
         true
     };
-    tokio::time::timeout(DRAIN_TIME_MAX, drained)
+    tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), drained)
         .await
         .unwrap_or(false)
 }

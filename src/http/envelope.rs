@@ -122,6 +122,15 @@ pub(super) fn created<T: Serialize + ToSchema + 'static>(res: &mut Response, dat
     write(res, StatusCode::CREATED, &body);
 }
 
+/// Answers 202 with data.
+pub(super) fn accepted<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
+    let body = Success {
+        success: true,
+        data,
+    };
+    write(res, StatusCode::ACCEPTED, &body);
+}
+
 /// Answers 400 for a parameter, a header or a small body.
 pub(super) fn invalid(req: &Request, res: &mut Response, message: impl Into<String>) {
     fail(

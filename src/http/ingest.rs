@@ -23,7 +23,7 @@ use crate::catalog::{Caller, QuotaState};
 use crate::clock;
 use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
-use crate::ingest::{Accepted, BodyError, Head};
+use crate::ingest::{Accepted, BodyError, Head, Purpose, noted};
 use crate::journal::log::{Client, Endpoint};
 use crate::pool::SinkState;
 
@@ -126,6 +126,8 @@ async fn submit(
     let mut read = false;
     let mut late = false;
     let headers = req.headers();
+    let pairs = || (headers.iter()).map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let known = noted(endpoint, pairs);
     let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let head = Head {
         request_id: id,
@@ -140,14 +142,25 @@ async fn submit(
         item_key: bytes(&X_ITEM_KEY),
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
         client,
+        noted: known.as_deref(),
     };
+    // Who asked first and was not told to go on does not send: reading would tell it to.
+    let asks_first = headers.contains_key(EXPECT);
     let answer = parts
         .ingest
-        .accept(head, |budget| {
-            read = true;
+        .accept(head, |budget, purpose| {
+            let unasked = purpose == Purpose::Keep && asks_first;
+            read = !unasked;
             let (body, late) = (&mut body, &mut late);
             async move {
-                let done = body::read(body, budget, parts.body_timeout_seconds).await;
+                if unasked {
+                    return Err(BodyError::Broken);
+                }
+                let seconds = match purpose {
+                    Purpose::Store => parts.body_timeout_seconds,
+                    Purpose::Keep => body::DRAIN_SECONDS_MAX.min(parts.body_timeout_seconds),
+                };
+                let done = body::read(body, budget, seconds).await;
                 *late = matches!(done, Err(BodyError::TooSlow(_)));
                 done
             }
@@ -159,8 +172,7 @@ async fn submit(
     match answer.result {
         Ok(accepted) => acknowledge(res, &accepted),
         Err(error) => {
-            // Who asked first and was not told to go on does not send: reading would tell it to.
-            let silent = !read && req.headers().contains_key(EXPECT);
+            let silent = !read && asks_first;
             if silent || late || !body::drain(&mut body).await {
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));

@@ -9,6 +9,7 @@
 mod assets;
 mod badge;
 mod chart;
+mod curl;
 mod frame;
 mod guard;
 mod overview;
@@ -39,7 +40,11 @@ pub(super) fn routes(parts: &Parts) -> Router {
         .push(Router::new().get(overview::Overview(p())))
         .push(Router::with_path("sources").get(sources::Sources(p())))
         .push(Router::with_path("sources/{name}").get(source::Source(p())))
-        .push(Router::with_path("requests/{request_id}").get(request::ShowRequest(p())))
+        .push(
+            Router::with_path("requests/{request_id}")
+                .get(request::ShowRequest(p()))
+                .push(Router::with_path("send-again").post(request::SendAgain(p()))),
+        )
         .push(Router::with_path("sinks").get(sinks::Sinks(p())))
         .push(
             Router::with_path("sinks/{name}")

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection};
 use uuid::Uuid;
 
+use super::bodies::Bodies;
 use super::claims::{Claims, Held};
 use super::log::{LogEntry, Outcome};
 use super::queue::Job;
@@ -18,13 +19,14 @@ use crate::batch::Entry;
 use crate::{clock, sqlite};
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
-     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 const INSERT_PAYLOAD: &str = "INSERT INTO payloads (seq, crc32, items) VALUES (?1, ?2, ?3)";
 
 pub(super) struct Group<'a> {
     connection: &'a Connection,
     claims: &'a mut Claims,
+    bodies: &'a mut Bodies,
     last_seq: u64,
     spans: Spans,
 }
@@ -39,12 +41,14 @@ impl<'a> Group<'a> {
     pub(super) fn new(
         connection: &'a Connection,
         claims: &'a mut Claims,
+        bodies: &'a mut Bodies,
         last_seq: u64,
         spans: Spans,
     ) -> Self {
         Self {
             connection,
             claims,
+            bodies,
             last_seq,
             spans,
         }
@@ -100,7 +104,13 @@ impl<'a> Group<'a> {
                     return Err(error);
                 }
             },
-            Job::Log(entry) => self.log(statements, &entry, None)?,
+            Job::Log(entry, body) => {
+                self.log(statements, &entry, None)?;
+                if let Some(body) = body {
+                    let (seq, received_ms) = (self.last_seq, entry.received_ms);
+                    self.bodies.keep(self.connection, seq, received_ms, &body)?;
+                }
+            }
             Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,
             Job::Flush(answer) => answers.flushes.push(answer),
         }
@@ -192,6 +202,8 @@ impl<'a> Group<'a> {
             log.idempotency_key.as_deref(),
             duplicate_of.as_ref().map(|id| &id.as_bytes()[..]),
             log.error.as_deref(),
+            log.headers.as_deref(),
+            log.sent_again_from.as_ref().map(|id| &id.as_bytes()[..]),
         ])?;
         self.spans.add(self.connection, self.last_seq, log, &client)
     }

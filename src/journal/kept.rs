@@ -103,6 +103,8 @@ mod tests {
                 item_key: None,
                 idempotency_key: None,
                 error: None,
+                headers: None,
+                sent_again_from: None,
             },
             items: items.into_items(),
             claim: None,

@@ -2,7 +2,8 @@
 //!
 //! `ingest` makes [`LogEntry`]s, the writer stores them, the admin API reads [`LogRow`]s, by pages (`journal/page.rs`).
 //!
-//! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size.
+//! **Invariant**: a row holds no secret: of a key only the prefix, of the payload only its size, of headers only what
+//! `ingest` found worth knowing.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -160,13 +161,32 @@ pub struct LogEntry {
     pub idempotency_key: Option<Box<str>>,
     /// Why it was refused, or what is odd about a repeat.
     pub error: Option<Box<str>>,
+    /// Headers worth knowing: a line `name: value` for each, or `name` where the value is not kept.
+    pub headers: Option<Box<str>>,
+    /// The request that it was sent again from.
+    pub sent_again_from: Option<Uuid>,
 }
 
 impl LogEntry {
     /// About what it takes in memory.
     pub(super) fn byte_len(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
-        text(&self.item_key) + text(&self.idempotency_key) + text(&self.error)
+        let texts = [
+            &self.item_key,
+            &self.idempotency_key,
+            &self.error,
+            &self.headers,
+        ];
+        texts.into_iter().map(text).sum()
+    }
+
+    /// Name and value of each header worth knowing; none: the value is not kept.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let lines = self.headers.as_deref().unwrap_or_default().lines();
+        lines.map(|line| match line.split_once(": ") {
+            Some((name, value)) => (name, Some(value)),
+            None => (line, None),
+        })
     }
 }
 
@@ -204,7 +224,7 @@ impl Filter {
 }
 
 pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, \
-     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors FROM requests WHERE ";
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from FROM requests WHERE ";
 
 impl Journal {
     /// One request.
@@ -218,6 +238,45 @@ impl Journal {
             .push_bind(request_id.as_bytes().to_vec());
         let row = query.build().fetch_optional(self.reads()).await?;
         row.as_ref().map(read_row).transpose()
+    }
+
+    /// What a request became when it was sent again: the newest of them first, at most 20.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn sent_again_as(&self, request_id: Uuid) -> Result<Vec<Uuid>, StorageError> {
+        let sql =
+            "SELECT request_id FROM requests WHERE sent_again_from = ? ORDER BY seq DESC LIMIT 20";
+        let found: Vec<Vec<u8>> = sqlx::query_scalar(sql)
+            .bind(request_id.as_bytes().to_vec())
+            .fetch_all(self.reads())
+            .await?;
+        let ids = found.iter().filter_map(|id| Uuid::from_slice(id).ok());
+        Ok(ids.collect())
+    }
+
+    /// The connectors that the log has requests of, by name, at most 1,000.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_connectors(&self) -> Result<Vec<String>, StorageError> {
+        // A step of the index for each name, however many requests there are.
+        let sql = "WITH RECURSIVE names (name) AS (
+                 SELECT min(connector) FROM requests
+                 UNION ALL SELECT (SELECT min(connector) FROM requests WHERE connector > name)
+                     FROM names WHERE name IS NOT NULL
+             ) SELECT name FROM names WHERE name IS NOT NULL LIMIT 1000";
+        Ok(sqlx::query_scalar(sql).fetch_all(self.reads()).await?)
+    }
+
+    /// Whether the log has a request of this connector.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_has_connector(&self, name: &str) -> Result<bool, StorageError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM requests WHERE connector = ?)";
+        let found = sqlx::query_scalar(sql).bind(name.to_owned());
+        Ok(found.fetch_one(self.reads()).await?)
     }
 }
 
@@ -252,6 +311,8 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
             item_key: text("item_key")?,
             idempotency_key: text("idempotency_key")?,
             error: text("errors")?,
+            headers: text("headers")?,
+            sent_again_from: id("sent_again_from")?,
         },
     })
 }

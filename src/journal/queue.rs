@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{JournalError, LogEntry, Receipt, Submission};
+use super::{JournalError, LogEntry, Receipt, RefusedBody, Submission};
 
 /// Work for the writer thread.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) enum Job {
         Box<Submission>,
         oneshot::Sender<Result<Receipt, JournalError>>,
     ),
-    /// Write a log entry; nobody waits.
-    Log(Box<LogEntry>),
+    /// Write a log entry, and keep the body of a refused request; nobody waits.
+    Log(Box<LogEntry>, Option<Box<RefusedBody>>),
     /// Put a payload aside.
     Quarantine {
         /// Which one.

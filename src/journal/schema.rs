@@ -61,6 +61,24 @@ CREATE TABLE log_spans (
 );
 ";
 
+/// Requests that are looked at and sent again: headers, where a request was sent again from, bodies of refused requests.
+const SENT_AGAIN: &str = "
+ALTER TABLE requests ADD COLUMN headers TEXT;
+ALTER TABLE requests ADD COLUMN sent_again_from BLOB;
+CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
+CREATE TABLE bodies (
+    seq INTEGER PRIMARY KEY,
+    received_ms INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    test INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    content_type BLOB,
+    item_key BLOB,
+    idempotency_key BLOB,
+    body BLOB NOT NULL
+);
+";
+
 /// The indexes that format 1 had of the log.
 const LOG_FROM_1: &str = "
 DROP INDEX requests_by_connector;
@@ -79,10 +97,10 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     match found {
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         0 => connection.execute_batch(&format!(
-            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} {SENT_AGAIN} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         1 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} {SENT_AGAIN} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {

@@ -36,6 +36,7 @@ impl Spans {
             "SELECT seq, received_ms, {ENTRY_BYTES} + {CONNECTORS} * octet_length(connector) + octet_length(stream)
                  + octet_length(key) + octet_length(client) + coalesce(octet_length(item_key), 0)
                  + coalesce(octet_length(idempotency_key), 0) + coalesce(octet_length(errors), 0)
+                 + coalesce(octet_length(headers), 0)
              FROM requests WHERE seq > coalesce((SELECT max(last_seq) FROM log_spans), 0) ORDER BY seq"
         );
         sqlite::execute(connection, "BEGIN IMMEDIATE")?;

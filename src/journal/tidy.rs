@@ -1,5 +1,5 @@
-//! What the writer deletes between groups: payloads that every sink has, expired claims and log
-//! entries, and the space that they leave.
+//! What the writer deletes between groups: payloads that every sink has, bodies of refused requests, expired claims
+//! and log entries, and the space that they leave.
 //!
 //! **Invariant**: a slice of this work is short, so that the next group never waits long for it.
 
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Shared;
+use super::bodies::Bodies;
 use super::claims::Claims;
 use super::spans::{self, Spans};
 use crate::{clock, sqlite};
@@ -71,6 +72,7 @@ impl Tidy {
         connection: &Connection,
         claims: &mut Claims,
         spans: &Spans,
+        bodies: &mut Bodies,
         shared: &Shared,
         idle: bool,
     ) -> Result<(), rusqlite::Error> {
@@ -87,7 +89,8 @@ impl Tidy {
                 .expired_at
                 .is_none_or(|expired_at| expired_at.elapsed() >= EXPIRE_EVERY),
         };
-        if !expire && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING)) {
+        let bodies_are_over = bodies.are_over(connection)?;
+        if !expire && !bodies_are_over && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING)) {
             return Ok(());
         }
         sqlite::execute(connection, "BEGIN IMMEDIATE")?;
@@ -101,8 +104,14 @@ impl Tidy {
         }
         // Whether expiry has more to do; payloads have their own measure.
         let mut more = false;
+        let now_ms = clock::unix_ms();
+        if expire || bodies_are_over {
+            more = bodies.give_up(connection, now_ms)?;
+            while more && started.elapsed() < SLICE {
+                more = bodies.give_up(connection, now_ms)?;
+            }
+        }
         if expire {
-            let now_ms = clock::unix_ms();
             claims.expire(connection, now_ms)?;
             let excess = match self.round {
                 Some(round) => round.excess,
@@ -113,10 +122,11 @@ impl Tidy {
                 through: excess,
                 released: target,
             };
-            more = expire_log(connection, due)?;
-            while more && started.elapsed() < SLICE {
-                more = expire_log(connection, due)?;
+            let mut more_log = expire_log(connection, due)?;
+            while more_log && started.elapsed() < SLICE {
+                more_log = expire_log(connection, due)?;
             }
+            more |= more_log;
             spans::forget(connection)?;
             self.round = Some(Round {
                 excess,

@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
+use super::bodies::Bodies;
 use super::claims::Claims;
 use super::group::Group;
 use super::queue::{Job, Queue};
@@ -41,6 +42,7 @@ struct Writer {
     last_seq: u64,
     claims: Claims,
     spans: Spans,
+    bodies: Bodies,
     tidy: Tidy,
     shared: Arc<Shared>,
 }
@@ -78,6 +80,7 @@ pub(super) fn start(
         options,
         last_seq,
         claims,
+        bodies: Bodies::new(Arc::clone(&shared)),
         shared,
     };
     let thread = std::thread::Builder::new()
@@ -136,6 +139,7 @@ impl Writer {
         let mut group = Group::new(
             &self.connection,
             &mut self.claims,
+            &mut self.bodies,
             self.last_seq,
             self.spans,
         );
@@ -172,7 +176,7 @@ impl Writer {
                 Job::Submit(_, to) => {
                     let _ = to.send(Err(refusal));
                 }
-                Job::Log(_) => {
+                Job::Log(..) => {
                     self.shared.metrics.log_entries_dropped.inc();
                 }
                 // The lane meets the payload again; whoever flushes sees that nobody answers.
@@ -193,6 +197,7 @@ impl Writer {
                 &self.connection,
                 &mut self.claims,
                 &self.spans,
+                &mut self.bodies,
                 &self.shared,
                 idle,
             )
@@ -207,6 +212,7 @@ impl Writer {
         let rolled_back =
             self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
         let restored = self.claims.rolled_back(&self.connection).is_ok();
+        self.bodies.rolled_back();
         self.tidy.rolled_back();
         if sqlite::is_full(error) && rolled_back && restored {
             tracing::error!("the disk is full: requests are refused until there is room");

@@ -4,6 +4,7 @@
 //! behaviour, and a test's name says what it shows.
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
+mod again; // looking at a request, sending it again
 mod app; // the daemon in a temporary folder, and those who talk to it
 mod backup; // backups under load, restores, what is no backup
 mod browser; // pages in a real browser, against the real program

@@ -4,3 +4,8 @@ mod guarded; // signing in and out, foreign names, foreign sites
 mod shown; // what the pages say
 mod site; // somebody who is signed in, without a browser
 mod written; // what the buttons do
+
+/// Somebody who has signed in, for other modules.
+pub(crate) fn signed_in(process: &crate::process::Process) -> site::Site {
+    site::Site::signed_in(process)
+}

@@ -26,13 +26,13 @@ pub(in crate::http) struct AuditData {
     who: String,
     /// Their address, or `unix`.
     client: String,
-    /// `create`, `change`, `delete`, `rotate` or `revoke`.
+    /// `create`, `change`, `delete`, `rotate`, `revoke`, or `send_again`: of a request.
     action: String,
-    /// `stream`, `connector`, `key` or `read_key`.
+    /// `stream`, `connector`, `key`, `read_key` or `request`.
     kind: String,
     /// Name of what was changed.
     name: String,
-    /// Connector of a key.
+    /// Connector of a key or a request.
     connector: Option<String>,
     /// What it was; null: it did not exist.
     before: Option<Value>,

@@ -118,6 +118,7 @@ fn not_found(kind: Kind) -> &'static str {
         Kind::Connector => "CONNECTOR_NOT_FOUND",
         Kind::Key => "KEY_NOT_FOUND",
         Kind::ReadKey => "READ_KEY_NOT_FOUND",
+        Kind::Request => "REQUEST_NOT_FOUND",
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
 
+use std::sync::Arc;
+
 use salvo_core::http::StatusCode;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
@@ -13,6 +15,8 @@ use super::super::ingest::{SinkStateData, find_report};
 use super::{cursor, limit};
 use crate::clock;
 use crate::delivery::report::{Report, Status};
+use crate::ingest::AgainError;
+use crate::journal::StorageError;
 use crate::journal::log::Filter;
 
 /// One entry of the request log.
@@ -48,10 +52,35 @@ pub(in crate::http) struct LoggedRequest {
     idempotency_key: Option<String>,
     /// The first request, for a repeat.
     duplicate_of: Option<String>,
+    /// Headers worth knowing.
+    headers: Vec<HeaderData>,
+    /// The request that this one was sent again from.
+    sent_again_from: Option<String>,
+    /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_again_as: Option<Vec<String>>,
     /// When the last sink had it.
     processed_at: Option<String>,
     /// The sinks that want its stream.
     sinks: Vec<SinkStateData>,
+}
+
+/// A header of a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct HeaderData {
+    /// Its name, in lower case.
+    name: String,
+    /// The beginning of its value; null: the value is not kept.
+    value: Option<String>,
+}
+
+impl From<(&str, Option<&str>)> for HeaderData {
+    fn from((name, value): (&str, Option<&str>)) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+        }
+    }
 }
 
 impl From<&Report> for LoggedRequest {
@@ -73,6 +102,9 @@ impl From<&Report> for LoggedRequest {
             item_key: entry.item_key.as_deref().map(str::to_owned),
             idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
             duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
+            headers: entry.headers().map(HeaderData::from).collect(),
+            sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
+            sent_again_as: None,
             processed_at: report.processed_ms.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
         }
@@ -84,6 +116,7 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
 
 /// The request log of a connector, newest first.
 ///
+/// A connector that is deleted keeps its log until the entries are too old.
 /// What no index leads to, a text above all, is looked for in a part of the log at a time: then a page may be shorter
 /// than `limit`, even empty, and `next` goes on from there until it is null.
 #[endpoint(
@@ -109,7 +142,11 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
 impl ListRequests {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let id = req.param::<String>("id").unwrap_or_default();
-        let Some(connector) = self.0.catalog.connector(&id) else {
+        let name = match connector_name(&self.0, &id).await {
+            Ok(name) => name,
+            Err(error) => return envelope::internal(req, res, &error),
+        };
+        let Some(name) = name else {
             return envelope::fail(
                 req,
                 res,
@@ -118,7 +155,6 @@ impl ListRequests {
                 "there is no connector with this id; /api/admin/connectors lists them",
             );
         };
-        let name = connector.name.clone();
         let (filter, statuses, limit) = match query(req) {
             Ok((filter, statuses, limit)) => (
                 Filter {
@@ -139,6 +175,15 @@ impl ListRequests {
             Err(error) => envelope::internal(req, res, &error),
         }
     }
+}
+
+/// The name of a connector that exists, or that the log still has requests of.
+async fn connector_name(parts: &Parts, id: &str) -> Result<Option<Arc<str>>, StorageError> {
+    if let Some(connector) = parts.catalog.connector(id) {
+        return Ok(Some(Arc::clone(&connector.name)));
+    }
+    let logged = parts.journal.log_has_connector(id).await?;
+    Ok(logged.then(|| id.into()))
 }
 
 fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
@@ -203,15 +248,32 @@ impl GetRequest {
             Ok(report) => report,
             Err(error) => return envelope::internal(req, res, &error),
         };
-        match report {
-            Some(report) => envelope::ok(res, LoggedRequest::from(&report)),
-            None => envelope::fail(
-                req,
-                res,
-                StatusCode::NOT_FOUND,
-                "REQUEST_NOT_FOUND",
-                "there is no request with this id in the log; it may have been older than the log keeps",
-            ),
+        let Some(report) = report else {
+            return not_found(req, res);
+        };
+        match self
+            .0
+            .journal
+            .sent_again_as(report.row.entry.request_id)
+            .await
+        {
+            Ok(ids) => {
+                let mut request = LoggedRequest::from(&report);
+                request.sent_again_as = Some(ids.iter().map(ToString::to_string).collect());
+                envelope::ok(res, request);
+            }
+            Err(error) => envelope::internal(req, res, &error),
         }
     }
+}
+
+/// Answers that the log does not have the request.
+pub(super) fn not_found(req: &Request, res: &mut Response) {
+    envelope::fail(
+        req,
+        res,
+        StatusCode::NOT_FOUND,
+        "REQUEST_NOT_FOUND",
+        AgainError::NotFound.to_string(),
+    );
 }

@@ -1,19 +1,23 @@
-//! `/requests/{id}`: the way of a request.
+//! `/requests/{id}`: the way of a request, what it held, and sending it again.
 //!
-//! **Invariant**: a step stands here only once it has happened, or as waiting.
+//! **Invariant**: a step stands here only once it has happened, or as waiting. What a request held is shown bounded
+//! and escaped, and only while it is kept.
 
 use maud::{Markup, html};
+use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 use uuid::Uuid;
 
-use super::badge;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::visitor;
-use super::text::{bytes, count, segment, text, text_of, time};
+use super::text::{bytes, count, grouped, segment, text, text_of, time};
+use super::{badge, curl, snippets};
 use crate::clock;
 use crate::delivery::report::{Report, Status};
 use crate::http::Parts;
+use crate::http::admin::{self, ContentData, ItemContent};
 use crate::http::ingest::find_report;
+use crate::ingest::{AgainError, Kept};
 use crate::pool::SinkState;
 
 /// Characters of an error.
@@ -36,29 +40,96 @@ async fn page(parts: &Parts, req: &Request, token: &Markup) -> Result<Page, NoPa
     let report = report.ok_or(NoPage::NotFound(
         "There is no request with this id in the log. It may be older than the log goes back.",
     ))?;
+    let entry = &report.row.entry;
+    let kept = parts.ingest.kept(&report.row).await?;
+    let became = parts.journal.sent_again_as(entry.request_id).await?;
+    let connector_is_there = parts.catalog.connector(&entry.connector).is_some();
+    let command = curl::command(&snippets::address(parts, req), entry, &kept);
     Ok(Page {
-        title: format!("Request {}", report.row.entry.request_id),
+        title: format!("Request {}", entry.request_id),
         place: Place::Sources,
         still: html! {},
         live: html! {
-            @if let Some(error) = &report.row.entry.error {
+            @if let Some(error) = &entry.error {
                 p.problem { (text_of(error, ERROR_CHARS_MAX)) }
             }
-            (way(&report, token))
-            (facts(&report))
+            (way(&report, &became, token))
+            (actions(&report, &kept, command.is_ok(), token))
+            (facts(&report, connector_is_there))
+            (headers(&report))
+            (content(&admin::content(&kept)))
+            (as_curl(command))
         },
         old: false,
     })
 }
 
-fn way(report: &Report, token: &Markup) -> Markup {
+/// What can be done with it.
+fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> Markup {
+    let path = format!("/requests/{}/send-again", report.row.entry.request_id);
+    html! {
+        p.row {
+            @if !matches!(kept, Kept::Nothing(_)) {
+                form method="post" action=(path) { (token) button #send-again { "Send again" } }
+            }
+            @if has_command { button.plain #copy-curl type="button" data-copy="curl" { "Copy as curl" } }
+        }
+    }
+}
+
+/// `POST /requests/{request_id}/send-again`
+pub(super) struct SendAgain(pub(super) Parts);
+
+#[handler]
+impl SendAgain {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let sent = admin::send_request_again(&self.0, "admin page", req).await;
+        let (path, said) = match sent {
+            Ok(sent) => {
+                let said = match sent.replayed {
+                    true => {
+                        "Its idempotency key was accepted before; this is the request that came first."
+                    }
+                    false => "Sent again; this is the new request.",
+                };
+                (
+                    format!("/requests/{}", sent.request_id),
+                    Ok(said.to_owned()),
+                )
+            }
+            Err(error) => ("/".to_owned(), Err(refused(error))),
+        };
+        frame::done(&self.0.sessions, req, depot, res, &path, said);
+    }
+}
+
+fn refused(error: AgainError) -> NoPage {
+    let status = match &error {
+        AgainError::Storage(_) => return error.into(),
+        AgainError::NotFound => StatusCode::NOT_FOUND,
+        AgainError::NotKept(_) => StatusCode::GONE,
+        AgainError::Refused(refused) => {
+            StatusCode::from_u16(refused.status().0).unwrap_or(StatusCode::BAD_REQUEST)
+        }
+        AgainError::Duplicate(_)
+        | AgainError::NothingToSend(_)
+        | AgainError::NoConnector(_)
+        | AgainError::NoStream(_) => StatusCode::CONFLICT,
+    };
+    NoPage::Refused(status, format!("Not sent again: {error}."))
+}
+
+fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {
     let entry = &report.row.entry;
     html! {
         div.panel {
             ol.way {
+                @if let Some(from) = entry.sent_again_from {
+                    li { "Sent again from " a href={ "/requests/" (from) } { "request " (from) } " by an operator" }
+                }
                 li.good { "Received " (time(&clock::rfc3339(entry.received_ms))) ", " (bytes(entry.bytes)) }
                 @match report.status {
-                    Status::Rejected => li.bad { "Refused with " (entry.http_status) ", nothing was stored" },
+                    Status::Rejected => li.bad { "Refused with " (entry.http_status) ", nothing of it reached a sink" },
                     Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
                     Status::Test => li { "Came with a test key: checked and logged, nothing was stored" },
                     Status::Removed => li.good { "Removed an item" },
@@ -68,7 +139,8 @@ fn way(report: &Report, token: &Markup) -> Markup {
                         @if report.sinks.is_empty() { li { "No sink wants its stream" } }
                     }
                 }
-                @if let Some(done) = report.processed_ms { li.good { "Everywhere since " (time(&clock::rfc3339(done))) } }
+                @if let Some(done) = report.processed_ms { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; renderers heard of it from the data pool in that moment" } }
+                @for id in became { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
             }
         }
     }
@@ -106,18 +178,86 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
     }
 }
 
-fn facts(report: &Report) -> Markup {
+fn facts(report: &Report, connector_is_there: bool) -> Markup {
     let entry = &report.row.entry;
     html! {
         div.panel { dl {
             dt { "Status" } dd { (badge::status(report.status)) }
-            dt { "Connector" } dd { a href={ "/sources/" (segment(&entry.connector)) } { (text(&entry.connector)) } }
+            dt { "Connector" } dd { a href={ "/sources/" (segment(&entry.connector)) } { (text(&entry.connector)) } @if !connector_is_there { " (deleted)" } }
             dt { "Stream" } dd { a href={ "/streams/" (segment(&entry.stream)) } { (text(&entry.stream)) } }
             dt { "Endpoint" } dd { (entry.endpoint.as_str()) }
-            dt { "Key" } dd.mono { (text(&entry.key)) "…" }
+            dt { "Key" } @if entry.key.is_empty() { dd { "none" } } @else { dd.mono { (text(&entry.key)) "…" } }
             dt { "From" } dd { (text(&entry.client.to_string())) }
             @if let Some(field) = &entry.item_key { dt { "Item key" } dd { (text(field)) } }
             @if let Some(key) = &entry.idempotency_key { dt { "Idempotency key" } dd { (text_of(key, ERROR_CHARS_MAX)) } }
         } }
+    }
+}
+
+fn headers(report: &Report) -> Markup {
+    let entry = &report.row.entry;
+    html! {
+        @if entry.headers.is_some() {
+            h2 { "Headers" }
+            div.panel { dl #headers {
+                @for (name, value) in entry.headers() {
+                    dt { (text(name)) }
+                    dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
+                }
+            } }
+        }
+    }
+}
+
+/// What it held.
+fn content(content: &ContentData) -> Markup {
+    html! {
+        @if let Some(body) = &content.body {
+            h2 { "Body" }
+            div.panel #body {
+                pre { code { (text_of(body, usize::MAX)) } }
+                @if content.body_bytes_left_out > 0 { p.quiet { (grouped(content.body_bytes_left_out as u64)) " more bytes are not shown." } }
+            }
+        } @else if let Some(reason) = content.reason {
+            h2 { "Content" }
+            p.panel #content { "Not here: " (reason) "." }
+        } @else {
+            h2 { "Items" }
+            div #items { @for item in &content.items { (an_item(item)) } }
+            @if content.items.is_empty() { p.panel { "None: it was an empty list." } }
+            @if content.items_left_out > 0 { p.quiet { (count(content.items_left_out as u64, "more item")) " not shown." } }
+        }
+    }
+}
+
+fn an_item(item: &ItemContent) -> Markup {
+    html! {
+        div.panel { dl {
+            dt { "Key" } dd { (text(&item.key)) }
+            @for field in &item.fields {
+                dt { (text(&field.name)) }
+                dd.mono {
+                    (text_of(&field.value, usize::MAX))
+                    @if field.bytes_left_out > 0 { span.quiet { "… (" (grouped(field.bytes_left_out as u64)) " more bytes)" } }
+                }
+            }
+        }
+        @if item.fields_left_out > 0 { p.quiet { (count(item.fields_left_out as u64, "more field")) " not shown." } } }
+    }
+}
+
+fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
+    html! {
+        @match command {
+            Ok(command) => {
+                h2 { "As curl" }
+                div.panel {
+                    p { "Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
+                    pre { code #curl { (command) } }
+                }
+            },
+            Err(Some(why)) => { h2 { "As curl" } p.panel { (why) } },
+            Err(None) => {},
+        }
     }
 }

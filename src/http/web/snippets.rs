@@ -21,6 +21,16 @@ pub(super) struct Address {
 }
 
 impl Address {
+    /// Where data is posted to by the key alone.
+    pub(super) fn ingest_url(&self) -> String {
+        format!("{}/api/ingest", self.base)
+    }
+
+    /// The path of the Unix socket, if the service listens on one.
+    pub(super) fn socket(&self) -> Option<&str> {
+        self.socket.as_deref()
+    }
+
     /// Where a stream's data is posted to.
     pub(super) fn url(&self, stream: &str) -> String {
         format!("{}/api/webhook/{}", self.base, segment(stream))

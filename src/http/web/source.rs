@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
@@ -44,12 +46,11 @@ struct Wanted {
 
 async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let connector = parts.catalog.connector(&name);
-    let connector = connector.ok_or(NoPage::NotFound(
-        "There is no connector of this name. The page Data sources lists them.",
-    ))?;
     let wanted = Wanted::read(req)?;
-    let log = log(parts, &connector, &wanted).await?;
+    let Some(connector) = parts.catalog.connector(&name) else {
+        return deleted(parts, name, &wanted).await;
+    };
+    let log = log(parts, &connector.name, &wanted).await?;
     let address = snippets::address(parts, req);
     let path = format!("/sources/{}", segment(&name));
     Ok(Page {
@@ -65,6 +66,31 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
             @if wanted.before.is_none() { (last_hour(parts, &connector)) }
             (entries(&log, &wanted))
             (paging(&path, &log, &wanted))
+        },
+        old: wanted.before.is_some(),
+    })
+}
+
+/// What the log still has of a connector that is deleted.
+async fn deleted(parts: &Parts, name: String, wanted: &Wanted) -> Result<Page, NoPage> {
+    if !parts.journal.log_has_connector(&name).await? {
+        return Err(NoPage::NotFound(
+            "There is no connector of this name. The page Data sources lists them.",
+        ));
+    }
+    let log = log(parts, &name.as_str().into(), wanted).await?;
+    let path = format!("/sources/{}", segment(&name));
+    Ok(Page {
+        title: name,
+        place: Place::Sources,
+        still: html! {
+            p.panel { "This connector was deleted. Its requests stay in the log until they are too old." }
+            h2 #log { "Request log" }
+            (filter(&path, wanted))
+        },
+        live: html! {
+            (entries(&log, wanted))
+            (paging(&path, &log, wanted))
         },
         old: wanted.before.is_some(),
     })
@@ -129,13 +155,9 @@ fn unix_ms(text: &str) -> Option<u64> {
         .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
 }
 
-async fn log(
-    parts: &Parts,
-    connector: &Connector,
-    wanted: &Wanted,
-) -> Result<report::Page, NoPage> {
+async fn log(parts: &Parts, connector: &Arc<str>, wanted: &Wanted) -> Result<report::Page, NoPage> {
     let filter = Filter {
-        connector: Some(connector.name.clone()),
+        connector: Some(Arc::clone(connector)),
         before: wanted.before,
         since_ms: unix_ms(&wanted.since),
         until_ms: unix_ms(&wanted.until),

@@ -35,6 +35,8 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
         let newest = newest(parts, &connector).await?;
         rows.push((connector, newest, hour));
     }
+    let mut deleted = parts.journal.log_connectors().await?;
+    deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
     let live = html! {
         @if rows.is_empty() {
             p.panel { "There is no connector. Make one with " code { "headgate connector create" } " and a key for it with " code { "headgate key create" } ", or declare both in the configuration." }
@@ -56,6 +58,11 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
                     td.number data-label="Refused" { (error_rate(sum)) }
                     td data-label="" { (chart::sparkline("requests of each minute of the last hour", hour)) }
                 } } }
+            } }
+        }
+        @if !deleted.is_empty() {
+            p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
+                @if place > 0 { ", " } a href={ "/sources/" (segment(name)) } { (text(name)) }
             } }
         }
     };

@@ -49,6 +49,23 @@ fn visible(text: &str, chars_max: usize) -> (String, usize) {
     (shown, characters.count())
 }
 
+/// JSON text with what cannot be seen, or turns the text around it, escaped as JSON escapes it: the same JSON. White
+/// space between its tokens stays.
+pub(super) fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_hidden(character) && !matches!(character, '\n' | '\r' | '\t') {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// Controls, marks of direction, and what takes no room.
 fn is_hidden(character: char) -> bool {
     character.is_control()
@@ -125,6 +142,18 @@ mod tests {
         check("a\u{202e}b\u{2066}", "<bdi>a\\u{202e}b\\u{2066}</bdi>");
         check("two\nlines\0", "<bdi>two\\nlines\\u{0}</bdi>");
         check("مرحبا", "<bdi>مرحبا</bdi>");
+    }
+
+    #[test]
+    fn json_says_what_it_hides_and_stays_the_same() {
+        let json = "{\n\t\"a\": \"\u{1b}\u{202e}\u{e0001}ü\u{9b}\"}";
+        let shown = visible_json(json);
+        assert_eq!(
+            shown,
+            "{\n\t\"a\": \"\\u001b\\u202e\\udb40\\udc01ü\\u009b\"}"
+        );
+        let text = serde_json::from_str::<serde_json::Value>(&shown).expect("JSON");
+        assert_eq!(text["a"], "\u{1b}\u{202e}\u{e0001}ü\u{9b}");
     }
 
     #[test]

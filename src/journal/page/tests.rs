@@ -82,6 +82,8 @@ async fn filled(folder: &Path, entries: u64) -> Arc<Journal> {
             item_key: None,
             idempotency_key: (random.below(3) == 0).then(|| format!("Order_{n}%").into()),
             error: rejected.then(|| format!("line {} has no Größe", random.below(100)).into()),
+            headers: None,
+            sent_again_from: None,
         });
     }
     journal.flush().await.expect("it is written");

@@ -77,6 +77,6 @@ async fn a_journal_of_format_1_goes_on() {
         .expect("it reads");
     assert_eq!(
         indexes,
-        "requests_by_connector,requests_by_id,requests_by_outcome"
+        "requests_by_connector,requests_by_id,requests_by_outcome,requests_sent_again"
     );
 }

@@ -40,6 +40,8 @@ fn entry(outcome: Outcome) -> LogEntry {
         item_key: None,
         idempotency_key: None,
         error: None,
+        headers: None,
+        sent_again_from: None,
     }
 }
 

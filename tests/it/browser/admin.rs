@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::daemon::Daemon;
 use super::driver::Window;
-use crate::process::ADMIN_TOKEN;
+use crate::process::{ADMIN_TOKEN, Client};
 
 /// Title, and whether the page is wider than the window.
 const SEEN: &str = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth > innerWidth]";
@@ -212,6 +212,93 @@ fn hostile_texts_are_shown_and_never_run() {
         shown.contains("<img src=x onerror=") && shown.contains("u{1b}[31mred"),
         "{shown}"
     );
+    assert_eq!(
+        log_without_refusals(&window, &origin(&daemon)),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
+    let Some(window) = Window::open("a_request_is_copied_as_curl_and_sent_again_with_the_keyboard")
+    else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    let process = daemon.process();
+    let create = |path: &str, body: Value| {
+        let made = process.call("POST", path, &body.to_string());
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.json()["data"].take()
+    };
+    let path = "/api/admin/connectors";
+    create(
+        path,
+        json!({"name": "hook", "kind": "webhook", "item_key": "uid"}),
+    );
+    let key = create(
+        "/api/admin/connectors/hook/keys",
+        json!({"name": "main", "stream": "orders"}),
+    );
+    let secret = key["secret"].as_str().expect("a secret");
+    let body = r#"{"id": "<img src=x onerror='window.broken = 1'>"}"#;
+    let mut client = Client::connect(process.service).expect("the daemon listens");
+    client
+        .send(&format!(
+            "POST /api/webhook/orders HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+        .expect("it is sent");
+    let refused = client.answer().expect("an answer");
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    let id = refused.json()["error"]["request_id"].take();
+    let id = id.as_str().expect("a request id");
+    // What is committed after the entry of the refusal.
+    daemon.post("orders", "[]");
+
+    sign_in(&window, &origin(&daemon), &format!("/requests/{id}"));
+    window.shows(SEEN, &json!([format!("Request {id}"), false]));
+    let shown = "return [document.querySelectorAll('main img').length, window.broken === undefined, \
+                 document.querySelector('#body code').textContent]";
+    window.shows(shown, &json!([0, true, body]));
+
+    let focus = "document.getElementById(arguments[0]).focus()";
+    window.run(focus, &json!(["copy-curl"]));
+    window.press_enter();
+    window.becomes(
+        "it says what it did",
+        "return document.getElementById('copy-curl').textContent",
+        &json!([]),
+        |label| *label == json!("Copied") || *label == json!("Selected"),
+    );
+    window.shows(
+        "return document.getElementById('copy-curl').textContent",
+        &json!("Copy as curl"),
+    );
+    let command = window.run(
+        "return document.getElementById('curl').textContent",
+        &json!([]),
+    );
+    let mend = process.call(
+        "PATCH",
+        "/api/admin/connectors/hook",
+        r#"{"item_key": "id"}"#,
+    );
+    assert_eq!(mend.status, 200, "{}", mend.body);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", command.as_str().expect("a command")]);
+    shell.env("HEADGATE_KEY", secret).env("NO_PROXY", "*");
+    let done = crate::command_line::finish(&mut shell, "").ok();
+    assert!(done.starts_with("HTTP/1.1 202"), "{done}");
+
+    window.run("getSelection().removeAllRanges()", &json!([]));
+    window.run(focus, &json!(["send-again"]));
+    window.press_enter();
+    let said = "return document.querySelector('p.said')?.textContent";
+    window.shows(said, &json!("Sent again; this is the new request."));
+    let from = "return document.querySelector('ol.way li a').textContent";
+    window.shows(from, &json!(format!("request {id}")));
     assert_eq!(
         log_without_refusals(&window, &origin(&daemon)),
         Vec::<String>::new()

@@ -193,6 +193,18 @@ impl Window {
         self.call("/url", &json!({"url": url})).expect(url);
     }
 
+    /// Presses the Enter key.
+    #[track_caller]
+    pub(super) fn press_enter(&self) {
+        let enter = "\u{e007}";
+        let keys = [
+            json!({"type": "keyDown", "value": enter}),
+            json!({"type": "keyUp", "value": enter}),
+        ];
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": keys}]});
+        self.call("/actions", &actions).expect("a keyboard");
+    }
+
     /// Gives the window another size, in pixels.
     #[track_caller]
     pub(super) fn resize(&self, width: u32, height: u32) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 37] = [
+const GUARDED: [(Method, &str); 39] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -38,6 +38,14 @@ const GUARDED: [(Method, &str); 37] = [
     (
         Method::GET,
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+    ),
+    (
+        Method::GET,
+        "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/content",
+    ),
+    (
+        Method::POST,
+        "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/send-again",
     ),
     (Method::GET, "/api/admin/sinks"),
     (Method::POST, "/api/admin/sinks/pool/retry"),

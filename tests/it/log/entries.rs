@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::app::{Setup, eventually};
 
 /// Everything that the contract names, in its order.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 18] = [
     "timestamp",
     "request_id",
     "items_received",
@@ -20,6 +20,8 @@ const NAMES: [&str; 16] = [
     "item_key",
     "idempotency_key",
     "duplicate_of",
+    "headers",
+    "sent_again_from",
     "processed_at",
     "sinks",
 ];

@@ -8,7 +8,7 @@ use crate::process::{ADMIN_TOKEN, Answer, Client, Process};
 
 /// A visitor of the pages.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(crate) struct Site {
     address: SocketAddr,
     /// `name=value`; empty before signing in.
     cookie: String,
@@ -16,7 +16,7 @@ pub(super) struct Site {
 
 impl Site {
     /// Nobody in particular.
-    pub(super) fn of(process: &Process) -> Self {
+    pub(crate) fn of(process: &Process) -> Self {
         Self {
             address: process.admin,
             cookie: String::new(),
@@ -24,7 +24,7 @@ impl Site {
     }
 
     /// Somebody who has signed in with the admin token.
-    pub(super) fn signed_in(process: &Process) -> Self {
+    pub(crate) fn signed_in(process: &Process) -> Self {
         let mut site = Self::of(process);
         let answer = site.sign_in(ADMIN_TOKEN);
         assert_eq!(answer.status, 303, "{}", answer.body);
@@ -32,7 +32,7 @@ impl Site {
     }
 
     /// Sends the sign-in form and keeps the cookie.
-    pub(super) fn sign_in(&mut self, token: &str) -> Answer {
+    pub(crate) fn sign_in(&mut self, token: &str) -> Answer {
         let answer = self.post("/sign-in", &format!("token={token}"));
         if let Some(cookie) = answer.header("set-cookie") {
             let (pair, _) = cookie.split_once(';').expect("attributes");
@@ -42,19 +42,19 @@ impl Site {
     }
 
     /// A page.
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], "")
     }
 
     /// A page that must be there.
-    pub(super) fn page(&self, path: &str) -> String {
+    pub(crate) fn page(&self, path: &str) -> String {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.body
     }
 
     /// The form token of the session.
-    pub(super) fn form_token(&self) -> String {
+    pub(crate) fn form_token(&self) -> String {
         let page = self.page("/");
         let (_, rest) = page
             .split_once(r#"name="form_token" value=""#)
@@ -63,19 +63,19 @@ impl Site {
     }
 
     /// Sends a form as a page of this site does.
-    pub(super) fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
         let origin = format!("http://{}", self.address);
         self.send("POST", path, &[("Origin", &origin)], body)
     }
 
     /// Sends a form with its token.
-    pub(super) fn submit(&self, path: &str, fields: &str) -> Answer {
+    pub(crate) fn submit(&self, path: &str, fields: &str) -> Answer {
         let token = self.form_token();
         self.post(path, &format!("form_token={token}&{fields}"))
     }
 
     /// Sends a request; `headers` may replace `Host`.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
@@ -95,7 +95,7 @@ impl Site {
     }
 
     /// The head of a request without a body.
-    pub(super) fn head(&self, path: &str, headers: &[(&str, &str)]) -> String {
+    pub(crate) fn head(&self, path: &str, headers: &[(&str, &str)]) -> String {
         self.head_of("GET", path, headers)
     }
 

@@ -20,6 +20,7 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;
   const source = document.getElementById(button.dataset.copy);
+  const label = (button.dataset.label ??= button.textContent);
   try {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = "Copied";
@@ -28,7 +29,7 @@ document.addEventListener("click", async (event) => {
     getSelection().selectAllChildren(source);
     button.textContent = "Selected";
   }
-  setTimeout(() => (button.textContent = "Copy"), 2000);
+  setTimeout(() => (button.textContent = label), 2000);
 });
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.

@@ -1,0 +1,226 @@
+//! Sending a request again: what is kept of it goes through the pipeline once more, as a new request.
+//!
+//! The admin API calls [`Ingest::send_again`] and shows [`Ingest::kept`].
+//!
+//! **Invariant**: what is sent again is durable before anybody is told, like every accepted request. A refused
+//! request is run by the connector's settings of today; nothing is logged of one that is refused again.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::{Accepted, Head, Ingest, claim};
+use crate::batch::Entry;
+use crate::catalog::Connector;
+use crate::clock;
+use crate::error::AcceptError;
+use crate::item::Items;
+use crate::journal::log::{Client, Endpoint, LogRow};
+use crate::journal::{Claim, LogEntry, Outcome, RefusedBody, StorageError};
+
+/// What is kept of a request.
+#[derive(Debug)]
+pub enum Kept {
+    /// The items of an accepted request.
+    Items(Arc<Entry>),
+    /// The body of a refused one.
+    Body(RefusedBody),
+    /// Nothing: why, and what to do.
+    Nothing(&'static str),
+}
+
+/// What a request became.
+#[derive(Debug)]
+pub struct SentAgain {
+    /// The request that was sent again.
+    pub from: LogEntry,
+    /// The new one; or the one that was accepted first with its idempotency key.
+    pub accepted: Accepted,
+}
+
+/// Why a request is not sent again. Nothing was stored.
+#[derive(Debug, Error)]
+pub enum AgainError {
+    /// The log does not have it.
+    #[error(
+        "there is no request with this id in the log; it may have been older than the log keeps"
+    )]
+    NotFound,
+    /// It was a repeat.
+    #[error(
+        "this request was a repeat of {0}, which is the one that was stored; send that one again"
+    )]
+    Duplicate(Uuid),
+    /// There never was anything to send.
+    #[error("{0}")]
+    NothingToSend(&'static str),
+    /// What would be sent is gone.
+    #[error("{0}")]
+    NotKept(&'static str),
+    /// Its connector is gone.
+    #[error(
+        "the connector {0:?} of this request is gone; create it again, then send the request again"
+    )]
+    NoConnector(Arc<str>),
+    /// Its stream is gone, or not the connector's.
+    #[error(
+        "the stream {0:?} of this request does not exist, or no key of the connector is for it; create what is missing, then send the request again"
+    )]
+    NoStream(Box<str>),
+    /// The pipeline refused it.
+    #[error(transparent)]
+    Refused(#[from] AcceptError),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl Ingest {
+    /// What is kept of a request.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn kept(&self, row: &LogRow) -> Result<Kept, StorageError> {
+        Ok(match row.entry.outcome {
+            Outcome::Accepted => match self.journal.entry(row.seq).await? {
+                Some(entry) => Kept::Items(entry),
+                None => Kept::Nothing(ITEMS_GONE),
+            },
+            Outcome::Rejected => match self.journal.refused_body(row.seq).await? {
+                Some(body) => Kept::Body(body),
+                None => Kept::Nothing(body_gone(&row.entry)),
+            },
+            Outcome::Duplicate => Kept::Nothing(
+                "nothing is kept of a repeat: the first request with its idempotency key has the items",
+            ),
+            Outcome::Test => Kept::Nothing(
+                "nothing is kept of a request with a test key; send it with a live key",
+            ),
+            Outcome::Removed => Kept::Nothing("the request removed an item; it had no items"),
+        })
+    }
+
+    /// Sends what is kept of a request again, as the new request `id` of whoever calls.
+    ///
+    /// # Errors
+    /// See [`AgainError`].
+    pub async fn send_again(
+        &self,
+        request_id: Uuid,
+        id: Uuid,
+        client: Client,
+    ) -> Result<SentAgain, AgainError> {
+        let started = Instant::now();
+        self.gate.check()?;
+        let row = self.journal.log_get(request_id).await?;
+        let row = row.ok_or(AgainError::NotFound)?;
+        if let Some(first) = row.duplicate_of {
+            return Err(AgainError::Duplicate(first));
+        }
+        let kept = match (row.entry.outcome, self.kept(&row).await?) {
+            (Outcome::Accepted | Outcome::Rejected, Kept::Nothing(why)) => {
+                return Err(AgainError::NotKept(why));
+            }
+            (_, Kept::Nothing(why)) => return Err(AgainError::NothingToSend(why)),
+            (_, kept) => kept,
+        };
+        let from = row.entry;
+        let connector = self.catalog.connector(&from.connector);
+        let connector = connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))?;
+        let received_ms = clock::unix_ms();
+        let mut log = LogEntry {
+            request_id: id,
+            received_ms,
+            outcome: Outcome::Accepted,
+            http_status: 202,
+            key: "".into(),
+            client,
+            idempotency_key: None,
+            error: None,
+            headers: None,
+            sent_again_from: Some(from.request_id),
+            ..from.clone()
+        };
+        let (items, claim) = match kept {
+            Kept::Body(kept) => self.run_again(&kept, &connector, &mut log)?,
+            Kept::Items(entry) => {
+                self.check_stream(&entry.stream)?;
+                (entry.items.clone(), None)
+            }
+            Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
+        };
+        let accepted = self.submit(log, items, claim).await?;
+        self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
+        Ok(SentAgain { from, accepted })
+    }
+
+    /// The pipeline over a body that was refused: what it comes to goes into the log entry.
+    fn run_again(
+        &self,
+        kept: &RefusedBody,
+        connector: &Connector,
+        log: &mut LogEntry,
+    ) -> Result<(Items, Option<Claim>), AgainError> {
+        let named: &str = &kept.stream;
+        let mut keys = connector.keys.iter();
+        if *named != *log.stream && !keys.any(|key| *key.stream == *named) {
+            return Err(AgainError::NoStream(kept.stream.clone()));
+        }
+        self.check_stream(&kept.stream)?;
+        if kept.body.len() as u64 > self.limits.body_bytes_max {
+            return Err(self.too_large().into());
+        }
+        let head = Head {
+            request_id: log.request_id,
+            received_ms: log.received_ms,
+            endpoint: log.endpoint,
+            stream: Some(&kept.stream),
+            authorization: None,
+            content_type: kept.content_type.as_deref(),
+            content_length: None,
+            item_key: kept.item_key.as_deref(),
+            idempotency_key: kept.idempotency_key.as_deref(),
+            client: log.client,
+            noted: None,
+        };
+        let admitted = self.read_headers(&head, connector.item_key.as_deref())?;
+        let items = self.flatten(&kept.body, &admitted)?;
+        log.stream = kept.stream.as_ref().into();
+        if kept.test {
+            log.outcome = Outcome::Test;
+        }
+        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        log.bytes = kept.body.len() as u64;
+        log.item_key = admitted.item_key().map(Into::into);
+        log.idempotency_key = admitted.idempotency_key;
+        let key = log.idempotency_key.as_deref();
+        let claim = key.map(|key| claim(&log.connector, &log.stream, kept.test, key, &kept.body));
+        Ok((items, claim))
+    }
+
+    fn check_stream(&self, stream: &str) -> Result<(), AgainError> {
+        match self.catalog.has_stream(stream) {
+            true => Ok(()),
+            false => Err(AgainError::NoStream(stream.into())),
+        }
+    }
+}
+
+const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
+
+/// Why the body of a refused request is not there.
+fn body_gone(entry: &LogEntry) -> &'static str {
+    match (entry.endpoint, entry.http_status) {
+        (Endpoint::Webhook, 413) => {
+            "a body over the limit is not kept; raise limits.max_body_bytes, and have the sender send the request again"
+        }
+        (Endpoint::Webhook, _) => {
+            "its body is not kept, or not any more: it did not come whole, or storage.rejected_retention_minutes or rejected_retention_bytes is over; the sender must send the request again"
+        }
+        _ => {
+            "the body of a refused request is kept only where it came to /api/webhook; the sender must send the request again"
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Headers worth knowing: what the request log keeps of the headers of a request.
+//!
+//! `http` asks for them; pages and the admin API show them.
+//!
+//! **Invariant**: a value is kept only of a header that is listed here and is not named or written like a secret. Of
+//! any other header of a webhook request the name alone is kept. All of it together is bounded.
+
+use std::borrow::Cow;
+
+use crate::journal::log::Endpoint;
+
+/// Bytes of all lines together.
+const BYTES_MAX: usize = 512;
+/// Bytes of a value, and of a name.
+const VALUE_BYTES_MAX: usize = 120;
+const NAME_BYTES_MAX: usize = 64;
+
+/// What every endpoint notes.
+const ALWAYS: [&str; 2] = ["user-agent", "content-type"];
+/// What senders of webhooks say beside that.
+const OF_WEBHOOKS: [&str; 4] = [
+    "content-encoding",
+    "origin",
+    "webhook-id",
+    "webhook-timestamp",
+];
+const OF_WEBHOOKS_ENDINGS: [&str; 3] = ["-event", "-topic", "-delivery"];
+/// Names of nothing that the log does not have anyway.
+const UNSAID: [&str; 5] = [
+    "authorization",
+    "content-length",
+    "host",
+    "idempotency-key",
+    "x-item-key",
+];
+/// What stands in the names of secrets.
+const SECRET_NAMES: [&str; 12] = [
+    "auth",
+    "cookie",
+    "credential",
+    "hmac",
+    "jwt",
+    "key",
+    "pass",
+    "secret",
+    "session",
+    "sign",
+    "sig-",
+    "token",
+];
+/// How secrets begin, or look.
+const SECRET_VALUES: [&str; 5] = ["ik_", "rk_", "whsec_", "bearer ", "basic "];
+
+/// A line for each header worth knowing, `name: value`, or `name` where the value is not kept; none if there is no
+/// such header. Names are lower case.
+pub fn noted<'a, I>(endpoint: Endpoint, headers: impl Fn() -> I) -> Option<String>
+where
+    I: Iterator<Item = (&'a str, &'a [u8])>,
+{
+    let mut lines = String::new();
+    let mut named = 0;
+    for (name, value) in headers() {
+        if has_value(endpoint, name) {
+            match text(value) {
+                Some(value) => push(&mut lines, name, Some(&value)),
+                None => push(&mut lines, name, None),
+            }
+        } else {
+            named += usize::from(!UNSAID.contains(&name));
+        }
+    }
+    if endpoint == Endpoint::Webhook && named > 0 {
+        let unsaid = |name: &str| UNSAID.contains(&name) || has_value(endpoint, name);
+        for (name, _) in headers().filter(|(name, _)| !unsaid(name)) {
+            push(&mut lines, name, None);
+        }
+    }
+    (!lines.is_empty()).then_some(lines)
+}
+
+fn has_value(endpoint: Endpoint, name: &str) -> bool {
+    if ALWAYS.contains(&name) {
+        return true;
+    }
+    endpoint == Endpoint::Webhook
+        && (OF_WEBHOOKS.contains(&name)
+            || OF_WEBHOOKS_ENDINGS.iter().any(|end| name.ends_with(end)))
+        && !SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// The beginning of a value, unless it looks like a secret.
+fn text(value: &[u8]) -> Option<Cow<'_, str>> {
+    let looks_secret = |begin: &&str| {
+        let begin = begin.as_bytes();
+        let mut places = value.windows(begin.len());
+        places.any(|place| place.eq_ignore_ascii_case(begin))
+    };
+    if SECRET_VALUES.iter().any(|begin| looks_secret(&begin)) {
+        return None;
+    }
+    match String::from_utf8_lossy(value) {
+        text if text.len() <= VALUE_BYTES_MAX => Some(text),
+        text => {
+            let cut = text.floor_char_boundary(VALUE_BYTES_MAX - '…'.len_utf8());
+            Some(Cow::Owned(format!("{}…", &text[..cut])))
+        }
+    }
+}
+
+/// Adds a line, if there is room for it.
+fn push(lines: &mut String, name: &str, value: Option<&str>) {
+    let bytes = name.len() + value.map_or(0, |value| ": ".len() + value.len()) + "\n".len();
+    if name.len() > NAME_BYTES_MAX || lines.len() + bytes > BYTES_MAX {
+        return;
+    }
+    lines.push_str(name);
+    if let Some(value) = value {
+        lines.push_str(": ");
+        lines.push_str(value);
+    }
+    lines.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(endpoint: Endpoint, headers: &[(&str, &str)], expected: &[&str]) {
+        let pairs = || {
+            headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_bytes()))
+        };
+        let lines = noted(endpoint, pairs).unwrap_or_default();
+        assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_program_is_known_by_agent_and_type_alone() {
+        let headers = [
+            ("host", "127.0.0.1"),
+            ("user-agent", "curl/8"),
+            ("x-github-event", "push"),
+            ("content-type", "application/json"),
+        ];
+        let expected = ["user-agent: curl/8", "content-type: application/json"];
+        check(Endpoint::Ingest, &headers, &expected);
+        check(Endpoint::Ingest, &headers[..1], &[]);
+    }
+
+    #[test]
+    fn a_webhook_is_known_by_its_event_and_no_secret_is_kept() {
+        let headers = [
+            ("authorization", "Bearer ik_live_x"),
+            ("x-hub-signature-256", "sha256=5ec4e7"),
+            ("user-agent", "GitHub-Hookshot"),
+            ("x-github-event", "push"),
+            ("x-github-delivery", "72d3162e"),
+            ("x-shopify-topic", "orders/create"),
+            ("webhook-id", "msg_1"),
+            ("webhook-signature", "v1,5ec4e7"),
+            ("x-auth-token-event", "5ec4e7"),
+            ("x-odd-event", "Bearer 5ec4e7"),
+            ("x-odd-topic", "5ec4e7 IK_live_5ec4e7"),
+            ("cookie", "5ec4e7"),
+            ("accept", "*/*"),
+        ];
+        let expected = [
+            "user-agent: GitHub-Hookshot",
+            "x-github-event: push",
+            "x-github-delivery: 72d3162e",
+            "x-shopify-topic: orders/create",
+            "webhook-id: msg_1",
+            "x-odd-event",
+            "x-odd-topic",
+            "x-hub-signature-256",
+            "webhook-signature",
+            "x-auth-token-event",
+            "cookie",
+            "accept",
+        ];
+        check(Endpoint::Webhook, &headers, &expected);
+    }
+
+    #[test]
+    fn values_and_all_together_are_bounded() {
+        let long = "ü".repeat(1_000);
+        let many: Vec<(String, String)> = (0..100)
+            .map(|number| (format!("x-{number}-event"), long.clone()))
+            .collect();
+        let pairs = || {
+            many.iter()
+                .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        };
+        let lines = noted(Endpoint::Webhook, pairs).expect("some");
+        assert!(lines.len() <= BYTES_MAX, "{}", lines.len());
+        assert!(lines.lines().count() >= 3);
+        let (_, value) = lines
+            .lines()
+            .next()
+            .and_then(|line| line.split_once(": "))
+            .expect("a line");
+        assert!(
+            value.len() <= VALUE_BYTES_MAX && value.ends_with('…'),
+            "{value}"
+        );
+        let bytes = [("user-agent", &b"\xff\xfe"[..])];
+        let lines = noted(Endpoint::Ingest, || bytes.into_iter());
+        assert_eq!(lines.as_deref(), Some("user-agent: \u{fffd}\u{fffd}\n"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Bodies of refused requests, kept for a while: the request can be looked at, and run again after its connector was
+//! mended.
+//!
+//! The writer keeps them with the log entry, and gives them up between groups.
+//!
+//! **Invariant**: what is kept is bounded by bytes and age, and the oldest go first. Sinks never see it.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::{Connection, params};
+use sqlx::Row;
+
+use super::{Journal, Retention, Shared, StorageError};
+
+/// Bodies given up in one step.
+const STEP: i64 = 16;
+
+/// The body of a refused request, with what else of the request the pipeline looks at. Header values are as they
+/// came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedBody {
+    /// The body, whole.
+    pub body: Bytes,
+    /// The stream that the request named.
+    pub stream: Box<str>,
+    /// `Content-Type`
+    pub content_type: Option<Box<[u8]>>,
+    /// `X-Item-Key`
+    pub item_key: Option<Box<[u8]>>,
+    /// `Idempotency-Key`
+    pub idempotency_key: Option<Box<[u8]>>,
+    /// Whether it came with a test key.
+    pub test: bool,
+}
+
+impl RefusedBody {
+    pub(super) fn byte_len(&self) -> usize {
+        let headers = [&self.content_type, &self.item_key, &self.idempotency_key];
+        let headers = headers.into_iter().flatten().map(|value| value.len());
+        self.body.len() + self.stream.len() + headers.sum::<usize>()
+    }
+}
+
+/// What the writer knows of them.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    shared: Arc<Shared>,
+    /// Bytes of all of them; unknown at the start.
+    bytes: Option<u64>,
+}
+
+impl Bodies {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            bytes: None,
+        }
+    }
+
+    /// Keeps one, inside the writer's transaction. One that is larger than all may be together is not kept.
+    pub(super) fn keep(
+        &mut self,
+        connection: &Connection,
+        seq: u64,
+        received_ms: u64,
+        kept: &RefusedBody,
+    ) -> Result<(), rusqlite::Error> {
+        let bytes = kept.byte_len() as u64;
+        let fits = |retention: Retention| retention.age_ms_max > 0 && bytes <= retention.bytes_max;
+        if !self.shared.bodies().is_some_and(fits) {
+            return Ok(());
+        }
+        let all = self.bytes(connection)?;
+        connection
+            .prepare_cached(
+                "INSERT INTO bodies (seq, received_ms, bytes, test, stream, content_type, item_key, idempotency_key, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                seq.cast_signed(),
+                received_ms.cast_signed(),
+                bytes.cast_signed(),
+                kept.test,
+                &*kept.stream,
+                kept.content_type.as_deref(),
+                kept.item_key.as_deref(),
+                kept.idempotency_key.as_deref(),
+                &kept.body[..],
+            ])?;
+        self.bytes = Some(all + bytes);
+        Ok(())
+    }
+
+    /// Whether there are more bytes than there may be.
+    pub(super) fn are_over(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
+        let bytes = self.bytes(connection)?;
+        let over = |retention: Retention| bytes > retention.bytes_max;
+        Ok(bytes > 0 && self.shared.bodies().is_some_and(over))
+    }
+
+    /// Gives up some of the oldest, if they are too old or too many; true if there may be more to give up.
+    pub(super) fn give_up(
+        &mut self,
+        connection: &Connection,
+        now_ms: u64,
+    ) -> Result<bool, rusqlite::Error> {
+        let Some(retention) = self.shared.bodies() else {
+            return Ok(false);
+        };
+        let mut left = self.bytes(connection)?;
+        let oldest_ms = now_ms.saturating_sub(retention.age_ms_max);
+        let mut oldest = connection
+            .prepare_cached("SELECT seq, bytes, received_ms FROM bodies ORDER BY seq LIMIT ?1")?;
+        let rows = oldest.query_map([STEP], |row| {
+            let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+            Ok((number(0)?, number(1)?, number(2)?))
+        })?;
+        let mut looked_at = 0;
+        let mut through = None;
+        for row in rows {
+            let (seq, bytes, received_ms) = row?;
+            if left <= retention.bytes_max && received_ms >= oldest_ms {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            through = Some(seq);
+            looked_at += 1;
+        }
+        if let Some(through) = through {
+            connection
+                .prepare_cached("DELETE FROM bodies WHERE seq <= ?1")?
+                .execute([through.cast_signed()])?;
+            self.bytes = Some(left);
+        }
+        Ok(looked_at == STEP)
+    }
+
+    /// The writer rolled a transaction back.
+    pub(super) fn rolled_back(&mut self) {
+        self.bytes = None;
+    }
+
+    fn bytes(&mut self, connection: &Connection) -> Result<u64, rusqlite::Error> {
+        if let Some(bytes) = self.bytes {
+            return Ok(bytes);
+        }
+        let sql = "SELECT coalesce(sum(bytes), 0) FROM bodies";
+        let bytes: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(*self.bytes.insert(bytes.unsigned_abs()))
+    }
+}
+
+impl Shared {
+    fn bodies(&self) -> Option<Retention> {
+        *self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Journal {
+    /// From now on so many bodies of refused requests are kept. Before the first call those that are there stay, and
+    /// none is added.
+    pub fn keep_bodies(&self, retention: Retention) {
+        let mut bodies = (self.shared.bodies.lock()).unwrap_or_else(PoisonError::into_inner);
+        *bodies = Some(retention);
+    }
+
+    /// Whether bodies of refused requests are kept.
+    pub fn keeps_bodies(&self) -> bool {
+        let some = |retention: Retention| retention.bytes_max > 0 && retention.age_ms_max > 0;
+        self.shared.bodies().is_some_and(some)
+    }
+
+    /// The body of a refused request, if it is kept.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn refused_body(&self, seq: u64) -> Result<Option<RefusedBody>, StorageError> {
+        let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body FROM bodies WHERE seq = ?";
+        let row = sqlx::query(sql).bind(seq.cast_signed());
+        let Some(row) = row.fetch_optional(self.reads()).await? else {
+            return Ok(None);
+        };
+        let value = |name: &str| -> Result<Option<Box<[u8]>>, sqlx::Error> {
+            let value: Option<Vec<u8>> = row.try_get(name)?;
+            Ok(value.map(Vec::into_boxed_slice))
+        };
+        Ok(Some(RefusedBody {
+            body: row.try_get::<Vec<u8>, _>("body")?.into(),
+            stream: row.try_get::<String, _>("stream")?.into(),
+            content_type: value("content_type")?,
+            item_key: value("item_key")?,
+            idempotency_key: value("idempotency_key")?,
+            test: row.try_get("test")?,
+        }))
+    }
+}
