@@ -218,7 +218,7 @@ impl Ingest {
             Err(error) => {
                 let error = self.body_refused(error);
                 let bytes = head.content_length.unwrap_or(0);
-                self.refusal(head, caller, None, Some(admitted), bytes, &error);
+                drop(self.refusal(head, caller, None, Some(admitted), bytes, &error));
                 return Err(error);
             }
         };

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::visitor;
-use super::text::{bytes, count, grouped, segment, text, text_of, time};
+use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
 use super::{badge, curl, snippets};
 use crate::clock;
 use crate::delivery::report::{Report, Status};
@@ -68,7 +68,7 @@ async fn page(parts: &Parts, req: &Request, token: &Markup) -> Result<Page, NoPa
 fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> Markup {
     let path = format!("/requests/{}/send-again", report.row.entry.request_id);
     html! {
-        p.row {
+        div.row {
             @if !matches!(kept, Kept::Nothing(_)) {
                 form method="post" action=(path) { (token) button #send-again { "Send again" } }
             }
@@ -215,7 +215,7 @@ fn content(content: &ContentData) -> Markup {
         @if let Some(body) = &content.body {
             h2 { "Body" }
             div.panel #body {
-                pre { code { (text_of(body, usize::MAX)) } }
+                pre { code { bdi { (visible_json(body)) } } }
                 @if content.body_bytes_left_out > 0 { p.quiet { (grouped(content.body_bytes_left_out as u64)) " more bytes are not shown." } }
             }
         } @else if let Some(reason) = content.reason {
