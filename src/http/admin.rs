@@ -25,7 +25,7 @@ use super::{envelope, reader};
 use crate::catalog::KeyHash;
 
 pub(super) use audit::ListAudit;
-pub(super) use backups::PostBackup;
+pub(super) use backups::{PostBackup, told as backup_told};
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };
@@ -95,7 +95,9 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
 }
 
 /// Runs what blocks.
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
