@@ -12,12 +12,13 @@
 pub mod manifest;
 pub mod restore;
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -39,6 +40,11 @@ const FILES: &[(&str, i64)] = &[
     (POOL, pool::FORMAT),
     (JOURNAL, journal::FORMAT),
 ];
+
+/// Where backups go that are given no folder, below the data folder.
+const OWN_FOLDER: &str = "backups";
+/// Entries of a folder that are looked at for backups.
+const LISTED_MAX: usize = 1_000;
 
 const MANIFEST: &str = "manifest.json";
 /// A manifest that is being written.
@@ -102,6 +108,8 @@ pub struct Backups {
     disk_free_bytes_min: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
     stop: Arc<AtomicBool>,
+    /// Folders that backups of this life were made in.
+    folders: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// One backup on its way, away from the runtime's workers.
@@ -128,7 +136,33 @@ impl Backups {
             disk_free_bytes_min,
             turn: Arc::default(),
             stop: Arc::default(),
+            folders: Mutex::new(BTreeSet::from([data_dir.join(OWN_FOLDER)])),
         }
+    }
+
+    /// A folder for a backup that is made now: `backups/20250301T120000Z` in the data folder.
+    pub fn suggested(&self) -> PathBuf {
+        let time = clock::rfc3339(clock::unix_ms());
+        let (seconds, _) = time.split_once('.').unwrap_or((&time, ""));
+        let name = seconds.replace(['-', ':', 'Z'], "") + "Z";
+        self.data_dir.join(OWN_FOLDER).join(name)
+    }
+
+    /// The backups that are found where this daemon makes them, the newest first: those in the data folder, and those
+    /// beside the ones that were made since it started. Reads files.
+    pub fn found(&self) -> Vec<(PathBuf, Manifest)> {
+        let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = folders.clone();
+        let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
+        let entries = entries.flat_map(|entries| entries.flatten().take(LISTED_MAX));
+        let found = entries.filter_map(|entry| {
+            let path = entry.path();
+            let manifest = Manifest::read(&path).ok()?;
+            Some((path, manifest))
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_by(|(a_path, a), (b_path, b)| (&b.made_at, b_path).cmp(&(&a.made_at, a_path)));
+        found
     }
 
     /// Makes a backup in `dir`, an absolute path to a folder that is missing or empty, and tells what is in it. It is
@@ -143,8 +177,15 @@ impl Backups {
             ));
         }
         let run = self.begin().await?;
+        let parent = dir.parent().map(Path::to_owned);
         match tokio::task::spawn_blocking(move || run.into(&dir)).await {
-            Ok(made) => made,
+            Ok(made) => {
+                if let (Ok(_), Some(parent)) = (&made, parent) {
+                    let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+                    folders.insert(parent);
+                }
+                made
+            }
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime ends.
@@ -180,6 +221,15 @@ impl Backups {
 
 impl Run {
     fn into(self, dir: &Path) -> Result<Manifest, BackupError> {
+        let own = self.data_dir.join(OWN_FOLDER);
+        if dir.parent() == Some(&own) {
+            match DirBuilder::new().mode(0o700).create(&own) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_use(&own, &error));
+                }
+                _ => {}
+            }
+        }
         let folder = Folder::claim(dir)?;
         self.check_room(dir)?;
         for &(file, _) in FILES {

@@ -195,7 +195,7 @@ impl Daemon {
                 },
                 started_ms: clock::unix_ms(),
             }),
-            configuration: Arc::new(Configuration::default()),
+            configuration: Arc::new(Configuration::new(config::explain(loaded))),
         };
         let stop = CancellationToken::new();
         let sinks = Sinks::start(&parts.delivery, &settings.sinks, stop.child_token()).await?;

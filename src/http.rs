@@ -8,6 +8,7 @@
 mod admin;
 mod asset;
 mod body;
+mod docs;
 mod envelope;
 mod health;
 mod ingest;
@@ -27,6 +28,7 @@ use salvo_core::{Router, Service};
 
 use crate::backup::Backups;
 use crate::catalog::{Catalog, KeyHash};
+use crate::config::Row;
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
 use crate::journal::Journal;
@@ -76,26 +78,81 @@ pub struct Parts {
     pub configuration: Arc<Configuration>,
 }
 
-/// How the last reading of the configuration went.
-#[derive(Debug, Default)]
+/// The configuration that is in use, and how the last reading of it went.
+#[derive(Debug)]
 pub struct Configuration {
-    problem: Mutex<Option<String>>,
+    /// As it was at the start.
+    started: Vec<Row>,
+    last: Mutex<LastReading>,
+}
+
+#[derive(Debug)]
+struct LastReading {
+    problem: Option<String>,
+    rows: Vec<Row>,
 }
 
 impl Configuration {
+    /// The one that the daemon starts with.
+    pub fn new(rows: Vec<Row>) -> Self {
+        let last = LastReading {
+            problem: None,
+            rows: rows.clone(),
+        };
+        Self {
+            started: rows,
+            last: Mutex::new(last),
+        }
+    }
+
+    /// Keeps what was read and is in use as far as it can be while the daemon runs.
+    pub fn set_rows(&self, rows: Vec<Row>) {
+        *self.lock() = LastReading {
+            problem: None,
+            rows,
+        };
+    }
+
+    /// Every setting that is in use: read keys and sinks as they were read last, everything else as at the start.
+    pub fn in_use(&self) -> Vec<Row> {
+        let last = self.lock();
+        let started = self.started.iter().filter(|row| !is_taken_at_once(row));
+        let taken = last.rows.iter().filter(|row| is_taken_at_once(row));
+        started.chain(taken).cloned().collect()
+    }
+
+    /// The settings that were read last and are used from the next start on. One that is gone is not among them.
+    pub fn waiting(&self) -> Vec<Row> {
+        let last = self.lock();
+        let same = |row: &&Row| {
+            let mut started = self.started.iter();
+            started.any(|old| old.path == row.path && old.value == row.value)
+        };
+        let rows = last.rows.iter().filter(|row| !is_taken_at_once(row));
+        rows.filter(|row| !same(row)).cloned().collect()
+    }
+
     /// Why the configuration as it stands is not in use.
     pub fn problem(&self) -> Option<String> {
-        self.lock().clone()
+        self.lock().problem.clone()
     }
 
-    /// Keeps why it is not in use; none: it is.
-    pub fn set_problem(&self, problem: Option<String>) {
-        *self.lock() = problem;
+    /// Keeps why it is not in use.
+    pub fn set_problem(&self, problem: String) {
+        self.lock().problem = Some(problem);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LastReading> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a change of this setting takes effect while the daemon runs.
+fn is_taken_at_once(row: &Row) -> bool {
+    ["sinks", "read_keys"].iter().any(|list| {
+        let rest = row.path.strip_prefix(list);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+    })
 }
 
 /// Facts that do not change while the daemon runs.
@@ -138,7 +195,7 @@ pub fn service(parts: &Parts) -> Service {
         .push(Router::with_path("healthz").get(health::GetHealth))
         .push(Router::with_path("readyz").get(health::GetReady(parts.clone())));
     let document = openapi::service(&api);
-    let router = api.push(Router::with_path("openapi.json").get(document));
+    let router = api.push(document_routes(document, docs::Listener::Service));
     finish(router, parts)
 }
 
@@ -147,11 +204,12 @@ fn read_route(path: &str) -> Router {
     Router::with_path(path).options(reader::Preflight)
 }
 
-/// The admin listener: what operators use. Everything but `/healthz` and its document needs the
+/// The admin listener: what operators use. Everything but `/healthz` and its documentation needs the
 /// admin token, or, for the pages, a session.
 pub fn admin(parts: &Parts) -> Service {
     let guarded = Router::new()
         .hoop(admin::RequireToken(parts.admin_token))
+        .hoop(web::CheckSite::of_api(parts))
         .push(Router::with_path("metrics").get(health::GetMetrics(parts.clone())))
         .push(
             Router::with_path("api/admin")
@@ -197,9 +255,17 @@ pub fn admin(parts: &Parts) -> Service {
         .push(Router::with_path("healthz").get(health::GetHealth));
     let document = openapi::admin(&api);
     let router = api
-        .push(Router::with_path("openapi.json").get(document))
+        .push(document_routes(document, docs::Listener::Admin))
         .push(web::routes(parts));
     finish(router, parts)
+}
+
+/// What describes a listener. It is the same for everybody and needs no key.
+fn document_routes(document: openapi::Document, listener: docs::Listener) -> Router {
+    Router::new()
+        .push(Router::with_path("docs").get(docs::Docs::new(document.value(), listener)))
+        .push(Router::with_path("docs.css").get(pages::Page::docs_style()))
+        .push(Router::with_path("openapi.json").get(document))
 }
 
 /// What can be changed at run time.

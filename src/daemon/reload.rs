@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::sinks::Sinks;
-use crate::config::Loaded;
+use crate::config::{Loaded, explain};
 use crate::http::Parts;
 
 /// How often files are looked at. One that was just written is taken at the look after.
@@ -32,7 +32,7 @@ impl Reload {
         }
         self.parts.live.look_again();
         self.sinks.apply(&loaded.settings.sinks).await;
-        self.parts.configuration.set_problem(None);
+        self.parts.configuration.set_rows(explain(loaded));
         tracing::info!(
             "the configuration was read again: read keys and sinks are as it says; other changes take effect at the next start"
         );
@@ -42,7 +42,7 @@ impl Reload {
     pub fn refuse(&self, reason: &str) {
         tracing::error!("the configuration is not taken, the old one stays: {reason}");
         let problem = format!("the configuration was changed and cannot be used: {reason}");
-        self.parts.configuration.set_problem(Some(problem));
+        self.parts.configuration.set_problem(problem);
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) use again::{
     ContentData, GetContent, ItemContent, SendRequestAgain, content, send_request_again,
 };
 pub(super) use audit::ListAudit;
-pub(super) use backups::PostBackup;
+pub(super) use backups::{PostBackup, told as backup_told};
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };
@@ -99,7 +99,9 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
 }
 
 /// Runs what blocks.
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {

@@ -58,7 +58,11 @@ pub(super) struct PostIngest(pub(super) Parts);
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; a repeat within 24 hours is answered like the first and not processed again."),
     ),
-    request_body = serde_json::Value,
+    request_body(
+        content = serde_json::Value,
+        description = "One JSON object, or an array of them.",
+        example = json!([{"id": "1", "name": "Ada"}]),
+    ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
         (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),
@@ -94,7 +98,11 @@ pub(super) struct PostWebhook(pub(super) Parts);
         ("X-Item-Key" = Option<String>, Header, description = "Name of the field, after flattening, that identifies each item."),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters."),
     ),
-    request_body = serde_json::Value,
+    request_body(
+        content = serde_json::Value,
+        description = "One JSON object, or an array of them.",
+        example = json!([{"id": "1", "name": "Ada"}]),
+    ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
         (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),

@@ -268,7 +268,7 @@ pub(super) struct PostTicket(pub(super) Parts);
 #[endpoint(
     operation_id = "create_ticket",
     tags("read"),
-    request_body(content = Option<TicketRequest>, description = "May be absent."),
+    request_body(content = Option<TicketRequest>, description = "May be absent.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

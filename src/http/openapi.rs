@@ -2,18 +2,61 @@
 //!
 //! **Invariant**: a route that exists is described: the documents are generated, not written.
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 use salvo_oapi::naming::{FlexNamer, set_namer};
 use salvo_oapi::security::{Http, HttpAuthScheme};
 use salvo_oapi::{Info, OpenApi, SecurityScheme};
+use serde_json::{Value, json};
 
 use super::envelope;
 
+/// What the tags stand for, in the order in which people meet them.
+const TAGS: [(&str, &str); 13] = [
+    ("submit", "Send items in, and ask what became of a request."),
+    (
+        "read",
+        "Read the items of streams and follow their changes.",
+    ),
+    ("status", "The daemon at a glance."),
+    ("streams", "The named destinations of items."),
+    ("connectors", "The data sources. Each has ingest keys."),
+    (
+        "keys",
+        "Ingest keys: each submits to one stream, for one connector. A secret is shown once.",
+    ),
+    (
+        "read keys",
+        "What renderers read with. A secret is shown once.",
+    ),
+    ("requests", "The request log of each connector."),
+    (
+        "sinks",
+        "Where items go, and the dead letters: what a sink gave up.",
+    ),
+    ("renderers", "Who follows streams at the moment."),
+    ("backups", "Consistent copies of the data folder."),
+    ("audit", "Who changed what at run time."),
+    (
+        "health",
+        "Whether the daemon answers, takes requests, and how it does.",
+    ),
+];
+
 /// Serves a document.
-pub(super) struct Document(Vec<u8>);
+pub(super) struct Document {
+    json: Vec<u8>,
+    value: Arc<Value>,
+}
+
+impl Document {
+    /// The same as values.
+    pub(super) fn value(&self) -> Arc<Value> {
+        Arc::clone(&self.value)
+    }
+}
 
 /// The document of the service listener.
 pub(super) fn service(router: &Router) -> Document {
@@ -58,12 +101,37 @@ fn document(router: &Router, title: &str, description: &str, schemes: &[(&str, &
         document = document.add_security_scheme(*name, SecurityScheme::Http(bearer));
     }
     let document = document.merge_router(router);
-    Document(serde_json::to_vec(&document).unwrap_or_default())
+    let mut value = serde_json::to_value(&document).unwrap_or_default();
+    complete(&mut value);
+    Document {
+        json: serde_json::to_vec(&value).unwrap_or_default(),
+        value: Arc::new(value),
+    }
+}
+
+/// Adds what is the same for every operation: the tags' descriptions, and the form of all other errors.
+fn complete(document: &mut Value) {
+    let mut used = Vec::new();
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for (_, operations) in paths {
+        for (_, operation) in operations.as_object_mut().into_iter().flatten() {
+            used.extend(operation["tags"][0].as_str().map(str::to_owned));
+            operation["responses"]["default"] = json!({
+                "description": "Any other error, in the form of all errors.",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+            });
+        }
+    }
+    let tags = TAGS
+        .iter()
+        .filter(|(name, _)| used.iter().any(|used| used == name));
+    let tags = tags.map(|(name, description)| json!({"name": name, "description": description}));
+    document["tags"] = tags.collect();
 }
 
 #[async_trait]
 impl Handler for Document {
     async fn handle(&self, _: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        envelope::write_json(res, StatusCode::OK, self.0.clone());
+        envelope::write_json(res, StatusCode::OK, self.json.clone());
     }
 }

@@ -1,4 +1,4 @@
-//! What browsers load: the client `/headgate.js` and the page `/render/{stream}`.
+//! What browsers load: the client `/headgate.js`, the page `/render/{stream}`, and the style of `/docs`.
 //!
 //! **Invariant**: nothing here needs a key or holds one: the read key stands in the page's fragment,
 //! which browsers do not send.
@@ -46,6 +46,17 @@ impl Page {
         Self(Asset::new(
             "text/css; charset=utf-8",
             include_str!("pages/render.css"),
+        ))
+    }
+
+    /// The style of the documentation: that of the admin pages, and its own.
+    pub(super) fn docs_style() -> Self {
+        Self(Asset::new(
+            "text/css; charset=utf-8",
+            concat!(
+                include_str!("web/assets/web.css"),
+                include_str!("docs/docs.css")
+            ),
         ))
     }
 }

@@ -16,6 +16,7 @@ mod overview;
 mod renderers;
 mod request;
 pub(in crate::http) mod sessions;
+mod settings;
 mod sign_in;
 mod sink;
 mod sinks;
@@ -29,6 +30,8 @@ mod text;
 use std::sync::Arc;
 
 use salvo_core::Router;
+
+pub(super) use guard::CheckSite;
 
 use super::Parts;
 
@@ -61,6 +64,11 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .push(Router::with_path("item").get(stream::ShowItem(p())))
                 .push(Router::with_path("remove").post(stream::RemoveItem(p()))),
         )
+        .push(
+            Router::with_path("settings")
+                .get(settings::Settings(p()))
+                .push(Router::with_path("back-up").post(settings::BackUp(p()))),
+        )
         .push(Router::with_path("sign-out").post(sign_in::SignOut(p())));
     let assets = Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
@@ -69,7 +77,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
         .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
     Router::new().push(assets).push(
         Router::new()
-            .hoop(guard::CheckSite(Arc::clone(&parts.hosts)))
+            .hoop(CheckSite::of_pages(parts))
             .push(
                 Router::with_path("sign-in")
                     .get(sign_in::ShowSignIn)

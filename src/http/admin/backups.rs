@@ -83,7 +83,7 @@ pub(in crate::http) struct PostBackup(pub(in crate::http) Parts);
 #[endpoint(
     operation_id = "make_backup",
     tags("backups"),
-    request_body(content = WantedBackup, description = "Where."),
+    request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
         (status_code = 201, body = Success<BackupData>, description = "It is complete."),
         (status_code = 400, body = ErrorBody, description = "The body or the folder cannot be used."),
@@ -113,17 +113,24 @@ impl PostBackup {
 }
 
 fn refuse(error: &BackupError, req: &Request, res: &mut Response) {
-    let (status, code) = match error {
+    match told(error) {
+        Some((status, code)) => envelope::fail(req, res, status, code, error.to_string()),
+        None => envelope::internal(req, res, error),
+    }
+}
+
+/// Status and code of a failure that its own text explains.
+pub(in crate::http) fn told(error: &BackupError) -> Option<(StatusCode, &'static str)> {
+    Some(match error {
         BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
         BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
         BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
         BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
         BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
-        BackupError::Journal(error) => return envelope::internal(req, res, error),
+        BackupError::Journal(_) => return None,
         BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
             tracing::error!(%error, "a backup failed");
             (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
         }
-    };
-    envelope::fail(req, res, status, code, error.to_string());
+    })
 }

@@ -137,7 +137,7 @@ pub(in crate::http) struct CreateConnector(pub(in crate::http) Parts);
 #[endpoint(
     operation_id = "create_connector",
     tags("connectors"),
-    request_body(content = NewConnector, description = "The connector."),
+    request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
     responses(
         (status_code = 201, body = Success<ConnectorData>, description = "It is there."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
@@ -180,7 +180,7 @@ pub(in crate::http) struct GetConnector(pub(in crate::http) Parts);
     tags("connectors"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
     responses(
-        (status_code = 200, body = Success<ConnectorData>, description = "The connector."),
+        (status_code = 200, body = Success<ConnectorData>, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
         (status_code = 401, body = ErrorBody, description = "No valid admin token."),
         (status_code = 404, body = ErrorBody, description = "No such connector."),
     ),
@@ -204,7 +204,7 @@ pub(in crate::http) struct ChangeConnector(pub(in crate::http) Parts);
     operation_id = "change_connector",
     tags("connectors"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = ConnectorPatch, description = "What is to be another than it is."),
+    request_body(content = ConnectorPatch, description = "What is to be another than it is.", example = json!({"item_key": "order.id"})),
     responses(
         (status_code = 200, body = Success<ConnectorData>, description = "As it is now."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

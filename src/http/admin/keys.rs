@@ -160,7 +160,7 @@ pub(in crate::http) struct CreateKey(pub(in crate::http) Parts);
     operation_id = "create_key",
     tags("keys"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = NewKey, description = "The key."),
+    request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
@@ -240,7 +240,7 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Parts);
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = KeyPatch, description = "When it ends."),
+    request_body(content = KeyPatch, description = "When it ends.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
@@ -315,7 +315,7 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Parts);
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = RotateKeyBody, description = "May be absent: a day of grace."),
+    request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

@@ -154,7 +154,7 @@ pub(in crate::http) struct SendAgain(pub(in crate::http) Parts);
     operation_id = "retry_dead_letters",
     tags("sinks"),
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    request_body(content = LetterSelection, description = "May be absent: all of them."),
+    request_body(content = Option<LetterSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
     responses(
         (status_code = 200, body = Success<SentAgainData>, description = "They wait for the sink."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

@@ -133,7 +133,7 @@ pub(in crate::http) struct CreateReadKey(pub(in crate::http) Parts);
 #[endpoint(
     operation_id = "create_read_key",
     tags("read keys"),
-    request_body(content = NewReadKey, description = "The key."),
+    request_body(content = NewReadKey, description = "The key.", example = json!({"name": "lobby-screen", "streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<MadeReadKey>, description = "It can be used."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
@@ -202,7 +202,7 @@ pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Parts);
     operation_id = "change_read_key",
     tags("read keys"),
     parameters(("name" = String, Path, description = "Name of the key.")),
-    request_body(content = ReadKeyPatch, description = "What is to be another than it is."),
+    request_body(content = ReadKeyPatch, description = "What is to be another than it is.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),

@@ -100,7 +100,7 @@ pub(in crate::http) struct PostAdminTicket(pub(in crate::http) Parts);
 #[endpoint(
     operation_id = "create_ticket",
     tags("renderers"),
-    request_body(content = Option<TicketRequest>, description = "May be absent: all streams."),
+    request_body(content = Option<TicketRequest>, description = "May be absent: all streams.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

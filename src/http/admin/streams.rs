@@ -101,7 +101,7 @@ pub(in crate::http) struct CreateStream(pub(in crate::http) Parts);
 #[endpoint(
     operation_id = "create_stream",
     tags("streams"),
-    request_body(content = NewStream, description = "The stream."),
+    request_body(content = NewStream, description = "The stream.", example = json!({"name": "orders", "on_update": "replace"})),
     responses(
         (status_code = 201, body = Success<StreamData>, description = "It is there."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
@@ -167,7 +167,7 @@ pub(in crate::http) struct ChangeStream(pub(in crate::http) Parts);
     operation_id = "change_stream",
     tags("streams"),
     parameters(("name" = String, Path, description = "Name of the stream.")),
-    request_body(content = StreamPatch, description = "What is to be another than it is."),
+    request_body(content = StreamPatch, description = "What is to be another than it is.", example = json!({"stale_after_seconds": 60})),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "As it is now."),
         (status_code = 400, body = ErrorBody, description = "The body cannot be used."),

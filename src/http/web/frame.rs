@@ -24,12 +24,13 @@ const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
 /// The places of the navigation.
-const PLACES: [(Place, &str, &str); 5] = [
+const PLACES: [(Place, &str, &str); 6] = [
     (Place::Overview, "/", "Overview"),
     (Place::Sources, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Renderers"),
+    (Place::Settings, "/settings", "Settings"),
 ];
 
 /// Where in the navigation a page belongs.
@@ -40,6 +41,7 @@ pub(super) enum Place {
     Streams,
     Sinks,
     Renderers,
+    Settings,
 }
 
 /// A page.
@@ -127,7 +129,7 @@ pub(super) fn answer(
             (page.still)
             (live)
         }
-        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC" }
+        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "API documentation" } }
     };
     write(res, StatusCode::OK, document(&page.title, &content));
 }

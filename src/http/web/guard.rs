@@ -1,8 +1,9 @@
-//! Who may see a page, and from where.
+//! Who may see a page, and from where; and from where the admin API may be called.
 //!
 //! **Invariant**: a page is shown, and a write is done, only when the daemon was asked for by a name that is its
 //! own (against DNS rebinding). A write comes from a page of the same origin, and, but for signing in, with a
-//! session and that session's form token.
+//! session and that session's form token. The admin API takes calls under its own names only too; programs do not say
+//! that they are of an origin, and a browser that says so must name this one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::sessions::{Sessions, Visitor};
 use super::{frame, sign_in};
 use crate::catalog::KeyHash;
-use crate::http::body;
+use crate::http::{Parts, body, envelope};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
@@ -25,7 +26,28 @@ const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 pub(super) const FORM_TOKEN: &str = "form_token";
 
 /// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
-pub(super) struct CheckSite(pub(super) Arc<[String]>);
+pub(in crate::http) struct CheckSite {
+    hosts: Arc<[String]>,
+    of_api: bool,
+}
+
+impl CheckSite {
+    /// For pages: a write must come with a browser's word that it is from here.
+    pub(super) fn of_pages(parts: &Parts) -> Self {
+        Self {
+            hosts: Arc::clone(&parts.hosts),
+            of_api: false,
+        }
+    }
+
+    /// For the admin API: programs send writes without a word of where they are from.
+    pub(in crate::http) fn of_api(parts: &Parts) -> Self {
+        Self {
+            hosts: Arc::clone(&parts.hosts),
+            of_api: true,
+        }
+    }
+}
 
 #[async_trait]
 impl Handler for CheckSite {
@@ -37,16 +59,22 @@ impl Handler for CheckSite {
         ctrl: &mut FlowCtrl,
     ) {
         let headers = req.headers();
-        let refusal = if !is_own(headers, &self.0) {
-            "These pages are opened by an address or as localhost. For any other name add it to hosts of [admin] in the configuration."
-        } else if *req.method() != Method::GET && !from_same_origin(headers) {
+        let silent = headers.get(SEC_FETCH_SITE).is_none() && headers.get(ORIGIN).is_none();
+        let may_write = from_same_origin(headers) || (self.of_api && silent);
+        let refusal = if !is_own(headers, &self.hosts) {
+            "The admin listener is asked for by an address or as localhost. For any other name add it to hosts of [admin] in the configuration."
+        } else if *req.method() != Method::GET && !may_write {
             "This was sent from a page of another site, so nothing was done. Open the page here and try again."
         } else {
             ctrl.call_next(req, depot, res).await;
             return;
         };
         ctrl.skip_rest();
-        frame::notice(res, StatusCode::FORBIDDEN, "Refused", refusal);
+        if self.of_api {
+            envelope::fail(req, res, StatusCode::FORBIDDEN, "FORBIDDEN", refusal);
+        } else {
+            frame::notice(res, StatusCode::FORBIDDEN, "Refused", refusal);
+        }
     }
 }
 

@@ -1,0 +1,150 @@
+//! A schema as lists of fields.
+//!
+//! **Invariant**: every schema ends: one that is inside itself is named and not shown again.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::inline;
+
+/// How deep fields are shown.
+const DEPTH_MAX: usize = 12;
+const SCHEMAS: &str = "#/components/schemas/";
+const LIMITS: [&str; 6] = [
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "default",
+];
+
+/// The schemas that a value is inside of, outermost first.
+type Inside<'a> = Vec<&'a str>;
+
+/// A schema with the fields of its objects.
+pub(super) fn show(document: &Value, schema: &Value) -> Markup {
+    show_in(document, schema, &mut Vec::new())
+}
+
+fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) -> Markup {
+    let (schema, entered) = resolved(document, schema);
+    if let Some(name) = entered {
+        if inside.contains(&name) || inside.len() >= DEPTH_MAX {
+            return html! { p.quiet { code { (name) } ", as above" } };
+        }
+        inside.push(name);
+    }
+    let shown = html! {
+        @if let Some(fields) = schema["properties"].as_object().filter(|fields| !fields.is_empty()) {
+            ul.fields { @for (name, field) in fields {
+                @let (needed, inner) = (is_required(schema, name), without_null(document, field));
+                li {
+                    code.name { (name) }
+                    " " span.type { (kind(document, field)) }
+                    " " @if needed { span.badge { "required" } } @else { span.quiet { "optional" } }
+                    (told(document, field))
+                    (show_in(document, inner, inside))
+                }
+            } }
+        } @else if let Some(items) = schema.get("items") {
+            (show_in(document, items, inside))
+        } @else if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+            (show_in(document, values, inside))
+        } @else {
+            @for part in parts(schema) { (show_in(document, part, inside)) }
+        }
+    };
+    if entered.is_some() {
+        inside.pop();
+    }
+    shown
+}
+
+/// What a field says of itself: its description and its limits.
+fn told(document: &Value, field: &Value) -> Markup {
+    let (target, _) = resolved(document, field);
+    let own = parts(field).filter_map(|part| part["description"].as_str());
+    let own = own.chain(field["description"].as_str()).last();
+    let limits = LIMITS.iter().filter_map(|name| {
+        let limit = target.get(name).filter(|limit| !limit.is_null())?;
+        // What an unsigned integer has by itself.
+        let said = *name != "minimum" || limit != 0;
+        said.then(|| format!("{name} {limit}"))
+    });
+    let limits: Vec<String> = limits.collect();
+    html! {
+        @if let Some(own) = own { p { (inline(own)) } }
+        @if !limits.is_empty() { p.quiet { (limits.join(", ")) } }
+    }
+}
+
+/// What a value is, in words: `string or null`, `array of Item`.
+pub(super) fn kind(document: &Value, schema: &Value) -> Markup {
+    if let Some(name) = schema["$ref"].as_str() {
+        return html! { code { (name.strip_prefix(SCHEMAS).unwrap_or(name)) } };
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return html! { @for (place, value) in values.iter().enumerate() {
+            @if place > 0 { " or " }
+            code { (value) }
+        } };
+    }
+    let kinds: Vec<&Value> = parts(schema).filter(|part| says_what(part)).collect();
+    if !kinds.is_empty() {
+        return html! { @for (place, part) in kinds.iter().enumerate() {
+            @if place > 0 { " or " }
+            (kind(document, part))
+        } };
+    }
+    let names: Vec<&str> = match &schema["type"] {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => vec!["any value"],
+    };
+    html! {
+        @for (place, name) in names.iter().enumerate() {
+            @if place > 0 { " or " }
+            (name)
+            @if let ("array", Some(items)) = (*name, schema.get("items")) { " of " (kind(document, items)) }
+            @if let ("integer" | "number" | "string", Some(format)) = (*name, schema["format"].as_str()) { " (" (format) ")" }
+        }
+    }
+}
+
+fn says_what(schema: &Value) -> bool {
+    ["$ref", "type", "enum", "oneOf", "anyOf", "allOf"]
+        .iter()
+        .any(|key| schema.get(key).is_some())
+}
+
+/// The schemas that one is put together from.
+fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["allOf", "oneOf", "anyOf"].into_iter();
+    lists.flat_map(|name| schema[name].as_array().into_iter().flatten())
+}
+
+/// The one schema of a field that may also be null, so that its fields are shown.
+fn without_null<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    let mut others = parts(schema).filter(|part| part["type"] != "null" && says_what(part));
+    match (others.next(), others.next()) {
+        (Some(one), None) => without_null(document, one),
+        _ => schema,
+    }
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let mut names = schema["required"].as_array().into_iter().flatten();
+    names.any(|required| required == name)
+}
+
+/// What a reference leads to, and the name there.
+pub(super) fn resolved<'a>(document: &'a Value, schema: &'a Value) -> (&'a Value, Option<&'a str>) {
+    let Some(name) = schema["$ref"]
+        .as_str()
+        .and_then(|to| to.strip_prefix(SCHEMAS))
+    else {
+        return (schema, None);
+    };
+    (&document["components"]["schemas"][name], Some(name))
+}

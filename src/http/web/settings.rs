@@ -1,0 +1,234 @@
+//! `/settings`: what the daemon runs with, where its data lies, and its backups.
+//!
+//! **Invariant**: settings are shown as `headgate config show` prints them, secrets masked; a backup is made by the same
+//! function as over the admin API.
+
+use std::path::{Path, PathBuf};
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::frame::{self, NoPage, Page, Place, form_token};
+use super::guard::{Form, visitor};
+use super::text::{bytes, count, grouped, plain, text, text_of, time};
+use crate::backup::BackupError;
+use crate::backup::manifest::Manifest;
+use crate::clock;
+use crate::config::Row;
+use crate::http::Parts;
+use crate::http::admin::{backup_told, in_background};
+
+/// Characters of a value.
+const VALUE_CHARS_MAX: usize = 1_000;
+/// Backups that are listed.
+const BACKUPS_MAX: usize = 50;
+/// Entries of the data folder that are counted, with those in its folders.
+const ENTRIES_MAX: usize = 10_000;
+
+/// `GET /settings`
+pub(super) struct Settings(pub(super) Parts);
+
+#[handler]
+impl Settings {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let token = visitor(depot).map(form_token).unwrap_or_default();
+        let page = page(&self.0, &token).await;
+        frame::answer(&self.0.sessions, req, depot, res, Ok(page));
+    }
+}
+
+async fn page(parts: &Parts, token: &Markup) -> Page {
+    let backups = parts.backups.clone();
+    let data_dir = PathBuf::from(&parts.about.data_dir);
+    let read = move || (backups.found(), entries(&data_dir));
+    let (backups, entries) = in_background(read).await;
+    Page {
+        title: "Settings".to_owned(),
+        place: Place::Settings,
+        still: html! {
+            (about(parts))
+            h2 #backups { "Backups" }
+            form.panel method="post" action="/settings/back-up" {
+                (token)
+                label for="dir" { "Folder on the daemon's machine, missing or empty" }
+                div.row {
+                    input.long #dir name="dir" required value=(parts.backups.suggested().to_string_lossy());
+                    button { "Back up now" }
+                }
+                p.quiet { "A consistent copy, read back before it counts as made. Data goes on arriving meanwhile. On another disk it also outlives this one. " code { "headgate restore" } " makes a data folder of it." }
+            }
+            (backup_table(&backups))
+        },
+        live: html! {
+            h2 { "Data folder" }
+            (files(parts, &entries))
+            h2 { "Configuration" }
+            (configuration(parts))
+        },
+        old: false,
+    }
+}
+
+fn about(parts: &Parts) -> Markup {
+    let built = if cfg!(debug_assertions) {
+        "for debugging"
+    } else {
+        "for release"
+    };
+    html! {
+        div.panel { dl {
+            dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) ", built " (built) ", " (std::env::consts::OS) " on " (std::env::consts::ARCH) }
+            dt { "Profile" } dd { (text(&parts.about.profile)) }
+            dt { "Started" } dd { (time(&clock::rfc3339(parts.about.started_ms))) }
+            dt { "Service" } dd.mono { (text(&parts.about.service_address)) }
+            dt { "API" } dd { a href="/docs" { "Documentation of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
+                @if parts.about.service_address.starts_with("http://") {
+                    ". The service listener has its own at " code { (text(&parts.about.service_address)) "/docs" }
+                }
+            }
+        } }
+    }
+}
+
+fn backup_table(backups: &[(PathBuf, Manifest)]) -> Markup {
+    html! {
+        @if backups.is_empty() {
+            p.panel { "No backup is known: none lies in the data folder, and none was made since the start." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Made" } th { "Folder" } th.number { "Size" } th { "Holds" } th { "Version" } } }
+                tbody { @for (path, manifest) in backups.iter().take(BACKUPS_MAX) { tr {
+                    td.tight data-label="Made" { (time(&manifest.made_at)) }
+                    td.mono data-label="Folder" { (text(&path.to_string_lossy())) }
+                    td.number data-label="Size" { (bytes(manifest.bytes())) }
+                    td data-label="Holds" { "all requests up to number " (grouped(manifest.highest_seq)) }
+                    td data-label="Version" { (text(&manifest.version)) }
+                } } }
+            } }
+            @if backups.len() > BACKUPS_MAX {
+                p.quiet { (count((backups.len() - BACKUPS_MAX) as u64, "older backup")) " not shown." }
+            }
+        }
+    }
+}
+
+/// What lies in a folder: name and bytes, with everything below it. As much as can be read.
+fn entries(folder: &Path) -> Vec<(String, u64)> {
+    let mut left = ENTRIES_MAX;
+    let read = folder.read_dir().into_iter().flatten().flatten();
+    let entries = read.map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, bytes_below(&entry.path(), &mut left))
+    });
+    let mut entries: Vec<(String, u64)> = entries.collect();
+    entries.sort();
+    entries
+}
+
+fn bytes_below(path: &Path, left: &mut usize) -> u64 {
+    let mut waiting = vec![path.to_owned()];
+    let mut bytes = 0;
+    while let Some(path) = waiting.pop() {
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        if metadata.is_dir() {
+            let entries = path.read_dir().into_iter().flatten().flatten();
+            waiting.extend(entries.map(|entry| entry.path()));
+        } else {
+            bytes += metadata.len();
+        }
+    }
+    bytes
+}
+
+fn files(parts: &Parts, entries: &[(String, u64)]) -> Markup {
+    let all = entries.iter().map(|(_, bytes)| bytes).sum();
+    let free = u64::try_from(parts.metrics.disk_free_bytes.get()).unwrap_or_default();
+    html! {
+        div.panel { dl {
+            dt { "Folder" } dd.mono { (text(&parts.about.data_dir)) }
+            dt { "Size" } dd { (bytes(all)) }
+            dt { "Free" } dd { (bytes(free)) " on its disk" }
+            dt { "Durability" } dd { (parts.about.durability) @match parts.about.durability {
+                "fsync" => ": a 202 means on disk",
+                _ => ": a power cut may lose requests",
+            } }
+        } }
+        div.table { table {
+            thead { tr { th { "Entry" } th.number { "Size" } } }
+            tbody { @for (name, size) in entries { tr {
+                td.mono data-label="Entry" { (text(name)) }
+                td.number data-label="Size" { (bytes(*size)) }
+            } } }
+        } }
+    }
+}
+
+fn configuration(parts: &Parts) -> Markup {
+    let waiting = parts.configuration.waiting();
+    html! {
+        @if let Some(problem) = parts.configuration.problem() {
+            p.problem { (text_of(&problem, VALUE_CHARS_MAX)) }
+        }
+        @if !waiting.is_empty() {
+            p.problem { "These were changed since the start, and take effect at the next one:" }
+            (rows(&waiting))
+        }
+        (rows(&parts.configuration.in_use()))
+    }
+}
+
+fn rows(rows: &[Row]) -> Markup {
+    html! {
+        div.table { table {
+            thead { tr { th { "Setting" } th { "Value" } th { "Set by" } } }
+            tbody { @for row in rows { tr {
+                td.mono data-label="Setting" { (text(&row.path)) }
+                td.mono data-label="Value" { (text_of(&row.toml(), VALUE_CHARS_MAX)) }
+                td data-label="Set by" { (text(&row.origin)) }
+            } } }
+        } }
+    }
+}
+
+/// `POST /settings/back-up`
+pub(super) struct BackUp(pub(super) Parts);
+
+#[handler]
+impl BackUp {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let dir = Form::of(depot).and_then(|form| form.get("dir"));
+        let dir = dir.unwrap_or_default().trim().to_owned();
+        let made = self.0.backups.make(PathBuf::from(&dir)).await;
+        let said = made.map(|made| sentence(&dir, &made)).map_err(no_page);
+        frame::done(&self.0.sessions, req, depot, res, "/settings", said);
+    }
+}
+
+fn sentence(dir: &str, made: &Manifest) -> String {
+    format!(
+        "The backup in {} is made and was read back: {}, {}, all requests up to number {}.",
+        plain(dir),
+        count(made.files.len() as u64, "file"),
+        bytes(made.bytes()),
+        grouped(made.highest_seq)
+    )
+}
+
+fn no_page(error: BackupError) -> NoPage {
+    match backup_told(&error) {
+        Some((status, _)) => {
+            let told = error.to_string();
+            let mut characters = told.chars();
+            let first = characters.next().map(|first| first.to_uppercase());
+            let first: String = first.into_iter().flatten().collect();
+            NoPage::Refused(status, format!("{first}{}.", characters.as_str()))
+        }
+        None => error.into(),
+    }
+}
