@@ -221,18 +221,21 @@ async fn no_filter_looks_through_the_whole_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = filled(folder.path(), ENTRIES).await;
     let counted = Arc::new(AtomicU64::new(0));
-    // There is one reading connection as long as nobody reads at the same time.
-    let mut connection = journal.reads().acquire().await.expect("a connection");
-    let steps_counted = Arc::clone(&counted);
-    connection
-        .lock_handle()
-        .await
-        .expect("its handle")
-        .set_progress_handler(1, move || {
-            steps_counted.fetch_add(1, Ordering::Relaxed);
-            true
-        });
-    drop(connection);
+    let mut connections = Vec::new();
+    for _ in 0..journal.reads().options().get_max_connections() {
+        let mut connection = journal.reads().acquire().await.expect("a connection");
+        let steps_counted = Arc::clone(&counted);
+        connection
+            .lock_handle()
+            .await
+            .expect("its handle")
+            .set_progress_handler(1, move || {
+                steps_counted.fetch_add(1, Ordering::Relaxed);
+                true
+            });
+        connections.push(connection);
+    }
+    drop(connections);
     let middle_ms = START_MS - HOUR_MS + 20_000 * 500;
     let plain = Filter::default();
     let of = |connector: &str| Filter {
