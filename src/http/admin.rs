@@ -26,6 +26,7 @@ use crate::catalog::KeyHash;
 
 pub(super) use audit::ListAudit;
 pub(super) use backups::PostBackup;
+pub(super) use change::change_by;
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };
@@ -95,7 +96,7 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
 }
 
 /// Runs what blocks.
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {

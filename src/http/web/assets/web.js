@@ -1,5 +1,5 @@
-// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, and when not
-// to ask for news.
+// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, keys that are
+// shown once, and when not to ask for news.
 //
 // Invariant: every page can be read, and every form sent, without it.
 
@@ -29,6 +29,16 @@ document.addEventListener("click", async (event) => {
     button.textContent = "Selected";
   }
   setTimeout(() => (button.textContent = "Copy"), 2000);
+});
+
+// A key that is shown once goes with its page, also where the browser would keep the page to come back to.
+addEventListener("pagehide", () => document.querySelectorAll("[data-once]").forEach((once) => once.remove()));
+
+// What a part that is replaced says is read out by one that stays.
+document.addEventListener("htmx:afterSettle", () => {
+  const news = document.getElementById("news");
+  const first = document.querySelector("#live .first.good");
+  if (news && first && news.textContent !== first.textContent) news.textContent = first.textContent;
 });
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.
