@@ -31,8 +31,8 @@ use crate::config::Settings;
 use crate::{clock, sqlite};
 pub use audit::{Actor, AuditEntry};
 pub use change::{
-    ConnectorChange, ConnectorWish, GRACE_SECONDS_MAX, KeyWish, ReadKeyChange, ReadKeyWish, Rotation, StreamChange,
-    StreamWish, looks_secret,
+    ConnectorChange, ConnectorWish, GRACE_SECONDS_MAX, KeyWish, ReadKeyChange, ReadKeyWish,
+    Rotation, StreamChange, StreamWish, looks_secret,
 };
 pub use connector::{Connector, IngestKey, KeyState};
 use entries::Entries;

@@ -26,7 +26,9 @@ use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{AddError, Delivery};
-use crate::http::{self, About, Bound, Configuration, DeclaredIn, ListenError, Parts, Sessions, Stopper};
+use crate::http::{
+    self, About, Bound, Configuration, DeclaredIn, ListenError, Parts, Sessions, Stopper,
+};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;

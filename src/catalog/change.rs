@@ -746,9 +746,8 @@ fn check_stale(seconds: Option<u64>) -> Changed<()> {
 fn check_connector(connector: &Connector) -> Changed<()> {
     if let Some(field) = &connector.item_key {
         no_secret("item_key", field)?;
-        check_item_key(field).map_err(|message| {
-            CatalogError::invalid("item_key", format!("item_key {message}"))
-        })?;
+        check_item_key(field)
+            .map_err(|message| CatalogError::invalid("item_key", format!("item_key {message}")))?;
     }
     for (name, value) in [
         ("requests_per_second", connector.requests_per_second),

@@ -96,7 +96,9 @@ fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, String> 
 }
 
 /// Runs what blocks.
-pub(super) async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {

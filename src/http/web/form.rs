@@ -19,6 +19,8 @@ use crate::http::admin;
 
 /// Who makes a change, in the audit trail.
 const WHO: &str = "admin page";
+/// Characters of a message, which may name what was typed.
+const MESSAGE_CHARS_MAX: usize = 400;
 /// Streams that a form lists; where there are more, a name is typed.
 const STREAMS_LISTED_MAX: usize = 500;
 
@@ -126,11 +128,7 @@ impl Typed {
     }
 
     /// One of some words; anything else is wrong.
-    pub(super) fn choice<T: Copy>(
-        &mut self,
-        name: &'static str,
-        words: &[(&str, T)],
-    ) -> Option<T> {
+    pub(super) fn choice<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
         let text = self.raw(name);
         let found = words.iter().find(|(word, _)| *word == text);
         let found = found.map(|(_, meant)| *meant);
@@ -143,7 +141,9 @@ impl Typed {
     /// Notes what is wrong with a field.
     pub(super) fn wrong(&mut self, name: &'static str, message: impl Into<String>) {
         self.status = StatusCode::BAD_REQUEST;
-        self.wrong.push((name, message.into()));
+        let message: String = message.into();
+        let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
+        self.wrong.push((name, message));
     }
 
     /// Whether something is.
@@ -457,8 +457,16 @@ mod tests {
     #[test]
     fn messages_are_sentences_without_the_name_of_the_field() {
         let check = |field, message, expected| assert_eq!(sentence(field, message), expected);
-        check("name", "name wants 1 to 64 letters", "Wants 1 to 64 letters.");
-        check("new_stream", "name begins like a secret", "Begins like a secret.");
+        check(
+            "name",
+            "name wants 1 to 64 letters",
+            "Wants 1 to 64 letters.",
+        );
+        check(
+            "new_stream",
+            "name begins like a secret",
+            "Begins like a secret.",
+        );
         check("expires_at", "expires_at has passed", "Has passed.");
         check("", "there is a key", "There is a key.");
     }
@@ -477,11 +485,20 @@ mod tests {
             hint: "",
         };
         let shown = typed.input(field("name"), 64, true).into_string();
-        assert!(shown.contains("value=\"&quot;&gt;&lt;script&gt;\""), "{shown}");
+        assert!(
+            shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
+            "{shown}"
+        );
         assert!(!shown.contains("autofocus"), "{shown}");
         let shown = typed.input(field("item_key"), 64, true).into_string();
-        assert!(shown.contains("value=\"\"") && shown.contains("autofocus"), "{shown}");
-        assert!(shown.contains("aria-describedby=\"item_key-wrong\""), "{shown}");
+        assert!(
+            shown.contains("value=\"\"") && shown.contains("autofocus"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("aria-describedby=\"item_key-wrong\""),
+            "{shown}"
+        );
         assert!(shown.contains("It is wrong."), "{shown}");
     }
 }

@@ -85,7 +85,12 @@ impl Handler for RequireSession {
                 Err(why) => {
                     ctrl.skip_rest();
                     let status = StatusCode::PAYLOAD_TOO_LARGE;
-                    return frame::notice(res, status, "Refused", &format!("Nothing was done: {why}."));
+                    return frame::notice(
+                        res,
+                        status,
+                        "Refused",
+                        &format!("Nothing was done: {why}."),
+                    );
                 }
             };
             let sent = form.get(FORM_TOKEN).map(KeyHash::of);

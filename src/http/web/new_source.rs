@@ -23,7 +23,10 @@ pub(super) struct ShowNewSource(pub(super) Parts);
 #[handler]
 impl ShowNewSource {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let typed = Typed::new("name", &[("kind", ConnectorKind::Webhook.as_str().to_owned())]);
+        let typed = Typed::new(
+            "name",
+            &[("kind", ConnectorKind::Webhook.as_str().to_owned())],
+        );
         answer(&self.0, req, depot, res, &typed);
     }
 }
@@ -91,7 +94,10 @@ pub(super) fn kind(typed: &Typed) -> Markup {
         field,
         &[
             ("webhook", "webhook: for tools that are given a URL"),
-            ("ingest", "ingest: for programs that send to their key's stream"),
+            (
+                "ingest",
+                "ingest: for programs that send to their key's stream",
+            ),
         ],
     )
 }
@@ -136,11 +142,7 @@ pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-async fn create(
-    parts: &Parts,
-    req: &Request,
-    typed: &mut Typed,
-) -> Result<Option<Made>, NoPage> {
+async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
     let name = typed.text("name");
     if name.is_empty() {
         typed.wrong("name", "Give it a name.");
@@ -185,6 +187,8 @@ async fn create(
             secret,
             previous: None,
         })),
-        Err(error) => typed.refuse(error, &[("new_stream", "new_stream")]).map(|()| None),
+        Err(error) => typed
+            .refuse(error, &[("new_stream", "new_stream")])
+            .map(|()| None),
     }
 }

@@ -65,7 +65,9 @@ impl NewReadKey {
             expires_ms,
             allow_in_url: typed.is_ticked("allow_in_url"),
         };
-        let made = form::change(&self.0, req, |catalog, by| catalog.create_read_key(wish, by));
+        let made = form::change(&self.0, req, |catalog, by| {
+            catalog.create_read_key(wish, by)
+        });
         match made.await {
             Ok((secret, key)) => Ok(Some(Made {
                 path: path(&key),
@@ -151,7 +153,9 @@ impl ShowReadKey {
             if key.allow_in_url {
                 values.push(("allow_in_url", "yes".to_owned()));
             }
-            let shown = made.as_ref().map(|made| shown_once(&self.0, req, &key, made));
+            let shown = made
+                .as_ref()
+                .map(|made| shown_once(&self.0, req, &key, made));
             key_page(&self.0, depot, &key, shown, &Typed::new("", &values))
         });
         frame::answer_form(req, depot, res, StatusCode::OK, page);
@@ -296,12 +300,14 @@ impl EndReadKey {
         };
         let name = Arc::clone(&key.name);
         let ending = self.1;
-        let ended = form::change(&self.0, req, move |catalog: &Catalog, by: &Actor| {
-            match ending {
+        let ended = form::change(
+            &self.0,
+            req,
+            move |catalog: &Catalog, by: &Actor| match ending {
                 Ending::Revoke => catalog.revoke_read_key(&name, by),
                 Ending::Delete => catalog.delete_read_key(&name, by),
-            }
-        });
+            },
+        );
         match ended.await {
             Ok(_) => {
                 let said = match ending {

@@ -86,10 +86,22 @@ pub(super) fn all(
 const KEY: [(&str, &str); 7] = [
     ("${process.env.HEADGATE_KEY}", "{key}"),
     ("$HEADGATE_KEY", "{key}"),
-    ("\"Bearer \" + os.environ[\"HEADGATE_KEY\"]", "\"Bearer {key}\""),
-    ("import json, os, urllib.request", "import json, urllib.request"),
-    ("Environment.GetEnvironmentVariable(\"HEADGATE_KEY\")", "\"{key}\""),
-    ("\"Bearer \"+os.Getenv(\"HEADGATE_KEY\")", "\"Bearer {key}\""),
+    (
+        "\"Bearer \" + os.environ[\"HEADGATE_KEY\"]",
+        "\"Bearer {key}\"",
+    ),
+    (
+        "import json, os, urllib.request",
+        "import json, urllib.request",
+    ),
+    (
+        "Environment.GetEnvironmentVariable(\"HEADGATE_KEY\")",
+        "\"{key}\"",
+    ),
+    (
+        "\"Bearer \"+os.Getenv(\"HEADGATE_KEY\")",
+        "\"Bearer {key}\"",
+    ),
     ("\t\"os\"\n", ""),
 ];
 

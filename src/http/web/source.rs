@@ -51,11 +51,7 @@ struct Wanted {
     before: Option<u64>,
 }
 
-async fn page(
-    parts: &Parts,
-    req: &mut Request,
-    made: Option<&Made>,
-) -> Result<Page, NoPage> {
+async fn page(parts: &Parts, req: &mut Request, made: Option<&Made>) -> Result<Page, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
     let connector = parts.catalog.connector(&name).ok_or(NO_CONNECTOR)?;
     let wanted = Wanted::read(req)?;

@@ -17,8 +17,7 @@ use super::sessions::Made;
 use super::source_change::{NO_CONNECTOR, path};
 use super::text::{segment, text, time};
 use crate::catalog::{
-    Actor, Catalog, Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind,
-    Rotation,
+    Actor, Catalog, Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation,
 };
 use crate::clock;
 use crate::http::Parts;
@@ -250,7 +249,9 @@ impl RotateKey {
             let days = GRACE_SECONDS_MAX / 86_400;
             typed.wrong(
                 "grace",
-                format!("Give a whole number; 0 ends the old key at once, {days} days are the most."),
+                format!(
+                    "Give a whole number; 0 ends the old key at once, {days} days are the most."
+                ),
             );
             return Ok(None);
         };
@@ -400,12 +401,14 @@ impl EndKey {
         };
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let ending = self.1;
-        let ended = form::change(&self.0, req, move |catalog: &Catalog, by: &Actor| {
-            match ending {
+        let ended = form::change(
+            &self.0,
+            req,
+            move |catalog: &Catalog, by: &Actor| match ending {
                 Ending::Revoke => catalog.revoke_key(&id, &name, by),
                 Ending::Delete => catalog.delete_key(&id, &name, by),
-            }
-        });
+            },
+        );
         match ended.await {
             Ok(_) => {
                 let said = match ending {
@@ -427,7 +430,8 @@ impl EndKey {
 
 fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
     let token = visitor(depot).map(form_token).unwrap_or_default();
-    let name = html! { strong { (text(&key.name)) } " (" span.mono { (text(&key.prefix())) "…" } ")" };
+    let name =
+        html! { strong { (text(&key.name)) } " (" span.mono { (text(&key.prefix())) "…" } ")" };
     let (title, does, what) = match ending {
         Ending::Revoke => (
             format!("Revoke {}?", key.name),

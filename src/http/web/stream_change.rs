@@ -132,7 +132,9 @@ pub(super) struct ShowChange(pub(super) Parts);
 impl ShowChange {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let page = own(&self.0, req).map(|stream| {
-            let stale = stream.stale_after_seconds.map(|seconds| seconds.to_string());
+            let stale = stream
+                .stale_after_seconds
+                .map(|seconds| seconds.to_string());
             let values = [
                 ("on_update", stream.on_update.as_str().to_owned()),
                 ("stale_after_seconds", stale.unwrap_or_default()),
