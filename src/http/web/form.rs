@@ -11,9 +11,10 @@ use salvo_core::{Depot, Request};
 
 use super::frame::NoPage;
 use super::guard::Form;
-use super::text::plain;
+use super::text::{grouped, plain};
 use crate::catalog::{Actor, Catalog, CatalogError, KeyState, Kind, looks_secret};
 use crate::clock;
+use crate::config::check_name;
 use crate::http::Parts;
 use crate::http::admin;
 
@@ -90,6 +91,17 @@ impl Typed {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
+    /// The name of a connector or key.
+    pub(super) fn name(&mut self) -> String {
+        let name = self.text("name");
+        if name.is_empty() {
+            self.wrong("name", "Give it a name.");
+        } else if let Err(message) = check_name(&name) {
+            self.wrong("name", sentence("", &message));
+        }
+        name
+    }
+
     /// Whether a box is ticked.
     pub(super) fn is_ticked(&self, name: &str) -> bool {
         self.raw(name) == "yes"
@@ -108,7 +120,10 @@ impl Typed {
         if number.is_none() {
             self.wrong(
                 name,
-                format!("Give a whole number from 1 to {max}, or nothing."),
+                format!(
+                    "Give a whole number from 1 to {}, or nothing.",
+                    grouped(max)
+                ),
             );
         }
         number
@@ -381,6 +396,13 @@ pub(super) async fn change<T: Send + 'static>(
 pub(super) fn buttons(does: &str, back: &str) -> Markup {
     html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
 }
+
+/// The field that [`Typed::name`] reads.
+pub(super) const NAME: Field<'_> = Field {
+    name: "name",
+    label: "Name",
+    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
+};
 
 /// A question before something is lost. The way back has the focus.
 pub(super) fn question(

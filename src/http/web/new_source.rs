@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Response, handler};
 
-use super::form::{self, Field, Typed};
+use super::form::{self, Field, NAME, Typed};
 use super::frame::{self, FormPage, NoPage, Place, form_token};
 use super::guard::visitor;
 use super::made;
@@ -67,11 +67,6 @@ fn answer(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed
     frame::answer_form(req, depot, res, typed.status(), Ok(page));
 }
 
-const NAME: Field<'_> = Field {
-    name: "name",
-    label: "Name",
-    hint: "What it is called here: letters, digits, \"_\", \".\" or \"-\".",
-};
 const STREAM: Field<'_> = Field {
     name: "stream",
     label: "Stream",
@@ -93,11 +88,8 @@ pub(super) fn kind(typed: &Typed) -> Markup {
     typed.select(
         field,
         &[
-            ("webhook", "webhook: for tools that are given a URL"),
-            (
-                "ingest",
-                "ingest: for programs that send to their key's stream",
-            ),
+            ("webhook", "webhook: a tool is given a URL"),
+            ("ingest", "ingest: a program of your own"),
         ],
     )
 }
@@ -143,10 +135,7 @@ pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
 }
 
 async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
-    let name = typed.text("name");
-    if name.is_empty() {
-        typed.wrong("name", "Give it a name.");
-    }
+    let name = typed.name();
     let kind = typed.choice("kind", &KINDS);
     let stream = match (typed.raw("stream"), typed.optional("new_stream")) {
         ("", new) => FirstStream::New(StreamWish {

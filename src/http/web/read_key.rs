@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 
-use super::form::{self, Field, Typed, form_time};
+use super::form::{self, Field, NAME, Typed, form_time};
 use super::frame::{self, FormPage, NoPage, Place, form_token};
 use super::guard::visitor;
 use super::sessions::Made;
@@ -50,10 +50,7 @@ impl NewReadKey {
 
 impl NewReadKey {
     async fn create(&self, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
-        let name = typed.text("name");
-        if name.is_empty() {
-            typed.wrong("name", "Give it a name.");
-        }
+        let name = typed.name();
         let streams = streams(typed);
         let expires_ms = typed.time("expires_at");
         if typed.is_wrong() {
@@ -92,11 +89,6 @@ fn streams(typed: &mut Typed) -> Vec<String> {
 
 fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
     let token = visitor(depot).map(form_token).unwrap_or_default();
-    let name = Field {
-        name: "name",
-        label: "Name",
-        hint: "What it is called here: letters, digits, \"_\", \".\" or \"-\".",
-    };
     let page = FormPage {
         title: "New read key".to_owned(),
         place: Place::Renderers,
@@ -104,7 +96,7 @@ fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, t
             (typed.problems())
             form.panel method="post" action="/new/read-key" {
                 (token)
-                (typed.input(name, 64, true))
+                (typed.input(NAME, 64, true))
                 (settings(typed, &parts.catalog))
                 (form::buttons("Create read key", "/renderers"))
             }

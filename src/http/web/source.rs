@@ -58,20 +58,21 @@ async fn page(parts: &Parts, req: &mut Request, made: Option<&Made>) -> Result<P
     let log = log(parts, &connector, &wanted).await?;
     let address = snippets::address(parts, req);
     let path = path(&name);
+    let first = First::of(&connector, &log, &wanted);
     Ok(Page {
         title: connector.name.to_string(),
         place: Place::Sources,
         still: html! {
             @if let Some(made) = made { (shown_once(&connector, &address, made)) }
+            (first.line(made.is_some()))
             (sending(parts, &connector, &address, made.is_none()))
             (keys(&connector))
-            p #news.unseen role="status" {}
             h2 #log { "Request log" }
             (filter(&path, &wanted))
         },
         live: html! {
             @if wanted.before.is_none() { (last_hour(parts, &connector)) }
-            (first(&connector, &log, &wanted))
+            (first.news())
             (entries(&log, &wanted))
             (paging(&path, &log, &wanted))
         },
@@ -287,25 +288,50 @@ fn last_hour(parts: &Parts, connector: &Connector) -> Markup {
     }
 }
 
-/// Whether the first request has come, of a connector that was made at run time and has a short log.
-fn first(connector: &Connector, log: &report::Page, wanted: &Wanted) -> Markup {
-    let is_whole = log.next.is_none() && wanted.before.is_none() && !wanted.is_filtered();
-    // A connector of the same name that is gone has left its log.
-    let since_ms = connector.created_ms.filter(|_| is_whole);
-    let own = |report: &&Report| since_ms.is_some_and(|ms| report.row.entry.received_ms >= ms);
-    let first = log.reports.iter().rev().find(own);
-    html! {
-        @match (since_ms, first) {
-            (None, _) => {},
-            (Some(_), None) => p.first.panel { "Waiting for your first request." },
-            (Some(_), Some(report)) => {
-                @let id = report.row.entry.request_id;
-                p.first.good.panel {
-                    "Your first request came at " (time(&clock::rfc3339(report.row.entry.received_ms))) ": "
-                    a #first-request href={ "/requests/" (id) } { "see what became of it" } "."
-                }
-            },
+/// The first request of a connector, as far as the page knows.
+#[derive(Debug, Clone, Copy)]
+enum First<'a> {
+    /// It is not asked for: the connector is declared, or has a long log.
+    Unknown,
+    /// None has come.
+    Waiting,
+    Came(&'a Report),
+}
+
+impl<'a> First<'a> {
+    fn of(connector: &Connector, log: &'a report::Page, wanted: &Wanted) -> Self {
+        let is_whole = log.next.is_none() && wanted.before.is_none() && !wanted.is_filtered();
+        let Some(since_ms) = connector.created_ms.filter(|_| is_whole) else {
+            return Self::Unknown;
+        };
+        // A connector of the same name that is gone has left its log.
+        let own = |report: &&Report| report.row.entry.received_ms >= since_ms;
+        let first = log.reports.iter().rev().find(own);
+        first.map_or(Self::Waiting, Self::Came)
+    }
+
+    /// What the live part tells the script of the page, which shows it where the key was shown.
+    fn news(self) -> Markup {
+        html! { @if let Self::Came(report) = self { p #first-came hidden { (came(report)) } } }
+    }
+
+    /// Where it stands while somebody waits for it.
+    fn line(self, is_new: bool) -> Markup {
+        html! {
+            @match self {
+                Self::Waiting => p #first.panel role="status" { "Waiting for your first request." },
+                Self::Came(report) if is_new => p #first.panel.good role="status" { (came(report)) },
+                Self::Came(_) | Self::Unknown => {},
+            }
         }
+    }
+}
+
+fn came(report: &Report) -> Markup {
+    let entry = &report.row.entry;
+    html! {
+        "Your first request came at " (time(&clock::rfc3339(entry.received_ms))) ": "
+        a href={ "/requests/" (entry.request_id) } { "see what became of it" } "."
     }
 }
 

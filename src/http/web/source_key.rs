@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 
-use super::form::{self, Field, Typed, form_time};
+use super::form::{self, Field, NAME, Typed, form_time};
 use super::frame::{self, FormPage, NoPage, Place, form_token};
 use super::guard::visitor;
 use super::made;
@@ -76,10 +76,7 @@ impl NewKey {
         typed: &mut Typed,
     ) -> Result<(Arc<Connector>, Option<Made>), NoPage> {
         let connector = connector(&self.0, req)?;
-        let name = typed.text("name");
-        if name.is_empty() {
-            typed.wrong("name", "Give it a name.");
-        }
+        let name = typed.name();
         let stream = typed.raw("stream").to_owned();
         if stream.is_empty() {
             typed.wrong("stream", "Choose a stream.");
@@ -114,11 +111,6 @@ impl NewKey {
 
 fn new_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
     let token = visitor(depot).map(form_token).unwrap_or_default();
-    let name = Field {
-        name: "name",
-        label: "Name",
-        hint: "What it is called here: letters, digits, \"_\", \".\" or \"-\".",
-    };
     let stream = Field {
         name: "stream",
         label: "Stream",
@@ -136,7 +128,7 @@ fn new_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) 
             (typed.problems())
             form.panel method="post" {
                 (token)
-                (typed.input(name, 64, true))
+                (typed.input(NAME, 64, true))
                 (typed.stream_select(stream, &parts.catalog, None))
                 (typed.select(mode, &[("live", "live"), ("test", "test")]))
                 (typed.time_input(ENDS))

@@ -41,7 +41,7 @@ impl NewStream {
         let mut typed = Typed::sent(depot);
         match self.create(req, &mut typed).await {
             Ok(Some(stream)) => {
-                let said = format!("The stream {} is there.", plain(&stream.name));
+                let said = format!("The stream {} is made.", plain(&stream.name));
                 let path = path(&stream.name);
                 frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
             }

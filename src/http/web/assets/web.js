@@ -34,11 +34,13 @@ document.addEventListener("click", async (event) => {
 // A key that is shown once goes with its page, also where the browser would keep the page to come back to.
 addEventListener("pagehide", () => document.querySelectorAll("[data-once]").forEach((once) => once.remove()));
 
-// What a part that is replaced says is read out by one that stays.
+// The line that waits for the first request turns green. It is not part of what is replaced, so that it is read out.
 document.addEventListener("htmx:afterSettle", () => {
-  const news = document.getElementById("news");
-  const first = document.querySelector("#live .first.good");
-  if (news && first && news.textContent !== first.textContent) news.textContent = first.textContent;
+  const line = document.querySelector("#first:not(.good)");
+  const came = document.getElementById("first-came");
+  if (!line || !came) return;
+  line.classList.add("good");
+  line.replaceChildren(...came.cloneNode(true).childNodes);
 });
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.
