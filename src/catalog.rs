@@ -1,7 +1,7 @@
 //! What exists: streams, connectors, keys. The map that every request looks its key up in, and `catalog.db`.
 //!
 //! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads; the
-//! admin API lists and changes it (`catalog/change.rs`).
+//! admin API and the admin pages list and change it (`catalog/change.rs`).
 //!
 //! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.

@@ -1,6 +1,6 @@
 //! Changes at run time: what may be wanted, what is checked, what is written.
 //!
-//! The admin API calls these; all of them block.
+//! The admin API and the admin pages call these; all of them block.
 //!
 //! **Invariant**: when a change returns, every lookup that begins later sees it, and it survives a power cut.
 //! What is declared is never changed.
