@@ -1,9 +1,11 @@
 //! What the forms of the pages make, change and refuse.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use super::site::Site;
-use crate::process::{Answer, Client, Folder, Process};
+use crate::process::{Answer, Client, Folder, Process, skipped};
 
 /// The secret that a page shows once.
 fn secret(page: &str) -> Option<String> {
@@ -15,9 +17,11 @@ fn secret(page: &str) -> Option<String> {
 #[track_caller]
 fn leads_to(answer: &Answer, path: &str) {
     let location = answer.header("location");
+    // The head is in lower case.
+    let path = &path.to_lowercase();
     assert_eq!(
         (answer.status, location),
-        (303, Some(path)),
+        (303, Some(path.as_str())),
         "{}",
         answer.body
     );
@@ -129,6 +133,40 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
     let polled = site.send("GET", "/sources/other", &[("HX-Request", "true")], "");
     assert!(!polled.body.contains("ik_live_"), "{}", polled.body);
     assert!(secret(&site.page("/sources/other")).is_some());
+}
+
+#[test]
+fn the_snippets_with_the_key_are_ready_to_run() {
+    let folder = Folder::new(&[]);
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22";
+    leads_to(&site.submit("/new/source", fields), "/sources/shop");
+    let page = site.page("/sources/shop");
+    for (place, program, arguments) in [
+        (0, "sh", &["-c"][..]),
+        (1, "node", &["--input-type=module", "-e"]),
+        (2, "python3", &["-c"]),
+    ] {
+        let begin = format!(r#"<code id="snippet-{place}">"#);
+        let (_, rest) = page.split_once(&begin).expect("a snippet");
+        let (code, _) = rest.split_once("</code>").expect("its end");
+        let code = code
+            .replace("&quot;", "\"")
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&");
+        let ran = Command::new(program).args(arguments).arg(code).output();
+        let Ok(ran) = ran else {
+            skipped("the_snippets_with_the_key_are_ready_to_run", program);
+            continue;
+        };
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(
+            said.contains("202") && said.contains("items_received"),
+            "{program}: {ran:?}"
+        );
+    }
 }
 
 #[test]
