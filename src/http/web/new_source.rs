@@ -176,8 +176,6 @@ async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Optio
             secret,
             previous: None,
         })),
-        Err(error) => typed
-            .refuse(error, &[("new_stream", "new_stream")])
-            .map(|()| None),
+        Err(error) => typed.refuse(error, &[]).map(|()| None),
     }
 }
