@@ -1,7 +1,7 @@
 //! What exists: streams, connectors, keys. The map that every request looks its key up in, and `catalog.db`.
 //!
 //! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads; the
-//! admin API lists and changes it (`catalog/change.rs`).
+//! admin API and the admin pages list and change it (`catalog/change.rs`).
 //!
 //! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
@@ -16,6 +16,7 @@ mod quota;
 mod reader;
 mod rows;
 mod schema;
+mod setup;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,8 @@ use crate::config::Settings;
 use crate::{clock, sqlite};
 pub use audit::{Actor, AuditEntry};
 pub use change::{
-    ConnectorChange, ConnectorWish, KeyWish, ReadKeyChange, ReadKeyWish, Rotation, StreamChange,
-    StreamWish,
+    ConnectorChange, ConnectorWish, GRACE_SECONDS_MAX, KeyWish, ReadKeyChange, ReadKeyWish,
+    Rotation, StreamChange, StreamWish, looks_secret,
 };
 pub use connector::{Connector, IngestKey, KeyState};
 use entries::Entries;
@@ -41,6 +42,7 @@ pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
 pub use schema::FORMAT;
+pub use setup::{FirstStream, SetUpWish};
 pub use stream::Stream;
 
 /// Streams by their names.
@@ -55,14 +57,14 @@ pub struct Catalog {
     /// Replaced as a whole by each change.
     entries: RwLock<Arc<Entries>>,
     store: Mutex<Store>,
+    /// Requests a second and burst of a connector that has none of its own.
+    rate: (u32, u32),
 }
 
 struct Store {
     connection: Connection,
     declared: Rows,
     made: Rows,
-    /// Requests a second and burst of a connector that has none of its own.
-    rate: (u32, u32),
     /// Hears of other streams before anybody can use them.
     follower: Option<Follower>,
 }
@@ -103,9 +105,9 @@ impl Catalog {
                 connection,
                 declared,
                 made,
-                rate,
                 follower: None,
             }),
+            rate,
         };
         Ok((catalog, warnings))
     }
@@ -121,10 +123,11 @@ impl Catalog {
     pub fn caller(&self, secret: &str) -> Option<Caller> {
         let hash = KeyHash::of(secret);
         let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
-        if !key.is_valid_at(clock::unix_ms()) {
+        let now_ms = clock::unix_ms();
+        if !key.is_valid_at(now_ms) {
             return None;
         }
-        key.note_prefix(secret);
+        key.note_use(secret, now_ms);
         Some(Caller {
             key,
             test: key::is_test(secret),
@@ -171,6 +174,11 @@ impl Catalog {
     /// A connector by its id.
     pub fn connector(&self, id: &str) -> Option<Arc<Connector>> {
         self.read(|entries| entries.connectors.get(id).cloned())
+    }
+
+    /// Requests a second and burst of the keys of a connector that has none of its own.
+    pub fn rate(&self) -> (u32, u32) {
+        self.rate
     }
 
     /// The read keys, by name.
@@ -226,7 +234,7 @@ impl Catalog {
     fn publish(&self, store: &Store) -> Arc<Entries> {
         let (rows, _) = Rows::joined(&store.declared, &store.made);
         let before = self.now();
-        let entries = Arc::new(Entries::build(rows, store.rate, &before));
+        let entries = Arc::new(Entries::build(rows, self.rate, &before));
         if let Some(follower) = &store.follower
             && entries.streams != before.streams
         {
@@ -243,10 +251,23 @@ impl Catalog {
         actor: &Actor,
         work: impl FnOnce(&Connection, &Entries) -> Result<(T, audit::Change), CatalogError>,
     ) -> Result<(T, Arc<Entries>), CatalogError> {
+        self.commit_all(actor, |database, entries| {
+            work(database, entries).map(|(value, change)| (value, vec![change]))
+        })
+    }
+
+    /// The same for changes that are made together.
+    fn commit_all<T>(
+        &self,
+        actor: &Actor,
+        work: impl FnOnce(&Connection, &Entries) -> Result<(T, Vec<audit::Change>), CatalogError>,
+    ) -> Result<(T, Arc<Entries>), CatalogError> {
         let mut store = self.store();
         sqlite::execute(&store.connection, "BEGIN IMMEDIATE")?;
-        let done = work(&store.connection, &self.now()).and_then(|(value, change)| {
-            audit::write(&store.connection, actor, &change)?;
+        let done = work(&store.connection, &self.now()).and_then(|(value, changes)| {
+            for change in &changes {
+                audit::write(&store.connection, actor, change)?;
+            }
             // Before the commit: after it nothing may fail.
             let made = schema::load(&store.connection)?;
             sqlite::execute(&store.connection, "COMMIT")?;

@@ -127,6 +127,13 @@ impl Sources {
     }
 }
 
+impl Loaded {
+    /// The source of a list, such as `connectors`: the file as it was named, or `environment variable NAME`.
+    pub fn source_of(&self, list: &str) -> Option<&str> {
+        self.origins.of(list).map(Origin::source)
+    }
+}
+
 /// Reads, checks and merges every source.
 ///
 /// # Errors

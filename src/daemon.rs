@@ -26,7 +26,9 @@ use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{AddError, Delivery};
-use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Sessions, Stopper};
+use crate::http::{
+    self, About, Bound, Configuration, DeclaredIn, ListenError, Parts, Sessions, Stopper,
+};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;
@@ -194,6 +196,11 @@ impl Daemon {
                     config::Durability::Os => "os",
                 },
                 started_ms: clock::unix_ms(),
+                declared_in: DeclaredIn {
+                    streams: source_of(loaded, "streams"),
+                    connectors: source_of(loaded, "connectors"),
+                    read_keys: source_of(loaded, "read_keys"),
+                },
             }),
             configuration: Arc::new(Configuration::new(config::explain(loaded))),
         };
@@ -365,4 +372,9 @@ fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options,
 
 fn retention_ms(settings: &Settings) -> u64 {
     u64::from(settings.storage.log_retention_days) * 86_400_000
+}
+
+/// Where a list of the configuration stands; empty if it stands nowhere.
+fn source_of(loaded: &Loaded, list: &str) -> String {
+    loaded.source_of(list).unwrap_or_default().to_owned()
 }

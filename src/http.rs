@@ -168,6 +168,19 @@ pub struct About {
     pub durability: &'static str,
     /// When the daemon started: Unix time in milliseconds.
     pub started_ms: u64,
+    /// Where the lists of what is declared stand.
+    pub declared_in: DeclaredIn,
+}
+
+/// The source of each list of the configuration: a file as it was named, or `environment variable NAME`.
+#[derive(Debug, Default)]
+pub struct DeclaredIn {
+    /// `[[streams]]`
+    pub streams: String,
+    /// `[[connectors]]`, with their keys.
+    pub connectors: String,
+    /// `[[read_keys]]`
+    pub read_keys: String,
 }
 
 /// The service listener: what callers and renderers use.

@@ -75,7 +75,7 @@
 //! | file | written by | flushed |
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
-//! | `catalog.db` | the admin API: streams, connectors, keys, the audit trail | at every change |
+//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, the audit trail | at every change |
 //! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then, and a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |

@@ -1,6 +1,6 @@
 //! Changes at run time: what may be wanted, what is checked, what is written.
 //!
-//! The admin API calls these; all of them block.
+//! The admin API and the admin pages call these; all of them block.
 //!
 //! **Invariant**: when a change returns, every lookup that begins later sees it, and it survives a power cut.
 //! What is declared is never changed.
@@ -26,7 +26,7 @@ const COUNT_MAX: usize = 10_000;
 /// Streams of a read key, at most.
 const STREAMS_OF_KEY_MAX: usize = 1_000;
 /// Grace after a rotation, at most.
-const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
+pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
 const NAME_BYTES_MAX: usize = 64;
 /// Keys that a refusal names.
 const NAMED_MAX: usize = 5;
@@ -127,7 +127,7 @@ pub struct ReadKeyChange {
     pub allow_in_url: Option<bool>,
 }
 
-type Changed<T> = Result<T, CatalogError>;
+pub(super) type Changed<T> = Result<T, CatalogError>;
 
 /// Streams.
 impl Catalog {
@@ -136,20 +136,9 @@ impl Catalog {
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
     pub fn create_stream(&self, wish: StreamWish, actor: &Actor) -> Changed<Arc<Stream>> {
-        no_secret("name", &wish.name)?;
-        check_stream_name(&wish.name).map_err(CatalogError::Invalid)?;
-        check_stale(wish.stale_after_seconds)?;
-        let stream = Stream {
-            name: wish.name.into(),
-            on_update: wish.on_update,
-            stale_after_seconds: wish.stale_after_seconds,
-            created_ms: Some(clock::unix_ms()),
-        };
+        let stream = new_stream(wish)?;
         self.commit(actor, |database, entries| {
-            free(Kind::Stream, entries.streams.contains_key(&stream.name))?;
-            room(entries.streams.len())?;
-            schema::put_stream(database, &stream)?;
-            let change = made(Kind::Stream, &stream.name, stream.shown());
+            let change = put_new_stream(database, entries, &stream)?;
             Ok((Arc::new(stream), change))
         })
         .map(|(stream, _)| stream)
@@ -196,25 +185,9 @@ impl Catalog {
 impl Catalog {
     /// Makes a connector without keys.
     pub fn create_connector(&self, wish: ConnectorWish, actor: &Actor) -> Changed<Arc<Connector>> {
-        check_own_name(&wish.name)?;
-        let connector = Connector {
-            name: wish.name.into(),
-            kind: wish.kind,
-            item_key: wish.item_key.map(Into::into),
-            requests_per_second: wish.requests_per_second,
-            burst: wish.burst,
-            created_ms: Some(clock::unix_ms()),
-            keys: Vec::new(),
-        };
-        check_connector(&connector)?;
+        let connector = new_connector(wish)?;
         self.commit(actor, |database, entries| {
-            let taken = entries.connectors.contains_key(&connector.name);
-            free(Kind::Connector, taken)?;
-            room(entries.connectors.len())?;
-            // Keys of a declared connector of this name that is gone must not come back to life.
-            schema::delete_keys(database, &connector.name)?;
-            schema::put_connector(database, &connector)?;
-            let change = made(Kind::Connector, &connector.name, connector.shown());
+            let change = put_new_connector(database, entries, &connector)?;
             Ok((Arc::new(connector), change))
         })
         .map(|(connector, _)| connector)
@@ -265,34 +238,13 @@ impl Catalog {
 impl Catalog {
     /// Makes a key. Its text is in the answer and nowhere else.
     pub fn create_key(&self, wish: KeyWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
-        check_own_name(&wish.name)?;
-        check_future(wish.expires_ms)?;
-        let text = generate(if wish.test {
-            KeyKind::IngestTest
-        } else {
-            KeyKind::Ingest
-        })?;
-        let row = KeyRow {
-            connector: wish.connector.into(),
-            name: wish.name.into(),
-            hash: text.hash(),
-            prefix: Some(text.prefix().into()),
-            stream: wish.stream.into(),
-            expires_ms: wish.expires_ms,
-            revoked_ms: None,
-            created_ms: Some(clock::unix_ms()),
-        };
+        let (text, row) = new_key(wish)?;
         let ((), entries) = self.commit(actor, |database, entries| {
             let connector = connector(entries, &row.connector)?;
             free(Kind::Key, connector.key(&row.name).is_some())?;
             room(connector.keys.len())?;
-            check_stream(entries, &row.stream)?;
-            schema::put_key(database, &row)?;
-            let change = Change {
-                connector: Some(row.connector.to_string()),
-                ..made(Kind::Key, &row.name, row.shown())
-            };
-            Ok(((), change))
+            check_stream(entries, "stream", &row.stream)?;
+            Ok(((), put_new_key(database, &row)?))
         })?;
         Ok((text, key_now(&entries, &row)?))
     }
@@ -338,9 +290,10 @@ impl Catalog {
         actor: &Actor,
     ) -> Changed<(KeyText, Arc<IngestKey>, Arc<IngestKey>)> {
         if rotation.grace_seconds > GRACE_SECONDS_MAX {
-            return Err(CatalogError::Invalid(format!(
-                "grace_seconds must be from 0 to {GRACE_SECONDS_MAX}"
-            )));
+            return Err(CatalogError::invalid(
+                "grace_seconds",
+                format!("grace_seconds must be from 0 to {GRACE_SECONDS_MAX}"),
+            ));
         }
         check_future(rotation.expires_ms.flatten())?;
         let now_ms = clock::unix_ms();
@@ -352,9 +305,9 @@ impl Catalog {
             let before = key.row();
             let expires_ms = rotation.expires_ms.unwrap_or(before.expires_ms);
             if expires_ms.is_some_and(|ends_ms| ends_ms <= now_ms) {
-                return Err(CatalogError::Invalid(
-                    "this key has expired; give expires_at, the end of the new one, or null for none"
-                        .to_owned(),
+                return Err(CatalogError::invalid(
+                    "expires_at",
+                    "this key has expired; give expires_at, the end of the new one, or null for none",
                 ));
             }
             room(self.connector(connector).map_or(0, |one| one.keys.len()))?;
@@ -532,6 +485,89 @@ impl Catalog {
     }
 }
 
+pub(super) fn new_stream(wish: StreamWish) -> Changed<Stream> {
+    no_secret("name", &wish.name)?;
+    check_stream_name(&wish.name).map_err(|message| CatalogError::invalid("name", message))?;
+    check_addressable(&wish.name)?;
+    check_stale(wish.stale_after_seconds)?;
+    Ok(Stream {
+        name: wish.name.into(),
+        on_update: wish.on_update,
+        stale_after_seconds: wish.stale_after_seconds,
+        created_ms: Some(clock::unix_ms()),
+    })
+}
+
+pub(super) fn put_new_stream(
+    database: &Database,
+    entries: &Entries,
+    stream: &Stream,
+) -> Changed<Change> {
+    free(Kind::Stream, entries.streams.contains_key(&stream.name))?;
+    room(entries.streams.len())?;
+    schema::put_stream(database, stream)?;
+    Ok(made(Kind::Stream, &stream.name, stream.shown()))
+}
+
+pub(super) fn new_connector(wish: ConnectorWish) -> Changed<Connector> {
+    check_own_name(&wish.name)?;
+    let connector = Connector {
+        name: wish.name.into(),
+        kind: wish.kind,
+        item_key: wish.item_key.map(Into::into),
+        requests_per_second: wish.requests_per_second,
+        burst: wish.burst,
+        created_ms: Some(clock::unix_ms()),
+        keys: Vec::new(),
+    };
+    check_connector(&connector)?;
+    Ok(connector)
+}
+
+pub(super) fn put_new_connector(
+    database: &Database,
+    entries: &Entries,
+    connector: &Connector,
+) -> Changed<Change> {
+    let taken = entries.connectors.contains_key(&connector.name);
+    free(Kind::Connector, taken)?;
+    room(entries.connectors.len())?;
+    // Keys of a declared connector of this name that is gone must not come back to life.
+    schema::delete_keys(database, &connector.name)?;
+    schema::put_connector(database, connector)?;
+    Ok(made(Kind::Connector, &connector.name, connector.shown()))
+}
+
+pub(super) fn new_key(wish: KeyWish) -> Changed<(KeyText, KeyRow)> {
+    check_own_name(&wish.name)?;
+    check_future(wish.expires_ms)?;
+    let text = generate(if wish.test {
+        KeyKind::IngestTest
+    } else {
+        KeyKind::Ingest
+    })?;
+    let row = KeyRow {
+        connector: wish.connector.into(),
+        name: wish.name.into(),
+        hash: text.hash(),
+        prefix: Some(text.prefix().into()),
+        stream: wish.stream.into(),
+        expires_ms: wish.expires_ms,
+        revoked_ms: None,
+        created_ms: Some(clock::unix_ms()),
+    };
+    Ok((text, row))
+}
+
+/// Writes a key whose connector and stream are there.
+pub(super) fn put_new_key(database: &Database, row: &KeyRow) -> Changed<Change> {
+    schema::put_key(database, row)?;
+    Ok(Change {
+        connector: Some(row.connector.to_string()),
+        ..made(Kind::Key, &row.name, row.shown())
+    })
+}
+
 fn replace<T>(value: &mut T, new: Option<T>) {
     if let Some(new) = new {
         *value = new;
@@ -600,7 +636,7 @@ fn own(kind: Kind, created_ms: Option<u64>) -> Changed<()> {
 }
 
 /// A key that was just written.
-fn key_now(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
+pub(super) fn key_now(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
     let connector = connector(entries, &row.connector)?;
     let key = connector.key(&row.name).cloned();
     key.ok_or(CatalogError::NotFound(Kind::Key))
@@ -665,27 +701,44 @@ fn distinct(names: Vec<String>) -> Vec<Arc<str>> {
 /// Names of connectors and keys.
 fn check_own_name(name: &str) -> Changed<()> {
     no_secret("name", name)?;
-    check_name(name).map_err(|message| CatalogError::Invalid(format!("name {message}")))
+    check_name(name).map_err(|message| CatalogError::invalid("name", format!("name {message}")))?;
+    check_addressable(name)
 }
 
-/// What looks like a key was pasted into the wrong place: it would be kept and shown.
-fn no_secret(field: &str, text: &str) -> Changed<()> {
-    if ["ik_", "rk_", "at_"]
-        .iter()
-        .any(|marker| text.starts_with(marker))
-    {
-        return Err(CatalogError::Invalid(format!(
-            "{field} begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it"
-        )));
+/// Programs take these for the folder, or the one above it, in any URL.
+fn check_addressable(name: &str) -> Changed<()> {
+    if matches!(name, "." | "..") {
+        let message = "name must be more than \".\" or \"..\", which cannot stand in a URL";
+        return Err(CatalogError::invalid("name", message));
     }
     Ok(())
 }
 
+/// What looks like a key was pasted into the wrong place: it would be kept and shown.
+fn no_secret(field: &'static str, text: &str) -> Changed<()> {
+    if looks_secret(text) {
+        return Err(CatalogError::invalid(
+            field,
+            format!(
+                "{field} begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a text begins like a key or a token, and so is kept and repeated nowhere.
+pub fn looks_secret(text: &str) -> bool {
+    let markers = ["ik_", "rk_", "at_"];
+    markers.iter().any(|marker| text.starts_with(marker))
+}
+
 fn check_stale(seconds: Option<u64>) -> Changed<()> {
     if seconds.is_some_and(|seconds| !(1..=STALE_SECONDS_MAX).contains(&seconds)) {
-        return Err(CatalogError::Invalid(format!(
-            "stale_after_seconds must be from 1 to {STALE_SECONDS_MAX}, or null for never"
-        )));
+        return Err(CatalogError::invalid(
+            "stale_after_seconds",
+            format!("stale_after_seconds must be from 1 to {STALE_SECONDS_MAX}, or null for never"),
+        ));
     }
     Ok(())
 }
@@ -694,16 +747,17 @@ fn check_connector(connector: &Connector) -> Changed<()> {
     if let Some(field) = &connector.item_key {
         no_secret("item_key", field)?;
         check_item_key(field)
-            .map_err(|message| CatalogError::Invalid(format!("item_key {message}")))?;
+            .map_err(|message| CatalogError::invalid("item_key", format!("item_key {message}")))?;
     }
     for (name, value) in [
         ("requests_per_second", connector.requests_per_second),
         ("burst", connector.burst),
     ] {
         if value.is_some_and(|value| !(1..=RATE_MAX).contains(&u64::from(value))) {
-            return Err(CatalogError::Invalid(format!(
-                "{name} must be from 1 to {RATE_MAX}, or null for the limit of all keys"
-            )));
+            return Err(CatalogError::invalid(
+                name,
+                format!("{name} must be from 1 to {RATE_MAX}, or null for the limit of all keys"),
+            ));
         }
     }
     Ok(())
@@ -711,14 +765,16 @@ fn check_connector(connector: &Connector) -> Changed<()> {
 
 fn check_future(expires_ms: Option<u64>) -> Changed<()> {
     if expires_ms.is_some_and(|expires_ms| expires_ms <= clock::unix_ms()) {
-        return Err(CatalogError::Invalid(
-            "expires_at has passed already; give a time to come, or leave it out".to_owned(),
+        return Err(CatalogError::invalid(
+            "expires_at",
+            "expires_at has passed already; give a time to come, or leave it out",
         ));
     }
     Ok(())
 }
 
-fn check_stream(entries: &Entries, name: &str) -> Changed<()> {
+/// The `field` of a wish names a stream that there is.
+pub(super) fn check_stream(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.contains_key(name) {
         return Ok(());
     }
@@ -726,19 +782,18 @@ fn check_stream(entries: &Entries, name: &str) -> Changed<()> {
         Some(meant) => format!("did you mean {}?", quoted(meant)),
         None => "create it first, /api/admin/streams lists those that there are".to_owned(),
     };
-    Err(CatalogError::Invalid(format!(
-        "there is no stream {}; {hint}",
-        quoted(name)
-    )))
+    let message = format!("there is no stream {}; {hint}", quoted(name));
+    Err(CatalogError::invalid(field, message))
 }
 
 fn check_streams(entries: &Entries, names: &[Arc<str>]) -> Changed<()> {
     if !(1..=STREAMS_OF_KEY_MAX).contains(&names.len()) {
-        return Err(CatalogError::Invalid(format!(
-            "streams must name 1 to {STREAMS_OF_KEY_MAX} streams"
-        )));
+        return Err(CatalogError::invalid(
+            "streams",
+            format!("streams must name 1 to {STREAMS_OF_KEY_MAX} streams"),
+        ));
     }
     names
         .iter()
-        .try_for_each(|name| check_stream(entries, name))
+        .try_for_each(|name| check_stream(entries, "streams", name))
 }

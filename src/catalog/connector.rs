@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: a key that was revoked is never valid again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
@@ -129,6 +129,8 @@ pub struct IngestKey {
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
     prefix: OnceLock<Arc<str>>,
+    /// When somebody came with it last since the start: Unix time in milliseconds. 0: nobody did.
+    used_ms: AtomicU64,
     /// Set in what requests under way hold when the key is gone.
     gone: AtomicBool,
 }
@@ -164,6 +166,7 @@ impl IngestKey {
             quota,
             hash: row.hash,
             prefix,
+            used_ms: AtomicU64::new(before.and_then(|one| one.used_ms()).unwrap_or(0)),
             gone: AtomicBool::new(false),
         };
         match before {
@@ -188,8 +191,26 @@ impl IngestKey {
         self.prefix.get().cloned().unwrap_or_else(|| "".into())
     }
 
-    pub(super) fn note_prefix(&self, secret: &str) {
+    pub(super) fn note_use(&self, secret: &str, unix_ms: u64) {
         self.prefix.get_or_init(|| key::prefix(secret).into());
+        self.used_ms.store(unix_ms, Ordering::Relaxed);
+    }
+
+    /// When somebody came with it last since the daemon started: Unix time in milliseconds.
+    pub fn used_ms(&self) -> Option<u64> {
+        Some(self.used_ms.load(Ordering::Relaxed)).filter(|used_ms| *used_ms > 0)
+    }
+
+    /// Whether it was rotated: another has its name, and it ends.
+    pub fn is_replaced(&self) -> bool {
+        let prefix = self.prefix();
+        let id = prefix.rsplit('_').next().unwrap_or_default();
+        !id.is_empty() && self.name.rsplit_once('.').is_some_and(|(_, end)| end == id)
+    }
+
+    /// Whether what it submits is checked and logged only.
+    pub fn is_test(&self) -> bool {
+        key::is_test(&self.prefix())
     }
 
     /// Whether its time has not run out and nobody revoked it.

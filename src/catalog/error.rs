@@ -53,8 +53,13 @@ impl Kind {
 #[derive(Debug, Error)]
 pub enum CatalogError {
     /// What is wanted cannot be.
-    #[error("{0}")]
-    Invalid(String),
+    #[error("{message}")]
+    Invalid {
+        /// The field of the wish, by its name in the admin API.
+        field: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
     /// There is nothing of this name.
     #[error("there is no {} with this name; {} lists them", .0.in_words(), .0.listed_at())]
     NotFound(Kind),
@@ -101,6 +106,13 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
+    pub(super) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        Self::Invalid {
+            field,
+            message: message.into(),
+        }
+    }
+
     /// Whether there is no room on the disk.
     pub fn is_full_disk(&self) -> bool {
         matches!(self, Self::Storage(error) if crate::sqlite::is_full(error))

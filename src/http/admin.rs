@@ -30,6 +30,7 @@ pub(super) use again::{
 };
 pub(super) use audit::ListAudit;
 pub(super) use backups::{PostBackup, told as backup_told};
+pub(super) use change::change_by;
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };

@@ -27,11 +27,16 @@ const SMALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A small body, or the sentence that says what is wrong.
 pub(super) async fn small(req: &mut Request) -> Result<&Bytes, String> {
-    let reading = req.payload_with_max_size(SMALL_BYTES_MAX);
+    at_most(req, SMALL_BYTES_MAX).await
+}
+
+/// A body of at most so many bytes, or the sentence that says what is wrong.
+pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, String> {
+    let reading = req.payload_with_max_size(bytes_max);
     match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_)) => Err(format!(
-            "the body cannot be read; it must have at most {SMALL_BYTES_MAX} bytes"
+            "the body cannot be read; it must have at most {bytes_max} bytes"
         )),
         Err(_) => Err("the body took too long".to_owned()),
     }

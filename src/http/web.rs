@@ -1,18 +1,23 @@
 //! The pages of the admin listener, made on the server, one file a page.
 //!
-//! They show what the admin API answers, and their buttons do what its calls do. What follows the daemon is asked for
-//! again every two seconds by htmx, and sent only if it has changed.
+//! They show what the admin API answers, and their forms and buttons do what its calls do. What follows the daemon is
+//! asked for again every two seconds by htmx, and sent only if it has changed.
 //!
 //! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`]); the
 //! session opens nothing but these pages.
 
 mod assets;
+mod audit;
 mod badge;
 mod chart;
 mod curl;
+mod form;
 mod frame;
 mod guard;
+mod made;
+mod new_source;
 mod overview;
+mod read_key;
 mod renderers;
 mod request;
 pub(in crate::http) mod sessions;
@@ -22,8 +27,11 @@ mod sink;
 mod sinks;
 mod snippets;
 mod source;
+mod source_change;
+mod source_key;
 mod sources;
 mod stream;
+mod stream_change;
 mod streams;
 mod text;
 
@@ -42,7 +50,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
         .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
         .push(Router::new().get(overview::Overview(p())))
         .push(Router::with_path("sources").get(sources::Sources(p())))
-        .push(Router::with_path("sources/{name}").get(source::Source(p())))
+        .push(source_routes(parts))
         .push(
             Router::with_path("requests/{request_id}")
                 .get(request::ShowRequest(p()))
@@ -57,10 +65,27 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .push(Router::with_path("discard").post(sink::Discard(p()))),
         )
         .push(Router::with_path("renderers").get(renderers::Renderers(p())))
+        .push(read_key_routes(parts))
+        .push(Router::with_path("audit").get(audit::Audit(p())))
         .push(Router::with_path("streams").get(streams::Streams(p())))
+        .push(
+            Router::with_path("new/stream")
+                .get(stream_change::ShowNewStream)
+                .post(stream_change::NewStream(p())),
+        )
         .push(
             Router::with_path("streams/{name}")
                 .get(stream::Stream(p()))
+                .push(
+                    Router::with_path("change")
+                        .get(stream_change::ShowChange(p()))
+                        .post(stream_change::Change(p())),
+                )
+                .push(
+                    Router::with_path("delete")
+                        .get(stream_change::ShowDelete(p()))
+                        .post(stream_change::Delete(p())),
+                )
                 .push(Router::with_path("item").get(stream::ShowItem(p())))
                 .push(Router::with_path("remove").post(stream::RemoveItem(p()))),
         )
@@ -85,4 +110,68 @@ pub(super) fn routes(parts: &Parts) -> Router {
             )
             .push(pages),
     )
+}
+
+/// A connector and its keys.
+fn source_routes(parts: &Parts) -> Router {
+    let p = || parts.clone();
+    let end_key = |path: &str, ending| {
+        Router::with_path(path)
+            .get(source_key::ShowEndKey(p(), ending))
+            .post(source_key::EndKey(p(), ending))
+    };
+    let key = Router::with_path("keys/{key}")
+        .get(source_key::ShowKey(p()))
+        .push(Router::with_path("change").post(source_key::ChangeKey(p())))
+        .push(Router::with_path("rotate").post(source_key::RotateKey(p())))
+        .push(end_key("revoke", source_key::Ending::Revoke))
+        .push(end_key("delete", source_key::Ending::Delete));
+    Router::new()
+        .push(
+            Router::with_path("new/source")
+                .get(new_source::ShowNewSource(p()))
+                .post(new_source::NewSource(p())),
+        )
+        .push(
+            Router::with_path("sources/{name}")
+                .get(source::Source(p()))
+                .push(
+                    Router::with_path("change")
+                        .get(source_change::ShowChange(p()))
+                        .post(source_change::Change(p())),
+                )
+                .push(
+                    Router::with_path("delete")
+                        .get(source_change::ShowDelete(p()))
+                        .post(source_change::Delete(p())),
+                )
+                .push(
+                    Router::with_path("new-key")
+                        .get(source_key::ShowNewKey(p()))
+                        .post(source_key::NewKey(p())),
+                )
+                .push(key),
+        )
+}
+
+fn read_key_routes(parts: &Parts) -> Router {
+    let p = || parts.clone();
+    let end_key = |path: &str, ending| {
+        Router::with_path(path)
+            .get(read_key::ShowEndReadKey(p(), ending))
+            .post(read_key::EndReadKey(p(), ending))
+    };
+    Router::new()
+        .push(
+            Router::with_path("new/read-key")
+                .get(read_key::ShowNewReadKey(p()))
+                .post(read_key::NewReadKey(p())),
+        )
+        .push(
+            Router::with_path("read-keys/{name}")
+                .get(read_key::ShowReadKey(p()))
+                .post(read_key::ChangeReadKey(p()))
+                .push(end_key("revoke", source_key::Ending::Revoke))
+                .push(end_key("delete", source_key::Ending::Delete)),
+        )
 }

@@ -12,6 +12,7 @@ mod crash; // kill -9 under load
 mod daemon; // the program at an address that outlives it
 mod driver; // the browser and its windows
 mod examples; // the example renderers
+mod forms; // the forms of the admin pages
 mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon
 mod render; // the page /render/{stream}

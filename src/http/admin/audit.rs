@@ -22,7 +22,7 @@ pub(in crate::http) struct AuditData {
     id: String,
     /// When, RFC 3339 in UTC with milliseconds.
     at: String,
-    /// By what they were admitted who made it.
+    /// By what they were admitted who made it: `admin token`, or `admin page` for a session.
     who: String,
     /// Their address, or `unix`.
     client: String,

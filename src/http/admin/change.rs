@@ -39,14 +39,24 @@ impl From<CatalogError> for Refused {
     }
 }
 
-/// Makes a change.
+/// Makes a change for somebody with the admin token.
 pub(super) async fn change<T: Send + 'static>(
     parts: &Parts,
     req: &Request,
     work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
 ) -> Result<T, Refused> {
+    Ok(change_by("admin token", parts, req, work).await?)
+}
+
+/// Makes a change for somebody who was admitted by `who`.
+pub(in crate::http) async fn change_by<T: Send + 'static>(
+    who: &'static str,
+    parts: &Parts,
+    req: &Request,
+    work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
+) -> Result<T, CatalogError> {
     let actor = Actor {
-        who: "admin token",
+        who,
         client: client(req).to_string(),
     };
     let (catalog, live) = (Arc::clone(&parts.catalog), Arc::clone(&parts.live));
@@ -55,7 +65,7 @@ pub(super) async fn change<T: Send + 'static>(
         live.look_again();
         changed
     });
-    Ok(changed.await?)
+    changed.await
 }
 
 /// Answers 200 with what is there now, or with the refusal.
@@ -93,7 +103,7 @@ pub(super) fn refuse(refused: &Refused, req: &Request, res: &mut Response) {
         Refused::Catalog(error) => error,
     };
     let (status, code) = match error {
-        CatalogError::Invalid(message) => return envelope::invalid(req, res, message),
+        CatalogError::Invalid { message, .. } => return envelope::invalid(req, res, message),
         CatalogError::NotFound(kind) => (StatusCode::NOT_FOUND, not_found(*kind)),
         CatalogError::Declared(_) => (StatusCode::CONFLICT, "DECLARED"),
         CatalogError::Taken(_) => (StatusCode::CONFLICT, "NAME_TAKEN"),

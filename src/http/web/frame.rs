@@ -11,7 +11,7 @@ use salvo_core::http::header::{
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response};
 
-use super::guard::{FORM_TOKEN, visitor};
+use super::guard::{FORM_TOKEN, is_poll, visitor};
 use super::sessions::{Sessions, Visitor};
 use crate::catalog::KeyHash;
 use crate::http::admin::Refused;
@@ -20,16 +20,16 @@ use crate::http::outer::request_id;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
-const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
 /// The places of the navigation.
-const PLACES: [(Place, &str, &str); 6] = [
+const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
     (Place::Sources, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Renderers"),
+    (Place::Audit, "/audit", "Audit trail"),
     (Place::Settings, "/settings", "Settings"),
 ];
 
@@ -41,6 +41,7 @@ pub(super) enum Place {
     Streams,
     Sinks,
     Renderers,
+    Audit,
     Settings,
 }
 
@@ -57,6 +58,17 @@ pub(super) struct Page {
     pub(super) live: Markup,
     /// It shows the past, which does not change.
     pub(super) old: bool,
+}
+
+/// A page that holds a form.
+#[derive(Debug)]
+pub(super) struct FormPage {
+    /// What stands in the window's title and as the heading.
+    pub(super) title: String,
+    /// Where it belongs.
+    pub(super) place: Place,
+    /// The form and what is around it.
+    pub(super) content: Markup,
 }
 
 /// Why there is no page.
@@ -104,7 +116,7 @@ pub(super) fn answer(
     let digest = KeyHash::of(&page.live.0).to_string();
     let path = req.uri().path_and_query();
     let live = live(path.map_or("/", |path| path.as_str()), &digest, &page);
-    if req.headers().contains_key(HX_REQUEST) {
+    if is_poll(req) {
         let seen = req.headers().get(X_SEEN).map(HeaderValue::as_bytes);
         if seen == Some(digest.as_bytes()) {
             res.status_code(StatusCode::NO_CONTENT);
@@ -113,6 +125,37 @@ pub(super) fn answer(
         return write(res, StatusCode::OK, live);
     }
     let said = sessions.said(visitor);
+    write(res, StatusCode::OK, whole(&page, &live, visitor, said));
+}
+
+/// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
+pub(super) fn answer_form(
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    status: StatusCode,
+    page: Result<FormPage, NoPage>,
+) {
+    let Some(visitor) = visitor(depot) else {
+        return;
+    };
+    match page {
+        Ok(form) => {
+            let page = Page {
+                title: form.title,
+                place: form.place,
+                still: form.content,
+                live: html! {},
+                old: true,
+            };
+            write(res, status, whole(&page, &html! {}, visitor, None));
+        }
+        Err(no_page) => refuse(req, res, no_page),
+    }
+}
+
+/// A page with navigation, and what was said of the write before it.
+fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) -> Markup {
     let content = html! {
         header.top {
             a.brand href="/" { "Headgate" }
@@ -124,14 +167,14 @@ pub(super) fn answer(
             form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
         }
         main {
-            @if let Some(said) = said { p.said role="status" { (said) } }
+            @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (said) } }
             h1 { bdi { (page.title) } }
             (page.still)
             (live)
         }
         footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "API documentation" } }
     };
-    write(res, StatusCode::OK, document(&page.title, &content));
+    document(&page.title, &content)
 }
 
 fn live(path: &str, digest: &str, page: &Page) -> Markup {
@@ -176,7 +219,7 @@ pub(super) fn go(res: &mut Response, path: &str) {
     res.headers_mut().insert(LOCATION, path);
 }
 
-fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
+pub(super) fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
     match no_page {
         NoPage::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
         NoPage::Refused(status, why) => notice(res, status, "That did not work", &why),

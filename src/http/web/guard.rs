@@ -22,6 +22,8 @@ use crate::http::{Parts, body, envelope};
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
+/// Every field of the largest form with ten thousand characters, percent-encoded.
+const FORM_BYTES_MAX: usize = 1 << 20;
 /// The field of every form that holds the session's form token.
 pub(super) const FORM_TOKEN: &str = "form_token";
 
@@ -93,7 +95,7 @@ impl Handler for RequireSession {
         let secret = cookie(req.headers()).map(str::to_owned);
         let Some(visitor) = secret.and_then(|secret| self.0.visitor(&secret)) else {
             ctrl.skip_rest();
-            if req.headers().contains_key(HX_REQUEST) {
+            if is_poll(req) {
                 // The whole page again, which asks to sign in.
                 let yes = HeaderValue::from_static("true");
                 res.headers_mut().insert(HX_REFRESH, yes);
@@ -106,7 +108,19 @@ impl Handler for RequireSession {
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         };
         if *req.method() != Method::GET {
-            let form = Form::read(req).await;
+            let form = match Form::read(req, FORM_BYTES_MAX).await {
+                Ok(form) => form,
+                Err(why) => {
+                    ctrl.skip_rest();
+                    let status = StatusCode::PAYLOAD_TOO_LARGE;
+                    return frame::notice(
+                        res,
+                        status,
+                        "Refused",
+                        &format!("Nothing was done: {why}."),
+                    );
+                }
+            };
             let sent = form.get(FORM_TOKEN).map(KeyHash::of);
             if sent != Some(KeyHash::of(&visitor.form_token)) {
                 ctrl.skip_rest();
@@ -130,19 +144,19 @@ pub(super) fn visitor(depot: &Depot) -> Option<&Visitor> {
 }
 
 /// The fields of a form.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads the body; what cannot be read is no field.
-    pub(super) async fn read(req: &mut Request) -> Self {
-        let body = body::small(req).await.ok();
-        let body = body.and_then(|body| std::str::from_utf8(body).ok());
-        let fields = body.unwrap_or_default().split('&').filter_map(|field| {
+    /// Reads the body, or says why it cannot be read.
+    pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
+        let body = body::at_most(req, bytes_max).await?;
+        let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
+        let fields = body.split('&').filter_map(|field| {
             let (name, value) = field.split_once('=')?;
             Some((decoded(name), decoded(value)))
         });
-        Self(fields.collect())
+        Ok(Self(fields.collect()))
     }
 
     /// The form of a write behind [`RequireSession`].
@@ -155,6 +169,27 @@ impl Form {
         let found = self.0.iter().find(|(field, _)| field == name);
         found.map(|(_, value)| value.as_str())
     }
+
+    /// All fields of this name.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Adds a field.
+    pub(super) fn put(&mut self, name: &str, value: String) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    /// Adds the fields of another, which count where this one has none of their names.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+}
+
+/// Whether a page asks for news of its live part.
+pub(super) fn is_poll(req: &Request) -> bool {
+    req.headers().contains_key(HX_REQUEST)
 }
 
 fn decoded(text: &str) -> String {

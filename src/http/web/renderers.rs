@@ -1,12 +1,13 @@
-//! `/renderers`: who shows the data, since when, and how far behind.
+//! `/renderers`: who shows the data, since when, and how far behind; and the keys that they read with.
 //!
-//! **Invariant**: it shows what `GET /api/admin/renderers` answers.
+//! **Invariant**: it shows what `GET /api/admin/renderers` and `/api/admin/read-keys` answer.
 
-use maud::html;
+use maud::{Markup, html};
 use salvo_core::{Depot, Request, Response, handler};
 
 use super::frame::{self, Page, Place};
 use super::text::{grouped, text, time};
+use super::{form, read_key};
 use crate::http::Parts;
 use crate::http::admin;
 
@@ -29,6 +30,8 @@ fn page(parts: &Parts) -> Page {
     // Those that are behind first, then the newest.
     renderers.sort_by_key(|one| (std::cmp::Reverse(one.lag), std::cmp::Reverse(one.id)));
     let live = html! {
+        (keys(parts))
+        h2 { "Connected" }
         @if renderers.is_empty() {
             p.panel { "Nobody is connected. A page that shows a stream is at " code { "/render/STREAM#READ_KEY" } " of the service listener." }
         } @else {
@@ -52,8 +55,38 @@ fn page(parts: &Parts) -> Page {
     Page {
         title: "Renderers".to_owned(),
         place: Place::Renderers,
-        still: html! {},
+        still: html! { p.row { a.button href="/new/read-key" { "New read key" } } },
         live,
         old: false,
+    }
+}
+
+fn keys(parts: &Parts) -> Markup {
+    let keys = parts.catalog.read_keys();
+    html! {
+        h2 { "Read keys" }
+        @if keys.is_empty() {
+            p.panel { "There is no read key, so nobody can read." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Read key" } th { "Begins with" } th { "Streams" } th { "State" } th { "In a URL" } } }
+                tbody { @for key in keys.iter().take(SHOWN_MAX) { tr {
+                    td data-label="Read key" { span {
+                        a id={ "key-" (key.name) } href=(read_key::path(key)) { (text(&key.name)) }
+                        @if key.created_ms.is_none() { " " span.badge { "declared" } }
+                    } }
+                    td.mono data-label="Begins with" { @match &key.prefix {
+                        Some(prefix) => span { (text(prefix)) "…" },
+                        None => span.quiet { "known as a digest only" },
+                    } }
+                    td data-label="Streams" { span { (text(&key.streams.join(", "))) } }
+                    td data-label="State" { span { (form::key_state(key.state(), key.expires_ms, false)) } }
+                    td data-label="In a URL" { span { @if key.allow_in_url { "yes" } @else { "no" } } }
+                } } }
+            } }
+            @if keys.len() > SHOWN_MAX {
+                p.quiet { "The first " (SHOWN_MAX) " of " (grouped(keys.len() as u64)) " are shown." }
+            }
+        }
     }
 }

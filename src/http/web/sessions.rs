@@ -3,18 +3,22 @@
 //! The sign-in page makes sessions, every page asks for one, `headgate serve` prints an invitation.
 //!
 //! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
-//! [`SESSIONS_MAX`] sessions; each ends at sign-out, after [`SESSION_MS`], or with the process.
+//! [`SESSIONS_MAX`] sessions; each ends at sign-out, after [`SESSION_MS`], or with the process. A key that was just
+//! made is held until the page that shows it, is given to it once, and to nobody after [`MADE_MS`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::catalog::KeyHash;
+use crate::catalog::key::KeyText;
 use crate::clock;
 
 /// How long somebody stays signed in.
 pub(super) const SESSION_MS: u64 = 12 * 3_600_000;
 /// How long an invitation can be used.
 const INVITATION_MS: u64 = 10 * 60_000;
+/// How long a key that was made waits for the page that shows it.
+const MADE_MS: u64 = 5 * 60_000;
 /// When there are more, the oldest ends.
 const SESSIONS_MAX: usize = 100;
 /// What an invitation begins with.
@@ -35,6 +39,21 @@ struct Session {
     ends_ms: u64,
     form_token: Arc<str>,
     said: Option<String>,
+    /// And until when it is given away.
+    made: Option<(Made, u64)>,
+}
+
+/// A key that was just made, for the one page that shows it.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// Path of that page.
+    pub(super) path: String,
+    /// Name of the key.
+    pub(super) key: String,
+    /// The key itself.
+    pub(super) secret: KeyText,
+    /// Under what name the key before it ends, and when, after a rotation: Unix time in milliseconds.
+    pub(super) previous: Option<(String, u64)>,
 }
 
 /// Somebody who is signed in.
@@ -80,6 +99,7 @@ impl Sessions {
             ends_ms: clock::unix_ms() + SESSION_MS,
             form_token: random()?.into(),
             said: None,
+            made: None,
         };
         let mut state = self.lock();
         let sessions = &mut state.sessions;
@@ -125,6 +145,22 @@ impl Sessions {
         self.lock().sessions.get_mut(&visitor.id)?.said.take()
     }
 
+    /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
+    pub(super) fn keep_made(&self, visitor: &Visitor, made: Made) {
+        let ends_ms = clock::unix_ms() + MADE_MS;
+        if let Some(session) = self.lock().sessions.get_mut(&visitor.id) {
+            session.made = Some((made, ends_ms));
+        }
+    }
+
+    /// The key that was kept for this page.
+    pub(super) fn take_made(&self, visitor: &Visitor, path: &str) -> Option<Made> {
+        let mut state = self.lock();
+        let kept = &mut state.sessions.get_mut(&visitor.id)?.made;
+        let (made, ends_ms) = kept.take_if(|(made, _)| made.path == path)?;
+        (clock::unix_ms() < ends_ms).then_some(made)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,6 +176,7 @@ fn random() -> Result<String, getrandom::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::key::{KeyKind, generate};
 
     #[test]
     fn an_invitation_works_once_and_the_last_one_only() {
@@ -181,6 +218,36 @@ mod tests {
         let last = secrets.last().and_then(|last| sessions.visitor(last));
         sessions.end(&last.expect("the newest stays"));
         assert_eq!(sessions.lock().sessions.len(), SESSIONS_MAX - 1);
+    }
+
+    #[test]
+    fn a_made_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
+        let sessions = Sessions::default();
+        let [one, other] = [(); 2].map(|()| {
+            let secret = sessions.begin().expect("random numbers");
+            sessions.visitor(&secret).expect("it has begun")
+        });
+        let keep = || {
+            let made = Made {
+                path: "/sources/shop".to_owned(),
+                key: "main".to_owned(),
+                secret: generate(KeyKind::Ingest).expect("random numbers"),
+                previous: None,
+            };
+            sessions.keep_made(&one, made);
+        };
+        keep();
+        assert!(sessions.take_made(&other, "/sources/shop").is_none());
+        assert!(sessions.take_made(&one, "/sources/other").is_none());
+        assert!(sessions.take_made(&one, "/sources/shop").is_some());
+        assert!(sessions.take_made(&one, "/sources/shop").is_none());
+        keep();
+        for session in sessions.lock().sessions.values_mut() {
+            if let Some((_, ends_ms)) = &mut session.made {
+                *ends_ms = clock::unix_ms();
+            }
+        }
+        assert!(sessions.take_made(&one, "/sources/shop").is_none());
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::sessions::SESSION_MS;
 use crate::catalog::KeyHash;
 use crate::http::Parts;
 
+/// Anybody may send it.
+const FORM_BYTES_MAX: usize = 64 << 10;
+
 /// `GET /sign-in`
 pub(super) struct ShowSignIn;
 
@@ -33,7 +36,7 @@ pub(super) struct SignIn(pub(super) Parts);
 #[handler]
 impl SignIn {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let form_sent = Form::read(req).await;
+        let form_sent = Form::read(req, FORM_BYTES_MAX).await.unwrap_or_default();
         let token = form_sent.get("token").unwrap_or_default().trim();
         let next = form_sent.get("next").filter(|next| is_path(next));
         let next = next.unwrap_or("/");

@@ -1,7 +1,7 @@
 //! How to send to a stream, ready to paste.
 //!
-//! **Invariant**: a snippet holds no secret, and a stream's name stands in it percent-encoded, so that it is part of
-//! the URL and of nothing else.
+//! **Invariant**: a snippet holds no secret but a key that was just made, and a stream's name stands in it
+//! percent-encoded, so that it is part of the URL and of nothing else.
 
 use std::net::IpAddr;
 
@@ -9,6 +9,7 @@ use salvo_core::Request;
 
 use super::guard;
 use super::text::segment;
+use crate::catalog::key::KeyText;
 use crate::http::Parts;
 
 /// Where callers reach the service listener.
@@ -34,6 +35,16 @@ impl Address {
     /// Where a stream's data is posted to.
     pub(super) fn url(&self, stream: &str) -> String {
         format!("{}/api/webhook/{}", self.base, segment(stream))
+    }
+
+    /// Where data is posted to whose stream the key says.
+    pub(super) fn ingest_url(&self) -> String {
+        format!("{}/api/ingest", self.base)
+    }
+
+    /// The page that shows a stream; without the key, which stands in its fragment.
+    pub(super) fn render_url(&self, stream: &str) -> String {
+        format!("{}/render/{}", self.base, segment(stream))
     }
 }
 
@@ -62,8 +73,49 @@ pub(super) fn address(parts: &Parts, req: &Request) -> Address {
     }
 }
 
-/// Language and code. Over a Unix socket curl only: the others need an address.
-pub(super) fn all(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
+/// Language and code. Over a Unix socket curl only: the others need an address. Without a key they take it from the
+/// variable `HEADGATE_KEY`.
+pub(super) fn all(
+    address: &Address,
+    stream: &str,
+    key: Option<&KeyText>,
+) -> Vec<(&'static str, String)> {
+    let mut snippets = without_key(address, stream);
+    if let Some(key) = key {
+        for (_, code) in &mut snippets {
+            for (from_variable, as_text) in KEY {
+                *code = code.replace(from_variable, &as_text.replace("{key}", key.expose()));
+            }
+        }
+    }
+    snippets
+}
+
+/// How each language takes the key from the variable, and how it stands there as a text. Nothing in a key needs
+/// quoting.
+const KEY: [(&str, &str); 7] = [
+    ("${process.env.HEADGATE_KEY}", "{key}"),
+    ("$HEADGATE_KEY", "{key}"),
+    (
+        "\"Bearer \" + os.environ[\"HEADGATE_KEY\"]",
+        "\"Bearer {key}\"",
+    ),
+    (
+        "import json, os, urllib.request",
+        "import json, urllib.request",
+    ),
+    (
+        "Environment.GetEnvironmentVariable(\"HEADGATE_KEY\")",
+        "\"{key}\"",
+    ),
+    (
+        "\"Bearer \"+os.Getenv(\"HEADGATE_KEY\")",
+        "\"Bearer {key}\"",
+    ),
+    ("\t\"os\"\n", ""),
+];
+
+fn without_key(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
     let url = address.url(stream);
     if let Some(socket) = &address.socket {
         let quoted = format!("'{}'", socket.replace('\'', r"'\''"));
@@ -149,3 +201,27 @@ func main() {
 	fmt.Println(response.StatusCode, string(answer))
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::key::{KeyKind, generate};
+
+    #[test]
+    fn a_key_takes_the_place_of_the_variable_in_every_language() {
+        let key = generate(KeyKind::Ingest).expect("random numbers");
+        let address = Address {
+            base: "http://127.0.0.1:8080".to_owned(),
+            socket: None,
+        };
+        for (language, code) in all(&address, "orders", Some(&key)) {
+            assert_eq!(code.matches(key.expose()).count(), 1, "{language}: {code}");
+            for left in ["HEADGATE_KEY", "{key}", "os."] {
+                assert!(!code.contains(left), "{language}: {code}");
+            }
+        }
+        for (language, code) in all(&address, "orders", None) {
+            assert_eq!(code.matches("HEADGATE_KEY").count(), 1, "{language}");
+        }
+    }
+}

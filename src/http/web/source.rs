@@ -1,6 +1,7 @@
 //! `/sources/{name}`: a connector, how to send to it, and its request log.
 //!
-//! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one.
+//! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one. A key's text
+//! is shown only on the page that follows its making.
 
 use std::sync::Arc;
 
@@ -8,10 +9,14 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 
+use super::form::{self, unix_ms};
 use super::frame::{self, NoPage, Page, Place};
+use super::sessions::Made;
+use super::source_change::{NO_CONNECTOR, path};
+use super::source_key::{key_path, last_used, state};
 use super::sources::{error_rate, kind, streams};
 use super::text::{grouped, plain, segment, text, time};
-use super::{badge, snippets};
+use super::{badge, made, snippets};
 use crate::catalog::Connector;
 use crate::clock;
 use crate::delivery::report::{self, Report, Status};
@@ -28,7 +33,8 @@ pub(super) struct Source(pub(super) Parts);
 #[handler]
 impl Source {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0, req).await;
+        let made = made::take(&self.0, req, depot);
+        let page = page(&self.0, req, made.as_ref()).await;
         frame::answer(&self.0.sessions, req, depot, res, page);
     }
 }
@@ -44,7 +50,7 @@ struct Wanted {
     before: Option<u64>,
 }
 
-async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
+async fn page(parts: &Parts, req: &mut Request, made: Option<&Made>) -> Result<Page, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
     let wanted = Wanted::read(req)?;
     let Some(connector) = parts.catalog.connector(&name) else {
@@ -52,18 +58,22 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
     };
     let log = log(parts, &connector.name, &wanted).await?;
     let address = snippets::address(parts, req);
-    let path = format!("/sources/{}", segment(&name));
+    let path = path(&name);
+    let first = First::of(&connector, &log, &wanted);
     Ok(Page {
         title: connector.name.to_string(),
         place: Place::Sources,
         still: html! {
-            (sending(&connector, &address))
+            @if let Some(made) = made { (shown_once(&connector, &address, made)) }
+            (first.line(made.is_some()))
+            (sending(parts, &connector, &address, made.is_none()))
             (keys(&connector))
             h2 #log { "Request log" }
             (filter(&path, &wanted))
         },
         live: html! {
             @if wanted.before.is_none() { (last_hour(parts, &connector)) }
+            (first.news())
             (entries(&log, &wanted))
             (paging(&path, &log, &wanted))
         },
@@ -149,12 +159,6 @@ impl Wanted {
     }
 }
 
-/// A time as forms send it, in UTC, with or without seconds.
-fn unix_ms(text: &str) -> Option<u64> {
-    clock::parse_rfc3339(&format!("{text}Z"))
-        .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
-}
-
 async fn log(parts: &Parts, connector: &Arc<str>, wanted: &Wanted) -> Result<report::Page, NoPage> {
     let filter = Filter {
         connector: Some(Arc::clone(connector)),
@@ -170,8 +174,28 @@ async fn log(parts: &Parts, connector: &Arc<str>, wanted: &Wanted) -> Result<rep
         .await?)
 }
 
-fn sending(connector: &Connector, address: &snippets::Address) -> Markup {
+/// The key that was just made, and requests to paste that hold it.
+fn shown_once(connector: &Connector, address: &snippets::Address, made: &Made) -> Markup {
+    let stream = connector.key(&made.key).map(|key| &*key.stream);
+    html! {
+        div.panel.made {
+            (made::panel(made, "key"))
+            @if let Some(stream) = stream {
+                p { "A first request to " (text(stream)) ", ready to paste:" }
+                (made::snippets(address, stream, Some(made)))
+            }
+        }
+    }
+}
+
+fn sending(
+    parts: &Parts,
+    connector: &Connector,
+    address: &snippets::Address,
+    with_snippets: bool,
+) -> Markup {
     let streams = streams(connector);
+    let path = path(&connector.name);
     html! {
         div.panel {
             dl {
@@ -180,53 +204,66 @@ fn sending(connector: &Connector, address: &snippets::Address) -> Markup {
                     Some(field) => { (text(field)) },
                     None => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
                 } }
-                dt { "Made" } dd {
-                    @if connector.created_ms.is_none() { "in the configuration, so it is changed there" }
-                    @else { "while the daemon runs; " code { "headgate connector" } " and " code { "headgate key" } " change it" }
-                }
+                dt { "Limit of each key" } dd { (limit(parts, connector)) }
                 @for (place, stream) in streams.iter().enumerate() {
-                    dt { "URL for " (text(stream)) }
-                    dd { div.copy {
-                        code id={ "url-" (place) } { (address.url(stream)) }
-                        button.plain type="button" data-copy={ "url-" (place) } { "Copy" }
-                    } }
+                    dt { "Webhook URL for " (text(stream)) }
+                    dd { (url(&format!("url-{place}"), &address.url(stream))) }
+                }
+                dt { "URL for the key's stream" } dd { (url("url", &address.ingest_url())) }
+                dt { "Made" } dd { @match connector.created_ms {
+                    Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
+                    None => { (form::declared("connectors", &parts.about.declared_in.connectors)) },
+                } }
+            }
+            @if connector.created_ms.is_some() {
+                p.row {
+                    a.button.plain href={ (path) "/change" } { "Change" }
+                    a.button.danger href={ (path) "/delete" } { "Delete…" }
                 }
             }
         }
-        @if let Some(stream) = streams.first() {
+        @if let Some(stream) = streams.first().filter(|_| with_snippets) {
             div.panel {
                 p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
-                @for (place, (language, code)) in snippets::all(address, stream).iter().enumerate() {
-                    details name="snippet" {
-                        summary { (language) }
-                        pre { code id={ "snippet-" (place) } { (code) } }
-                        button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
-                    }
-                }
+                (made::snippets(address, stream, None))
             }
         }
     }
 }
 
+fn url(id: &str, url: &str) -> Markup {
+    html! { div.copy { code id=(id) { (url) } button.plain type="button" data-copy=(id) { "Copy" } } }
+}
+
+fn limit(parts: &Parts, connector: &Connector) -> String {
+    let (rate, burst) = parts.catalog.rate();
+    format!(
+        "{} requests per second, {} at once",
+        grouped(u64::from(connector.requests_per_second.unwrap_or(rate))),
+        grouped(u64::from(connector.burst.unwrap_or(burst)))
+    )
+}
+
 fn keys(connector: &Connector) -> Markup {
     html! {
-        h2 { "Keys" }
+        div.heading {
+            h2 { "Keys" }
+            a.button.plain href={ (path(&connector.name)) "/new-key" } { "New key" }
+        }
         @if connector.keys.is_empty() {
             p.panel { "It has no key, so nothing can be sent." }
         } @else {
             div.table { table {
-                thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th.number { "Requests per second" } th.number { "Burst" } th { "Ends" } } }
+                thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } th { "" } } }
                 tbody { @for key in &connector.keys { tr {
                     td data-label="Key" { span { (text(&key.name)) } }
                     td.mono data-label="Begins with" { @let prefix = key.prefix(); @if prefix.is_empty() { span.quiet { "known after its first request" } } @else { span { (text(&prefix)) "…" } } }
                     td data-label="Stream" { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
-                    td.number data-label="Requests per second" { (grouped(u64::from(key.quota.requests_per_second()))) }
-                    td.number data-label="Burst" { (grouped(u64::from(key.quota.burst()))) }
-                    td data-label="Ends" { span { @if key.revoked_ms.is_some() { span.badge.bad { "revoked" } } @else { @match key.expires_ms {
-                        Some(ends) if ends <= clock::unix_ms() => { span.badge.bad { "ended" } " " (time(&clock::rfc3339(ends))) },
-                        Some(ends) => { (time(&clock::rfc3339(ends))) },
-                        None => { "never" },
-                    } } } }
+                    td data-label="State" { span { (state(key)) } }
+                    td data-label="Last used" { (last_used(key)) }
+                    td.tight data-label="" { @if key.created_ms.is_some() {
+                        a.button.plain href=(key_path(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
+                    } @else { span.badge { "declared" } } }
                 } } }
             } }
         }
@@ -262,6 +299,53 @@ fn last_hour(parts: &Parts, connector: &Connector) -> Markup {
             span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " refused" }
             (super::chart::sparkline("requests of each minute of the last hour", &hour))
         }
+    }
+}
+
+/// The first request of a connector, as far as the page knows.
+#[derive(Debug, Clone, Copy)]
+enum First<'a> {
+    /// It is not asked for: the connector is declared, or has a long log.
+    Unknown,
+    /// None has come.
+    Waiting,
+    Came(&'a Report),
+}
+
+impl<'a> First<'a> {
+    fn of(connector: &Connector, log: &'a report::Page, wanted: &Wanted) -> Self {
+        let is_whole = log.next.is_none() && wanted.before.is_none() && !wanted.is_filtered();
+        let Some(since_ms) = connector.created_ms.filter(|_| is_whole) else {
+            return Self::Unknown;
+        };
+        // A connector of the same name that is gone has left its log.
+        let own = |report: &&Report| report.row.entry.received_ms >= since_ms;
+        let first = log.reports.iter().rev().find(own);
+        first.map_or(Self::Waiting, Self::Came)
+    }
+
+    /// What the live part tells the script of the page, which shows it where the key was shown.
+    fn news(self) -> Markup {
+        html! { @if let Self::Came(report) = self { p #first-came hidden { (came(report)) } } }
+    }
+
+    /// Where it stands while somebody waits for it.
+    fn line(self, is_new: bool) -> Markup {
+        html! {
+            @match self {
+                Self::Waiting => p #first.panel role="status" { "Waiting for your first request." },
+                Self::Came(report) if is_new => p #first.panel.good role="status" { (came(report)) },
+                Self::Came(_) | Self::Unknown => {},
+            }
+        }
+    }
+}
+
+fn came(report: &Report) -> Markup {
+    let entry = &report.row.entry;
+    html! {
+        "Your first request came at " (time(&clock::rfc3339(entry.received_ms))) ": "
+        a href={ "/requests/" (entry.request_id) } { "see what became of it" } "."
     }
 }
 
@@ -308,17 +392,5 @@ fn paging(path: &str, log: &report::Page, wanted: &Wanted) -> Markup {
             @if wanted.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }
             @if let Some(next) = log.next { a.button.plain href={ (path) (wanted.query(next)) "#log" } { "Older" } }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unix_ms;
-
-    #[test]
-    fn times_of_a_form_are_utc() {
-        assert_eq!(unix_ms("1970-01-01T00:01"), Some(60_000));
-        assert_eq!(unix_ms("1970-01-01T00:01:02"), Some(62_000));
-        assert_eq!(unix_ms("yesterday"), None);
     }
 }

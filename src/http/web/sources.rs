@@ -39,13 +39,16 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no connector. Make one with " code { "headgate connector create" } " and a key for it with " code { "headgate key create" } ", or declare both in the configuration." }
+            p.panel { "There is no connector. " a href="/new/source" { "Make the first one" } ", or declare it in the configuration." }
         } @else {
             div.table { table {
                 thead { tr { th { "Connector" } th { "Streams" } th { "Kind" } th { "Last request" } th.number { "Last hour" } th.number { "Refused" } th { "" } } }
                 tbody { @for (connector, newest, hour) in &rows { tr {
                     @let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
-                    td data-label="Connector" { a href={ "/sources/" (segment(&connector.name)) } { (text(&connector.name)) } }
+                    td data-label="Connector" { span {
+                        a href={ "/sources/" (segment(&connector.name)) } { (text(&connector.name)) }
+                        @if connector.created_ms.is_none() { " " span.badge { "declared" } }
+                    } }
                     td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
                         @if place > 0 { ", " } (text(stream))
                     } } }
@@ -69,7 +72,7 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Data sources".to_owned(),
         place: Place::Sources,
-        still: html! {},
+        still: html! { p.row { a.button href="/new/source" { "New connector" } } },
         live,
         old: false,
     })

@@ -8,9 +8,13 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 
+use super::form;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::{Form, visitor};
-use super::text::{grouped, plain, segment, text, text_of, time};
+use super::text::{count, grouped, plain, segment, text, text_of, time};
+use crate::catalog;
+use crate::clock;
+use crate::config::OnUpdate;
 use crate::http::Parts;
 use crate::http::items::remove_from_pool;
 use crate::item::{field_name, members};
@@ -26,7 +30,7 @@ const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page of an item.
 const FIELDS_MAX: usize = 2_000;
 
-const NO_STREAM: NoPage =
+pub(super) const NO_STREAM: NoPage =
     NoPage::NotFound("There is no stream of this name. The page Data pool lists them.");
 
 /// `GET /streams/{name}`
@@ -53,10 +57,14 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
     items.truncate(ITEMS as usize);
     let view = parts.pool.view(&name).await?;
     let path = format!("/streams/{}", segment(&name));
+    let stream = parts.catalog.stream(&name).ok_or(NO_STREAM)?;
     Ok(Page {
-        title: name,
+        title: plain(&name),
         place: Place::Streams,
-        still: html! { @if let Some(view) = view { (sql_hint(parts, &view)) } },
+        still: html! {
+            (facts(parts, &stream, &path))
+            @if let Some(view) = view { (sql_hint(parts, &view)) }
+        },
         live: html! {
             (table(&items, &path, after.is_some()))
             p.row {
@@ -68,6 +76,33 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
         },
         old: false,
     })
+}
+
+fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
+    html! {
+        div.panel {
+            dl {
+                dt { "When an item comes again" } dd { @match stream.on_update {
+                    OnUpdate::Replace => "it has only the new fields (replace)",
+                    OnUpdate::Merge => "it keeps fields that do not come again (merge)",
+                } }
+                dt { "Stale" } dd { @match stream.stale_after_seconds {
+                    Some(seconds) => { "after " (count(seconds, "second")) " without data" },
+                    None => "never",
+                } }
+                dt { "Made" } dd { @match stream.created_ms {
+                    Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
+                    None => { (form::declared("streams", &parts.about.declared_in.streams)) },
+                } }
+            }
+            @if stream.created_ms.is_some() {
+                p.row {
+                    a.button.plain href={ (path) "/change" } { "Change" }
+                    a.button.danger href={ (path) "/delete" } { "Delete…" }
+                }
+            }
+        }
+    }
 }
 
 fn sql_hint(parts: &Parts, view: &str) -> Markup {

@@ -27,19 +27,20 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     let mut rows = Vec::new();
     for stream in parts.catalog.streams() {
         let name = std::sync::Arc::clone(&stream.name);
+        let declared = stream.created_ms.is_none();
         let items = parts.pool.count(&name, COUNTED_MAX + 1).await?;
         let newest = parts.pool.newest_data(&name).await?;
         let view = parts.pool.view(&name).await?;
-        rows.push((name, items, newest, view));
+        rows.push((name, declared, items, newest, view));
     }
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no stream. Make one with " code { "headgate stream create" } ", or declare it in the configuration." }
+            p.panel { "There is no stream. " a href="/new/stream" { "Make the first one" } ", or declare it in the configuration." }
         } @else {
             div.table { table {
                 thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
-                tbody { @for (name, items, newest, view) in &rows { tr {
-                    td data-label="Stream" { a href={ "/streams/" (segment(name)) } { (text(name)) } }
+                tbody { @for (name, declared, items, newest, view) in &rows { tr {
+                    td data-label="Stream" { span { a href={ "/streams/" (segment(name)) } { (text(name)) } @if *declared { " " span.badge { "declared" } } } }
                     td.number data-label="Items" {
                         @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }
                     }
@@ -52,7 +53,7 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Data pool".to_owned(),
         place: Place::Streams,
-        still: html! {},
+        still: html! { p.row { a.button href="/new/stream" { "New stream" } } },
         live,
         old: false,
     })

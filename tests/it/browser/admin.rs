@@ -7,7 +7,7 @@ use super::driver::Window;
 use crate::process::{ADMIN_TOKEN, Client};
 
 /// Title, and whether the page is wider than the window.
-const SEEN: &str = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth > innerWidth]";
+pub(super) const SEEN: &str = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth > innerWidth]";
 
 /// Signs in as people do.
 pub(super) fn sign_in(window: &Window, origin: &str, path: &str) {
@@ -24,7 +24,8 @@ pub(super) fn sign_in(window: &Window, origin: &str, path: &str) {
     );
 }
 
-fn origin(daemon: &Daemon) -> String {
+/// Where the pages are.
+pub(super) fn origin(daemon: &Daemon) -> String {
     format!("http://{}", daemon.process().admin)
 }
 
@@ -63,7 +64,7 @@ fn the_printed_link_signs_in_once_and_leaves_the_address() {
 }
 
 /// What the browser logged, but for pages without a session, and of what is not there.
-fn log_without_refusals(window: &Window, origin: &str) -> Vec<String> {
+pub(super) fn log_without_refusals(window: &Window, origin: &str) -> Vec<String> {
     let mut log = window.log(origin);
     log.retain(|line| !line.contains("status of 401") && !line.contains("status of 404"));
     log
@@ -108,7 +109,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 13] = [
     "/",
     "/sources",
     "/sources/tests",
@@ -118,6 +119,10 @@ const PAGES: [&str; 9] = [
     "/streams",
     "/streams/orders",
     "/streams/orders/item?key=1",
+    "/new/source",
+    "/new/stream",
+    "/new/read-key",
+    "/audit",
 ];
 
 #[test]

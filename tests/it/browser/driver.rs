@@ -32,6 +32,14 @@ const KEEPER: &str = "TMPDIR=$1 setsid chromedriver --port=0 & group=$!; read -r
 /// What chromedriver says before its port.
 const READY: &str = "started successfully on port ";
 
+/// Keys without a character of their own (WebDriver, §17.4.2).
+pub(super) mod key {
+    pub(in super::super) const TAB: char = '\u{e004}';
+    pub(in super::super) const ENTER: char = '\u{e007}';
+    pub(in super::super) const CONTROL: char = '\u{e009}';
+    pub(in super::super) const DOWN: char = '\u{e015}';
+}
+
 /// The one Chromium of this process.
 #[derive(Debug)]
 struct Browser {
@@ -217,6 +225,46 @@ impl Window {
     pub(super) fn run(&self, script: &str, arguments: &Value) -> Value {
         let outcome = self.try_run(script, arguments);
         outcome.unwrap_or_else(|error| panic!("{error} in:\n{script}"))
+    }
+
+    /// Types as somebody at the keyboard does: characters, and the keys of [`key`], each pressed and released.
+    #[track_caller]
+    pub(super) fn keys(&self, text: &str) {
+        let strokes = text.chars().flat_map(|character| {
+            ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": character}))
+        });
+        self.press(&strokes.collect());
+    }
+
+    /// Presses a key while Control is held.
+    #[track_caller]
+    pub(super) fn control(&self, character: char) {
+        let down = |value: char| json!({"type": "keyDown", "value": value});
+        let up = |value: char| json!({"type": "keyUp", "value": value});
+        self.press(&vec![
+            down(key::CONTROL),
+            down(character),
+            up(character),
+            up(key::CONTROL),
+        ]);
+    }
+
+    #[track_caller]
+    fn press(&self, strokes: &Vec<Value>) {
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]});
+        self.call("/actions", &actions).expect("keys");
+    }
+
+    /// Clicks an element as a mouse does, where it is on the screen.
+    #[track_caller]
+    pub(super) fn click(&self, selector: &str) {
+        let using = json!({"using": "css selector", "value": selector});
+        let found = self.call("/element", &using);
+        let found = found.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        let ids = found.as_object().expect("an element");
+        let id = ids.values().next().and_then(Value::as_str);
+        let path = format!("/element/{}/click", id.expect("its id"));
+        self.call(&path, &json!({})).expect(selector);
     }
 
     /// Waits until a script returns this.

@@ -3,7 +3,7 @@
 use super::site::Site;
 use crate::process::{ADMIN_TOKEN, Client, Folder};
 
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 14] = [
     "/",
     "/sources",
     "/sources/tests",
@@ -14,6 +14,10 @@ const PAGES: [&str; 10] = [
     "/streams",
     "/streams/orders",
     "/streams/orders/item?key=1",
+    "/new/source",
+    "/new/stream",
+    "/new/read-key",
+    "/audit",
 ];
 
 #[test]

@@ -1,5 +1,5 @@
-// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, and when not
-// to ask for news.
+// What the admin pages need a script for: the sign-in link, questions before something is lost, copying, keys that are
+// shown once, and when not to ask for news.
 //
 // Invariant: every page can be read, and every form sent, without it.
 
@@ -30,6 +30,18 @@ document.addEventListener("click", async (event) => {
     button.textContent = "Selected";
   }
   setTimeout(() => (button.textContent = label), 2000);
+});
+
+// A key that is shown once goes with its page, also where the browser would keep the page to come back to.
+addEventListener("pagehide", () => document.querySelectorAll("[data-once]").forEach((once) => once.remove()));
+
+// The line that waits for the first request turns green. It is not part of what is replaced, so that it is read out.
+document.addEventListener("htmx:afterSettle", () => {
+  const line = document.querySelector("#first:not(.good)");
+  const came = document.getElementById("first-came");
+  if (!line || !came) return;
+  line.classList.add("good");
+  line.replaceChildren(...came.cloneNode(true).childNodes);
 });
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.

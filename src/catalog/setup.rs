@@ -1,0 +1,79 @@
+//! A connector with its first key, and a stream for it if there is none, in one change.
+//!
+//! The admin pages call it.
+//!
+//! **Invariant**: all of it is made, with an entry in the audit trail for each part, or nothing.
+
+use std::sync::Arc;
+
+use super::change::{
+    self, Changed, ConnectorWish, KeyWish, StreamWish, check_stream, put_new_connector,
+    put_new_key, put_new_stream,
+};
+use super::{Actor, Catalog, CatalogError, IngestKey};
+use crate::catalog::key::KeyText;
+
+/// What is to be made together.
+#[derive(Debug, Clone)]
+pub struct SetUpWish {
+    /// The connector.
+    pub connector: ConnectorWish,
+    /// Name of its first key.
+    pub key: String,
+    /// Where the key submits to.
+    pub stream: FirstStream,
+}
+
+/// The stream of a first key.
+#[derive(Debug, Clone)]
+pub enum FirstStream {
+    /// One that there is, by its name.
+    Existing(String),
+    /// One that is to be made. What is wrong with its name is told of the field `new_stream`.
+    New(StreamWish),
+}
+
+impl Catalog {
+    /// Makes a connector with a key. The key's text is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// See [`CatalogError`]; nothing was changed then.
+    pub fn set_up(&self, wish: SetUpWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
+        let connector = change::new_connector(wish.connector)?;
+        let (name, stream) = match wish.stream {
+            FirstStream::Existing(name) => (name, None),
+            FirstStream::New(wish) => {
+                let stream = change::new_stream(wish).map_err(of_new_stream)?;
+                (stream.name.to_string(), Some(stream))
+            }
+        };
+        let (text, key) = change::new_key(KeyWish {
+            connector: connector.name.to_string(),
+            name: wish.key,
+            stream: name,
+            test: false,
+            expires_ms: None,
+        })?;
+        let ((), entries) = self.commit_all(actor, |database, entries| {
+            let mut changes = Vec::new();
+            match &stream {
+                Some(stream) => changes.push(put_new_stream(database, entries, stream)?),
+                None => check_stream(entries, "stream", &key.stream)?,
+            }
+            changes.push(put_new_connector(database, entries, &connector)?);
+            changes.push(put_new_key(database, &key)?);
+            Ok(((), changes))
+        })?;
+        Ok((text, change::key_now(&entries, &key)?))
+    }
+}
+
+fn of_new_stream(error: CatalogError) -> CatalogError {
+    match error {
+        CatalogError::Invalid {
+            field: "name",
+            message,
+        } => CatalogError::invalid("new_stream", message),
+        error => error,
+    }
+}

@@ -1,0 +1,360 @@
+//! `/new/read-key` and `/read-keys/{name}`: what renderers read with.
+//!
+//! **Invariant**: a key's text leaves this file only towards the page that shows it once. A key that is declared has
+//! a page without forms.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::http::StatusCode;
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::form::{self, Field, NAME, Typed, form_time};
+use super::frame::{self, FormPage, NoPage, Place, form_token};
+use super::guard::visitor;
+use super::sessions::Made;
+use super::source_key::Ending;
+use super::text::{segment, text, time};
+use super::{made, snippets};
+use crate::catalog::{Actor, Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
+use crate::clock;
+use crate::http::Parts;
+
+const NO_KEY: NoPage =
+    NoPage::NotFound("There is no read key of this name. The page Renderers lists them.");
+
+/// `GET /new/read-key`
+pub(super) struct ShowNewReadKey(pub(super) Parts);
+
+#[handler]
+impl ShowNewReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer_new(&self.0, req, depot, res, &Typed::new("name", &[]));
+    }
+}
+
+/// `POST /new/read-key`
+pub(super) struct NewReadKey(pub(super) Parts);
+
+#[handler]
+impl NewReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let mut typed = Typed::sent(depot);
+        match self.create(req, &mut typed).await {
+            Ok(Some(made)) => made::show(&self.0, depot, res, made),
+            Ok(None) => answer_new(&self.0, req, depot, res, &typed),
+            Err(no_page) => frame::refuse(req, res, no_page),
+        }
+    }
+}
+
+impl NewReadKey {
+    async fn create(&self, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
+        let name = typed.name();
+        let streams = streams(typed);
+        let expires_ms = typed.time("expires_at");
+        if typed.is_wrong() {
+            return Ok(None);
+        }
+        let wish = ReadKeyWish {
+            name,
+            streams,
+            expires_ms,
+            allow_in_url: typed.is_ticked("allow_in_url"),
+        };
+        let made = form::change(&self.0, req, |catalog, by| {
+            catalog.create_read_key(wish, by)
+        });
+        match made.await {
+            Ok((secret, key)) => Ok(Some(Made {
+                path: path(&key),
+                key: key.name.to_string(),
+                secret,
+                previous: None,
+            })),
+            Err(error) => typed.refuse(error, &[]).map(|()| None),
+        }
+    }
+}
+
+/// The streams that were chosen, at least one.
+fn streams(typed: &mut Typed) -> Vec<String> {
+    let mut streams = typed.all("streams");
+    streams.retain(|name| !name.is_empty());
+    if streams.is_empty() {
+        typed.wrong("streams", "Choose at least one stream.");
+    }
+    streams
+}
+
+fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let page = FormPage {
+        title: "New read key".to_owned(),
+        place: Place::Renderers,
+        content: html! {
+            (typed.problems())
+            form.panel method="post" action="/new/read-key" {
+                (token)
+                (typed.input(NAME, 64, true))
+                (settings(typed, &parts.catalog))
+                (form::buttons("Create read key", "/renderers"))
+            }
+        },
+    };
+    frame::answer_form(req, depot, res, typed.status(), Ok(page));
+}
+
+fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
+    let streams = Field {
+        name: "streams",
+        label: "Streams",
+        hint: "What it may read.",
+    };
+    let ends = Field {
+        name: "expires_at",
+        label: "Ends (UTC, optional)",
+        hint: "Without a time it never ends.",
+    };
+    let in_url = Field {
+        name: "allow_in_url",
+        label: "May stand in a URL",
+        hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
+    };
+    html! {
+        (typed.stream_boxes(streams, catalog))
+        (typed.time_input(ends))
+        (typed.tick(in_url))
+    }
+}
+
+/// `GET /read-keys/{name}`
+pub(super) struct ShowReadKey(pub(super) Parts);
+
+#[handler]
+impl ShowReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let made = made::take(&self.0, req, depot);
+        let page = key(&self.0, req).map(|key| {
+            let mut values: Vec<(&str, String)> = key
+                .streams
+                .iter()
+                .map(|name| ("streams", name.to_string()))
+                .collect();
+            values.push(("expires_at", form_time(key.expires_ms)));
+            if key.allow_in_url {
+                values.push(("allow_in_url", "yes".to_owned()));
+            }
+            let shown = made
+                .as_ref()
+                .map(|made| shown_once(&self.0, req, &key, made));
+            key_page(&self.0, depot, &key, shown, &Typed::new("", &values))
+        });
+        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    }
+}
+
+fn shown_once(parts: &Parts, req: &Request, key: &ReadKey, made: &Made) -> Markup {
+    let address = snippets::address(parts, req);
+    html! {
+        div.panel.made {
+            (made::panel(made, "read key"))
+            @if let Some(stream) = key.streams.first() {
+                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
+                div.copy data-once {
+                    code #render { (address.render_url(stream)) "#" (made.secret.expose()) }
+                    button.plain type="button" data-copy="render" { "Copy" }
+                }
+            }
+        }
+    }
+}
+
+/// `POST /read-keys/{name}`
+pub(super) struct ChangeReadKey(pub(super) Parts);
+
+#[handler]
+impl ChangeReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let mut typed = Typed::sent(depot);
+        match self.change(req, &mut typed).await {
+            Ok((key, true)) => {
+                let said = format!("The read key {} is changed.", key.name);
+                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
+            }
+            Ok((key, false)) => {
+                let page = key_page(&self.0, depot, &key, None, &typed);
+                frame::answer_form(req, depot, res, typed.status(), Ok(page));
+            }
+            Err(no_page) => frame::refuse(req, res, no_page),
+        }
+    }
+}
+
+impl ChangeReadKey {
+    /// The key, and whether it was changed.
+    async fn change(
+        &self,
+        req: &Request,
+        typed: &mut Typed,
+    ) -> Result<(Arc<ReadKey>, bool), NoPage> {
+        let key = own(&self.0, req)?;
+        let wanted = ReadKeyChange {
+            streams: Some(streams(typed)),
+            expires_ms: Some(typed.time("expires_at")),
+            allow_in_url: Some(typed.is_ticked("allow_in_url")),
+        };
+        if typed.is_wrong() {
+            return Ok((key, false));
+        }
+        let name = Arc::clone(&key.name);
+        let changed = form::change(&self.0, req, move |catalog, by| {
+            catalog.change_read_key(&name, wanted, by)
+        });
+        match changed.await {
+            Ok(changed) => Ok((changed, true)),
+            Err(error) => typed.refuse(error, &[]).map(|()| (key, false)),
+        }
+    }
+}
+
+fn key_page(
+    parts: &Parts,
+    depot: &Depot,
+    key: &ReadKey,
+    shown: Option<Markup>,
+    typed: &Typed,
+) -> FormPage {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let path = path(key);
+    let is_own = key.created_ms.is_some();
+    let is_revoked = key.state() == KeyState::Revoked;
+    FormPage {
+        title: format!("Read key {}", key.name),
+        place: Place::Renderers,
+        content: html! {
+            (typed.problems())
+            @if let Some(shown) = shown { (shown) }
+            div.panel { (facts(parts, key)) }
+            @if is_own && !is_revoked {
+                h2 { "Change" }
+                form.panel method="post" action=(path) {
+                    (token)
+                    p.quiet { "Renderers that are connected with it connect again." }
+                    (settings(typed, &parts.catalog))
+                    p.row { button { "Save" } }
+                }
+            }
+            p.row {
+                @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
+                @if is_own { a.button.danger href={ (path) "/delete" } { "Delete…" } }
+                a.button.plain href="/renderers" { "Back to the renderers" }
+            }
+        },
+    }
+}
+
+fn facts(parts: &Parts, key: &ReadKey) -> Markup {
+    let prefix = key.prefix.as_deref().unwrap_or_default();
+    html! { dl {
+        dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
+        dt { "Streams" } dd { (text(&key.streams.join(", "))) }
+        dt { "State" } dd { (form::key_state(key.state(), key.expires_ms, false)) }
+        dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        dt { "Made" } dd { @match key.created_ms {
+            Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
+            None => { (form::declared("read_keys", &parts.about.declared_in.read_keys)) },
+        } }
+    } }
+}
+
+/// `GET /read-keys/{name}/revoke`, or `delete`
+pub(super) struct ShowEndReadKey(pub(super) Parts, pub(super) Ending);
+
+#[handler]
+impl ShowEndReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = own(&self.0, req);
+        let page = page.map(|key| end_page(depot, &key, self.1, &Typed::default()));
+        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    }
+}
+
+/// `POST /read-keys/{name}/revoke`, or `delete`
+pub(super) struct EndReadKey(pub(super) Parts, pub(super) Ending);
+
+#[handler]
+impl EndReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let key = match own(&self.0, req) {
+            Ok(key) => key,
+            Err(no_page) => return frame::refuse(req, res, no_page),
+        };
+        let name = Arc::clone(&key.name);
+        let ending = self.1;
+        let ended = form::change(
+            &self.0,
+            req,
+            move |catalog: &Catalog, by: &Actor| match ending {
+                Ending::Revoke => catalog.revoke_read_key(&name, by),
+                Ending::Delete => catalog.delete_read_key(&name, by),
+            },
+        );
+        match ended.await {
+            Ok(_) => {
+                let said = match ending {
+                    Ending::Revoke => format!("The read key {} is revoked.", key.name),
+                    Ending::Delete => format!("The read key {} is deleted.", key.name),
+                };
+                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
+            }
+            Err(error) => {
+                let mut typed = Typed::sent(depot);
+                let page = typed.refuse(error, &[]);
+                let page = page.map(|()| end_page(depot, &key, ending, &typed));
+                frame::answer_form(req, depot, res, typed.status(), page);
+            }
+        }
+    }
+}
+
+fn end_page(depot: &Depot, key: &ReadKey, ending: Ending, typed: &Typed) -> FormPage {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let (title, does) = match ending {
+        Ending::Revoke => ("Revoke", "Revoke the read key"),
+        Ending::Delete => ("Delete", "Delete the read key"),
+    };
+    let what = html! {
+        p {
+            "Renderers that are connected with the read key " strong { (text(&key.name)) } " are sent away at once, and it is refused from then on. "
+            @match ending {
+                Ending::Revoke => "It stays in the list, and cannot be made valid again.",
+                Ending::Delete => "It is no longer listed.",
+            }
+        }
+    };
+    FormPage {
+        title: format!("{title} {}?", key.name),
+        place: Place::Renderers,
+        content: form::question(typed, &token, &what, does, &path(key)),
+    }
+}
+
+/// The page of a read key.
+pub(super) fn path(key: &ReadKey) -> String {
+    format!("/read-keys/{}", segment(&key.name))
+}
+
+fn key(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let name = req.param::<String>("name").unwrap_or_default();
+    parts.catalog.read_key(&name).ok_or(NO_KEY)
+}
+
+/// The key that the path names, if it was made at run time.
+fn own(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = key(parts, req)?;
+    match key.created_ms {
+        Some(_) => Ok(key),
+        None => Err(NoPage::declared(Kind::ReadKey)),
+    }
+}

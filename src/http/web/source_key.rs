@@ -1,0 +1,465 @@
+//! `/sources/{name}/new-key` and `/sources/{name}/keys/{key}`: the ingest keys of a connector.
+//!
+//! **Invariant**: a key's text leaves this file only towards the page that shows it once. A key that is declared has
+//! none of these pages.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::http::StatusCode;
+use salvo_core::{Depot, Request, Response, handler};
+
+use super::form::{self, Field, NAME, Typed, form_time};
+use super::frame::{self, FormPage, NoPage, Place, form_token};
+use super::guard::visitor;
+use super::made;
+use super::sessions::Made;
+use super::source_change::{NO_CONNECTOR, path};
+use super::text::{segment, text, time};
+use crate::catalog::{
+    Actor, Catalog, Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation,
+};
+use crate::clock;
+use crate::http::Parts;
+
+const NO_KEY: NoPage =
+    NoPage::NotFound("The connector has no key of this name. Its page lists its keys.");
+/// Words of the field `grace_unit`, in seconds.
+const UNITS: [(&str, u64); 4] = [
+    ("seconds", 1),
+    ("minutes", 60),
+    ("hours", 3_600),
+    ("days", 86_400),
+];
+
+/// `GET /sources/{name}/new-key`
+pub(super) struct ShowNewKey(pub(super) Parts);
+
+#[handler]
+impl ShowNewKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = connector(&self.0, req).map(|connector| {
+            let stream = connector.keys.first().map(|key| key.stream.to_string());
+            let values = [
+                ("stream", stream.unwrap_or_default()),
+                ("mode", "live".to_owned()),
+            ];
+            new_page(&self.0, depot, &connector, &Typed::new("name", &values))
+        });
+        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    }
+}
+
+/// `POST /sources/{name}/new-key`
+pub(super) struct NewKey(pub(super) Parts);
+
+#[handler]
+impl NewKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let mut typed = Typed::sent(depot);
+        let made = self.create(req, &mut typed).await;
+        match made {
+            Ok((_, Some(made))) => made::show(&self.0, depot, res, made),
+            Ok((connector, None)) => {
+                let page = new_page(&self.0, depot, &connector, &typed);
+                frame::answer_form(req, depot, res, typed.status(), Ok(page));
+            }
+            Err(no_page) => frame::refuse(req, res, no_page),
+        }
+    }
+}
+
+impl NewKey {
+    async fn create(
+        &self,
+        req: &Request,
+        typed: &mut Typed,
+    ) -> Result<(Arc<Connector>, Option<Made>), NoPage> {
+        let connector = connector(&self.0, req)?;
+        let name = typed.name();
+        let stream = typed.raw("stream").to_owned();
+        if stream.is_empty() {
+            typed.wrong("stream", "Choose a stream.");
+        }
+        let test = typed.choice("mode", &[("live", false), ("test", true)]);
+        let expires_ms = typed.time("expires_at");
+        let Some(test) = test.filter(|_| !typed.is_wrong()) else {
+            return Ok((connector, None));
+        };
+        let wish = KeyWish {
+            connector: connector.name.to_string(),
+            name,
+            stream,
+            test,
+            expires_ms,
+        };
+        let made = form::change(&self.0, req, |catalog, by| catalog.create_key(wish, by));
+        match made.await {
+            Ok((secret, key)) => {
+                let made = Made {
+                    path: path(&connector.name),
+                    key: key.name.to_string(),
+                    secret,
+                    previous: None,
+                };
+                Ok((connector, Some(made)))
+            }
+            Err(error) => typed.refuse(error, &[]).map(|()| (connector, None)),
+        }
+    }
+}
+
+fn new_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let stream = Field {
+        name: "stream",
+        label: "Stream",
+        hint: "The one that it may send to.",
+    };
+    let mode = Field {
+        name: "mode",
+        label: "Live or test",
+        hint: "What a test key sends is checked and logged, and nothing is stored.",
+    };
+    FormPage {
+        title: format!("New key of {}", connector.name),
+        place: Place::Sources,
+        content: html! {
+            (typed.problems())
+            form.panel method="post" {
+                (token)
+                (typed.input(NAME, 64, true))
+                (typed.stream_select(stream, &parts.catalog, None))
+                (typed.select(mode, &[("live", "live"), ("test", "test")]))
+                (typed.time_input(ENDS))
+                (form::buttons("Create key", &path(&connector.name)))
+            }
+        },
+    }
+}
+
+const ENDS: Field<'_> = Field {
+    name: "expires_at",
+    label: "Ends (UTC, optional)",
+    hint: "Without a time it never ends.",
+};
+
+/// `GET /sources/{name}/keys/{key}`
+pub(super) struct ShowKey(pub(super) Parts);
+
+#[handler]
+impl ShowKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = own(&self.0, req);
+        let page = page.map(|key| key_page(depot, &key, &begun(&key)));
+        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    }
+}
+
+/// What stands in the forms of a key at first.
+fn begun(key: &IngestKey) -> Typed {
+    let values = [
+        ("expires_at", form_time(key.expires_ms)),
+        ("grace", "24".to_owned()),
+        ("grace_unit", "hours".to_owned()),
+    ];
+    Typed::new("", &values)
+}
+
+/// `POST /sources/{name}/keys/{key}/change`
+pub(super) struct ChangeKey(pub(super) Parts);
+
+#[handler]
+impl ChangeKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let key = match own(&self.0, req) {
+            Ok(key) => key,
+            Err(no_page) => return frame::refuse(req, res, no_page),
+        };
+        let mut typed = Typed::sent(depot);
+        let expires_ms = typed.time("expires_at");
+        if !typed.is_wrong() {
+            let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+            let changed = form::change(&self.0, req, move |catalog, by| {
+                catalog.change_key(&id, &name, Some(expires_ms), by)
+            });
+            match changed.await {
+                Ok(_) => {
+                    let said = format!("The key {} is changed.", key.name);
+                    let path = path(&key.connector);
+                    return frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                }
+                Err(error) => {
+                    if let Err(no_page) = typed.refuse(error, &[]) {
+                        return frame::refuse(req, res, no_page);
+                    }
+                }
+            }
+        }
+        let status = typed.status();
+        let page = key_page(depot, &key, &typed.or(begun(&key)));
+        frame::answer_form(req, depot, res, status, Ok(page));
+    }
+}
+
+/// `POST /sources/{name}/keys/{key}/rotate`
+pub(super) struct RotateKey(pub(super) Parts);
+
+#[handler]
+impl RotateKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let key = match own(&self.0, req) {
+            Ok(key) => key,
+            Err(no_page) => return frame::refuse(req, res, no_page),
+        };
+        let mut typed = Typed::sent(depot);
+        match self.rotate(req, &key, &mut typed).await {
+            Ok(Some(made)) => made::show(&self.0, depot, res, made),
+            Ok(None) => {
+                let status = typed.status();
+                let page = key_page(depot, &key, &typed.or(begun(&key)));
+                frame::answer_form(req, depot, res, status, Ok(page));
+            }
+            Err(no_page) => frame::refuse(req, res, no_page),
+        }
+    }
+}
+
+impl RotateKey {
+    async fn rotate(
+        &self,
+        req: &Request,
+        key: &IngestKey,
+        typed: &mut Typed,
+    ) -> Result<Option<Made>, NoPage> {
+        let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
+        let grace = typed.text("grace").parse::<u64>().ok();
+        let grace = grace.and_then(|grace| grace.checked_mul(unit));
+        let grace = grace.filter(|seconds| *seconds <= GRACE_SECONDS_MAX);
+        let new_end = typed.time("new_end");
+        let Some(grace_seconds) = grace else {
+            let days = GRACE_SECONDS_MAX / 86_400;
+            typed.wrong(
+                "grace",
+                format!(
+                    "Give a whole number; 0 ends the old key at once, {days} days are the most."
+                ),
+            );
+            return Ok(None);
+        };
+        if typed.is_wrong() {
+            return Ok(None);
+        }
+        let rotation = Rotation {
+            grace_seconds,
+            expires_ms: match new_end {
+                None if typed.is_ticked("new_never_ends") => Some(None),
+                None => None,
+                ends => Some(ends),
+            },
+        };
+        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+        let rotated = form::change(&self.0, req, move |catalog, by| {
+            catalog.rotate_key(&id, &name, rotation, by)
+        });
+        match rotated.await {
+            Ok((secret, new, old)) => Ok(Some(Made {
+                path: path(&key.connector),
+                key: new.name.to_string(),
+                secret,
+                previous: Some((
+                    old.name.to_string(),
+                    old.revoked_ms.or(old.expires_ms).unwrap_or_default(),
+                )),
+            })),
+            Err(error) => {
+                let fields = [("grace_seconds", "grace"), ("expires_at", "new_end")];
+                typed.refuse(error, &fields).map(|()| None)
+            }
+        }
+    }
+}
+
+fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let path = key_path(key);
+    FormPage {
+        title: format!("Key {} of {}", key.name, key.connector),
+        place: Place::Sources,
+        content: html! {
+            (typed.problems())
+            div.panel { (facts(key)) }
+            @if key.state() != KeyState::Revoked {
+                h2 { "Rotate" }
+                form.panel method="post" action={ (path) "/rotate" } { (token) (rotate_fields(typed)) p.row { button { "Rotate the key" } } }
+                h2 { "Change when it ends" }
+                form.panel method="post" action={ (path) "/change" } { (token) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
+            }
+            p.row {
+                @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
+                a.button.danger href={ (path) "/delete" } { "Delete…" }
+                a.button.plain href=(super::source_change::path(&key.connector)) { "Back to the connector" }
+            }
+        },
+    }
+}
+
+fn facts(key: &IngestKey) -> Markup {
+    html! { dl {
+        dt { "Begins with" } dd.mono { (text(&key.prefix())) "…" }
+        dt { "Stream" } dd { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
+        dt { "State" } dd { (state(key)) }
+        dt { "Last used" } dd { (last_used(key)) }
+        @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
+    } }
+}
+
+/// Whether it can be used, and how long.
+pub(super) fn state(key: &IngestKey) -> Markup {
+    html! {
+        (form::key_state(key.state(), key.expires_ms, key.is_replaced()))
+        @if key.is_test() { " " span.badge { "test" } }
+    }
+}
+
+/// When somebody came with it.
+pub(super) fn last_used(key: &IngestKey) -> Markup {
+    html! { @match key.used_ms() {
+        Some(used_ms) => { (time(&clock::rfc3339(used_ms))) },
+        None => span.quiet { "not since the start" },
+    } }
+}
+
+fn rotate_fields(typed: &Typed) -> Markup {
+    let grace = Field {
+        name: "grace",
+        label: "The old key works for another",
+        hint: "",
+    };
+    let unit = Field {
+        name: "grace_unit",
+        label: "Unit",
+        hint: "",
+    };
+    let new_end = Field {
+        name: "new_end",
+        label: "The new key ends (UTC, optional)",
+        hint: "Without a time: when the old one would have.",
+    };
+    let never = Field {
+        name: "new_never_ends",
+        label: "The new key never ends",
+        hint: "",
+    };
+    html! {
+        p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." }
+        div.fields {
+            (typed.number_input(grace, "24"))
+            (typed.select(unit, &UNITS.map(|(unit, _)| (unit, unit))))
+        }
+        (typed.time_input(new_end))
+        (typed.tick(never))
+    }
+}
+
+/// What is asked before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Revoke,
+    Delete,
+}
+
+/// `GET /sources/{name}/keys/{key}/revoke`, or `delete`
+pub(super) struct ShowEndKey(pub(super) Parts, pub(super) Ending);
+
+#[handler]
+impl ShowEndKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let page = own(&self.0, req);
+        let page = page.map(|key| end_page(depot, &key, self.1, &Typed::default()));
+        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    }
+}
+
+/// `POST /sources/{name}/keys/{key}/revoke`, or `delete`
+pub(super) struct EndKey(pub(super) Parts, pub(super) Ending);
+
+#[handler]
+impl EndKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let key = match own(&self.0, req) {
+            Ok(key) => key,
+            Err(no_page) => return frame::refuse(req, res, no_page),
+        };
+        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+        let ending = self.1;
+        let ended = form::change(
+            &self.0,
+            req,
+            move |catalog: &Catalog, by: &Actor| match ending {
+                Ending::Revoke => catalog.revoke_key(&id, &name, by),
+                Ending::Delete => catalog.delete_key(&id, &name, by),
+            },
+        );
+        match ended.await {
+            Ok(_) => {
+                let said = match ending {
+                    Ending::Revoke => format!("The key {} is revoked.", key.name),
+                    Ending::Delete => format!("The key {} is deleted.", key.name),
+                };
+                let path = path(&key.connector);
+                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+            }
+            Err(error) => {
+                let mut typed = Typed::sent(depot);
+                let page = typed.refuse(error, &[]);
+                let page = page.map(|()| end_page(depot, &key, ending, &typed));
+                frame::answer_form(req, depot, res, typed.status(), page);
+            }
+        }
+    }
+}
+
+fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
+    let token = visitor(depot).map(form_token).unwrap_or_default();
+    let name =
+        html! { strong { (text(&key.name)) } " (" span.mono { (text(&key.prefix())) "…" } ")" };
+    let (title, does, what) = match ending {
+        Ending::Revoke => (
+            format!("Revoke {}?", key.name),
+            "Revoke the key",
+            html! { p { "What is sent with the key " (name) " is refused from then on, also what is still arriving. It stays in the list, and cannot be made valid again." } },
+        ),
+        Ending::Delete => (
+            format!("Delete {}?", key.name),
+            "Delete the key",
+            html! { p { "What is sent with the key " (name) " is refused from then on, and it is no longer listed." } },
+        ),
+    };
+    FormPage {
+        title,
+        place: Place::Sources,
+        content: form::question(typed, &token, &what, does, &key_path(key)),
+    }
+}
+
+/// The page of a key.
+pub(super) fn key_path(key: &IngestKey) -> String {
+    format!("{}/keys/{}", path(&key.connector), segment(&key.name))
+}
+
+fn connector(parts: &Parts, req: &Request) -> Result<Arc<Connector>, NoPage> {
+    let name = req.param::<String>("name").unwrap_or_default();
+    parts.catalog.connector(&name).ok_or(NO_CONNECTOR)
+}
+
+/// The key that the path names, if it was made at run time.
+fn own(parts: &Parts, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
+    let name = req.param::<String>("key").unwrap_or_default();
+    let connector = connector(parts, req)?;
+    let key = connector.key(&name).cloned().ok_or(NO_KEY)?;
+    match key.created_ms {
+        Some(_) => Ok(key),
+        None => Err(NoPage::declared(Kind::Key)),
+    }
+}
