@@ -105,8 +105,7 @@ async fn one_connector_is_found_by_name_or_id() {
 #[tokio::test]
 async fn filters_are_sent_with_every_page() {
     let server = admin_api();
-    let line =
-        "--connector shop --limit 5 --status rejected,failed --since 2025-03-01T12:00:00+02:00";
+    let line = "--connector shop --limit 5 --status rejected,failed --since 2025-03-01T12:00:00+02:00 --text a&b";
     ids(&server, line).await.expect("entries");
     let targets: Vec<String> = server
         .received()
@@ -114,7 +113,7 @@ async fn filters_are_sent_with_every_page() {
         .map(|Received { target, .. }| target)
         .skip(1)
         .collect();
-    let filter = "&status=rejected,failed&since=2025-03-01T10%3A00%3A00.000Z";
+    let filter = "&status=rejected,failed&since=2025-03-01T10%3A00%3A00.000Z&text=a%26b";
     let path = "GET /api/admin/connectors/c1/requests?limit=";
     assert_eq!(
         targets,
@@ -150,6 +149,7 @@ fn wrong_options_are_refused() {
     check("--status lost");
     check("--since yesterday");
     check("0192 --connector shop");
+    check("0192 --text shop");
 }
 
 #[test]

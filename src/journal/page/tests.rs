@@ -222,17 +222,15 @@ async fn no_filter_looks_through_the_whole_log() {
     let journal = filled(folder.path(), ENTRIES).await;
     let counted = Arc::new(AtomicU64::new(0));
     let mut connections = Vec::new();
-    for _ in 0..journal.reads().options().get_max_connections() {
+    for _ in 0..crate::journal::LOG_READERS_MAX {
         let mut connection = journal.reads().acquire().await.expect("a connection");
-        let steps_counted = Arc::clone(&counted);
-        connection
-            .lock_handle()
-            .await
-            .expect("its handle")
-            .set_progress_handler(1, move || {
-                steps_counted.fetch_add(1, Ordering::Relaxed);
-                true
-            });
+        let counted = Arc::clone(&counted);
+        let mut handle = connection.lock_handle().await.expect("its handle");
+        handle.set_progress_handler(1, move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        drop(handle);
         connections.push(connection);
     }
     drop(connections);
@@ -251,6 +249,7 @@ async fn no_filter_looks_through_the_whole_log() {
         until_ms: Some(middle_ms + 2_000),
         ..filter
     };
+    let mut worse = Vec::new();
     for (filter, found, steps_max) in [
         (plain.clone(), 50, 5_000),
         (of("big"), 50, 8_000),
@@ -259,21 +258,25 @@ async fn no_filter_looks_through_the_whole_log() {
         // What is wanted lies behind thousands of others.
         (of("mid"), 50, 8_000),
         (with(of("mid"), Outcome::Accepted), 50, 5_000),
-        (with(of("big"), Outcome::Test), 50, 5_000),
+        (with(of("big"), Outcome::Test), 9, 5_000),
         (with(of("late"), Outcome::Removed), 0, 1_000),
-        (with(plain.clone(), Outcome::Test), 50, 5_000),
+        (with(plain.clone(), Outcome::Test), 12, 5_000),
         (with(plain.clone(), Outcome::Rejected), 50, 5_000),
         (with(plain.clone(), Outcome::Removed), 0, 1_000),
         (with(plain.clone(), Outcome::Accepted), 50, 20_000),
         // A stretch has 1,000 entries, and entries come up to 120 places late.
         (window(of("rare")), 0, 10_000),
-        (window(of("big")), 50, 150_000),
+        (window(of("big")), 3, 100_000),
     ] {
         let (page, steps) = steps(&journal, &counted, &filter).await;
-        assert!(page.rows.len() <= found, "{filter:?}: {}", page.rows.len());
         assert!(steps > 0, "they are counted");
-        assert!(steps < steps_max, "{filter:?} took {steps} steps");
+        let rows = page.rows.len();
+        println!("{rows} of {found}, {steps} of {steps_max} steps: {filter:?}");
+        if rows != found || steps > steps_max {
+            worse.push(filter);
+        }
     }
+    assert!(worse.is_empty(), "{worse:?}");
     // What no index knows is looked for a part of the log at a time, and the page says so.
     let nothing = Filter {
         text: Some("no entry says this".to_owned()),

@@ -233,3 +233,43 @@ async fn the_log_can_be_cut_by_time() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_log_can_be_searched_for_a_text() {
+    let app = Setup::shop().key("rival", "orders").start().await;
+    let shop = app.caller("shop");
+    let first = shop
+        .ingest_once("Order-7_x", "{}")
+        .await
+        .receipt()
+        .request_id;
+    let uuid = "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10";
+    let named = shop.ingest_once(uuid, "{}").await.receipt().request_id;
+    let refused = shop.ingest("oops").await;
+    let refused = refused.header("x-request-id").expect("an id").to_owned();
+    let theirs = app.caller("rival").ingest("{}").await.receipt().request_id;
+    app.drain().await;
+    let (first, named, refused) = (first.as_str(), named.as_str(), refused.as_str());
+    for (query, found) in [
+        ("text=order-7", vec![first]),
+        ("text=R-7_X", vec![first]),
+        ("text=7%25x", vec![]),
+        ("text=LINE%201&status=rejected", vec![refused]),
+        ("text=line%201&status=processed", vec![]),
+        ("text=127.0.0.1", vec![refused, named, first]),
+        (
+            "text=127.0.0.1&status=processed,rejected&limit=2",
+            vec![refused, named, first],
+        ),
+        ("text=", vec![refused, named, first]),
+        // The id of a request; of another connector's; of none, so it is a text.
+        (&format!("text={first}"), vec![first]),
+        (&format!("text={first}&status=rejected"), vec![]),
+        (&format!("text={theirs}"), vec![]),
+        (&format!("text={uuid}"), vec![named]),
+    ] {
+        let path = format!("/api/admin/connectors/shop/requests?{query}");
+        let (entries, _) = pages(&app, &path).await;
+        assert_eq!(ids(&entries), found, "{query}");
+    }
+}
