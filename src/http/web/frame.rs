@@ -13,6 +13,7 @@ use salvo_core::{Depot, Request, Response};
 
 use super::guard::{FORM_TOKEN, visitor};
 use super::sessions::{Sessions, Visitor};
+use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
 use crate::http::admin::Refused;
 use crate::http::outer::request_id;
@@ -22,6 +23,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
+
+/// Characters of a sentence that says what was done, or why not.
+const SENTENCE_CHARS_MAX: usize = 2_000;
 
 /// The places of the navigation.
 const PLACES: [(Place, &str, &str); 6] = [
@@ -124,8 +128,8 @@ pub(super) fn answer(
             form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
         }
         main {
-            @if let Some(said) = said { p.said role="status" { (said) } }
-            h1 { bdi { (page.title) } }
+            @if let Some(said) = said { p.said role="status" { (text_of(&said, SENTENCE_CHARS_MAX)) } }
+            h1 { (text(&page.title)) }
             (page.still)
             (live)
         }
@@ -194,7 +198,7 @@ fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
 pub(super) fn notice(res: &mut Response, status: StatusCode, title: &str, sentence: &str) {
     let content = html! {
         h1 { (title) }
-        p { (sentence) }
+        p { (text_of(sentence, SENTENCE_CHARS_MAX)) }
         p { a href="/" { "To the overview" } }
     };
     bare(res, status, title, &content);
@@ -217,7 +221,7 @@ fn document(title: &str, content: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="htmx-config" content=(PreEscaped(HTMX.replace('"', "&quot;")));
-                title { (title) " · Headgate" }
+                title { (plain(title)) " · Headgate" }
                 link rel="icon" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/web.css";
                 script src="/assets/htmx.js" defer {}
