@@ -28,6 +28,7 @@ pub mod sink;
 pub mod stream;
 pub mod tail;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -99,7 +100,11 @@ pub fn main() -> ExitCode {
     if arguments.next_if_eq(compile_plugin::VERB).is_some() {
         return exit_code(compile_plugin::run(arguments));
     }
-    let done = match Cli::parse().verb {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return wrong_use(&error),
+    };
+    let done = match cli.verb {
         Verb::Serve(args) => serve::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Check(args) => check::run(&args),
@@ -126,10 +131,21 @@ fn exit_code(done: Result<(), CliError>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(&output::shown_lines(&format!("error: {error}")));
             ExitCode::from(error.code)
         }
     }
+}
+
+/// Says what is wrong with the arguments, or prints the help that they ask for.
+fn wrong_use(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match output::shown_lines(&text) {
+        // With the arguments as they were given, and in colours.
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(shown) => output::note(shown.trim_end()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// Runs a verb that is a client: one thread is enough.

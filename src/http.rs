@@ -66,7 +66,7 @@ pub struct Parts {
     pub admin_token: KeyHash,
     /// Who is signed in to the admin pages.
     pub sessions: Arc<Sessions>,
-    /// Names that the admin pages may be asked for by, beside addresses and `localhost`.
+    /// Names that the admin pages and API may be asked for by, beside addresses and `localhost`.
     pub hosts: Arc<[String]>,
     /// Whether each request is a line in the log.
     pub log_requests: bool,

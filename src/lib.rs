@@ -106,8 +106,8 @@
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks; statements
 //!   reach only the database that its sink's `postgres` table names.
-//! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error. Of headers only
-//!   values on a short list are kept.
+//! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error, also if a receiver
+//!   repeats it to a plugin. Of headers only values on a short list are kept.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor) or each

@@ -17,6 +17,7 @@ mod host;
 mod output;
 mod postgres;
 mod schema;
+mod veil;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -43,6 +44,7 @@ use host::bindings::{
     exports::headgate::sink::sink as world,
 };
 use postgres::Database;
+use veil::Veil;
 
 /// The plugins inside the binary: name in the configuration and component.
 const BUILT_IN: [(&str, &[u8]); 6] = [
@@ -263,6 +265,8 @@ pub struct Seat {
     pub pool: Option<Arc<Pool>>,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+    /// What must not stand in what it says.
+    veil: Arc<Veil>,
 }
 
 impl Seat {
@@ -274,6 +278,7 @@ impl Seat {
             secrets: sink.secrets.clone(),
             pool: pool.cloned(),
             metrics: Arc::clone(metrics),
+            veil: Arc::new(Veil::of(sink)),
         }
     }
 }
@@ -605,7 +610,7 @@ impl Plugin {
         let descriptor = described.map_err(|error| self.trapped(store, &error))?;
         let refused = |reason: String| PluginError::Config {
             name: self.name.to_string(),
-            reason: shortened(reason),
+            reason: shortened(seat.veil.over(reason)),
         };
         schema::check(&descriptor.config_schema, &seat.config).map_err(refused)?;
         let opened = guest.call_open(&mut *store, &seat.config.to_string()).await;
@@ -624,7 +629,9 @@ impl Plugin {
     fn trapped(&self, store: &Store<Host>, error: &wasmtime::Error) -> PluginError {
         PluginError::Start {
             name: self.name.to_string(),
-            source: wasmtime::Error::msg(shortened(store.data().describe(error))),
+            source: wasmtime::Error::msg(shortened(
+                store.data().veil().over(store.data().describe(error)),
+            )),
         }
     }
 }
@@ -671,6 +678,7 @@ impl Instance {
         let host = self.store.data_mut();
         host.calls.end();
         let staged = std::mem::take(&mut host.staged);
+        let told = |reason: String| shortened(host.veil().over(reason));
         match result {
             Ok(Ok(Ok(()))) => Ok(Taken {
                 staged,
@@ -679,7 +687,7 @@ impl Instance {
             Ok(Ok(Err(world::WriteError::RejectItems(rejections)))) => {
                 let rejected: Vec<(u32, String)> = rejections
                     .into_iter()
-                    .map(|one| (one.index, shortened(one.reason)))
+                    .map(|one| (one.index, told(one.reason)))
                     .collect();
                 match rejected.iter().find(|(index, _)| *index >= len) {
                     Some((index, _)) => Err(trap(format!(
@@ -690,12 +698,12 @@ impl Instance {
             }
             Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
                 after: retry.after_ms.map(Duration::from_millis),
-                reason: shortened(retry.reason),
+                reason: told(retry.reason),
             }),
             Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject {
-                reason: shortened(reason),
+                reason: told(reason),
             }),
-            Ok(Err(error)) => Err(trap(shortened(host.describe(&error)))),
+            Ok(Err(error)) => Err(trap(told(host.describe(&error)))),
             Err(_) => Err(trap(format!(
                 "no answer within {} ms",
                 self.limits.call_time_max.as_millis()

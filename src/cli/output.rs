@@ -120,6 +120,16 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same for a text of several lines: its line breaks stay.
+pub fn shown_lines(text: &str) -> Cow<'_, str> {
+    let escapes = |c| is_unsafe(c) && c != '\n';
+    if !text.contains(escapes) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(shown).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
 /// The JSON text with what terminals obey escaped as JSON escapes it (`\u009b`): the same JSON. Line breaks
 /// stay.
 pub fn shown_json(json: &str) -> Cow<'_, str> {

@@ -60,7 +60,7 @@ pub struct Server {
 pub struct Admin {
     /// Where the web UI, the admin API and the metrics are served.
     pub listen: Listen,
-    /// Names that the pages may be asked for by, beside addresses and `localhost`; without a port.
+    /// Names that the pages and the admin API may be asked for by, beside addresses and `localhost`; without a port.
     pub hosts: Vec<String>,
     /// The admin token. None: it is read from `token_file`, which is made at the first start.
     pub token: Option<Secret>,

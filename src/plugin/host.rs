@@ -14,6 +14,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use super::egress::{self, Calls};
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
+use super::veil::Veil;
 use super::{Grants, Seat};
 use crate::batch::{self, Batch};
 use crate::pool::{Effect, Staged};
@@ -67,15 +68,20 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// What must not stand in what the guest says.
+    pub(super) fn veil(&self) -> &Veil {
+        &self.seat.veil
+    }
+
     pub(super) fn new(
         plugin: Arc<str>,
         seat: &Seat,
         grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
-        let stderr = Output::new(Arc::clone(&plugin));
+        let stderr = Output::new(Arc::clone(&plugin), &seat.veil);
         let wasi = WasiCtxBuilder::new()
-            .stdout(Output::new(plugin))
+            .stdout(Output::new(plugin, &seat.veil))
             .stderr(stderr.clone())
             .build();
         let mut table = ResourceTable::new();

@@ -11,6 +11,8 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
+use super::veil::Veil;
+
 const TAIL_BYTES_MAX: usize = 2_048;
 /// Bytes that one instance may write into the log.
 const LOGGED_BYTES_MAX: usize = 64 << 10;
@@ -27,6 +29,7 @@ pub(super) enum Level {
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     plugin: Arc<str>,
+    veil: Arc<Veil>,
     state: Arc<Mutex<State>>,
 }
 
@@ -38,9 +41,10 @@ struct State {
 }
 
 impl Output {
-    pub(super) fn new(plugin: Arc<str>) -> Self {
+    pub(super) fn new(plugin: Arc<str>, veil: &Arc<Veil>) -> Self {
         Self {
             plugin,
+            veil: Arc::clone(veil),
             state: Arc::default(),
         }
     }
@@ -60,6 +64,7 @@ impl Output {
         }
         let message = &message[..message.floor_char_boundary(TAIL_BYTES_MAX)];
         state.logged_bytes += message.len() + 1;
+        let message = self.veil.over(message.to_owned());
         let (plugin, message) = (&*self.plugin, message.escape_debug());
         match level {
             Level::Debug => tracing::debug!(target: "headgate::guest", plugin, sink, %message),
@@ -92,7 +97,7 @@ impl Output {
             }
             let line = std::mem::take(&mut state.line);
             state.logged_bytes += line.len() + 1;
-            let text = String::from_utf8_lossy(&line);
+            let text = self.veil.over(String::from_utf8_lossy(&line).into_owned());
             tracing::info!(target: "headgate::guest", plugin = &*self.plugin, output = %text.escape_debug());
             self.tell_if_too_much(&state);
             if state.logged_bytes >= LOGGED_BYTES_MAX {

@@ -131,6 +131,7 @@ async fn the_openapi_documents_describe_every_route() {
             assert!(operation["summary"].is_string(), "{path} says what it does");
             assert!(operation["operationId"].is_string(), "{path}");
             assert!(operation["responses"].is_object(), "{path}");
+            assert!(operation["responses"]["default"].is_object(), "{path}");
             assert!(operation["security"].is_array(), "{path} says who may");
             let parameters = operation["parameters"]
                 .as_array()

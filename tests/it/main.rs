@@ -4,14 +4,17 @@
 //! behaviour, and a test's name says what it shows.
 
 mod accept; // the contract's tables of submitting: statuses, codes, headers, order of the checks
+mod access; // who may call the admin listener, and from where
 mod again; // looking at a request, sending it again
 mod app; // the daemon in a temporary folder, and those who talk to it
 mod backup; // backups under load, restores, what is no backup
 mod browser; // pages in a real browser, against the real program
+mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
 mod faults; // full disks, damaged files, signals
 mod guests; // sinks that misbehave, and what they cost the others
+mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
 mod kill; // kill -9 under load
@@ -19,6 +22,7 @@ mod languages; // sinks in every language of the examples, and new projects
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
 mod log; // the request log and the admin API around it
+mod openapi; // the documents: valid, complete, true; and the pages made from them
 mod outage; // sinks that are down, and starts with much that waits
 mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it

@@ -1,7 +1,9 @@
 //! The pages of the admin listener over HTTP: who may see them, from where, and what they hold and do.
 
 mod guarded; // signing in and out, foreign names, foreign sites
+mod hostile; // texts that break pages
 mod managed; // what the forms make, change and refuse
+mod settings; // the configuration, and backups
 mod shown; // what the pages say
 mod site; // somebody who is signed in, without a browser
 mod written; // what the buttons do

@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
                 p.call { (self.method_badge()) " " code { (self.path) } }
                 (prose(self.said["description"].as_str().unwrap_or_default()))
                 (self.access())
-                (self.parameter_table(document))
+                (self.parameter_table())
                 (self.body(document))
                 (self.responses(document))
                 h4 { "Example" }
@@ -87,7 +87,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn parameter_table(&self, document: &Value) -> Markup {
+    fn parameter_table(&self) -> Markup {
         if self.parameters().next().is_none() {
             return html! {};
         }
@@ -95,8 +95,8 @@ impl<'a> Operation<'a> {
             h4 { "Parameters" }
             ul.fields { @for parameter in self.parameters() { li {
                 code.name { (parameter["name"].as_str().unwrap_or_default()) }
-                " " span.type { (schema::kind(document, &parameter["schema"])) }
-                " " span.quiet { "in the " (parameter["in"].as_str().unwrap_or_default()) }
+                " " span.type { (schema::kind(&parameter["schema"])) }
+                " " span.quiet { "in the " (parameter["in"].as_str().unwrap_or_default()) " ·" }
                 " " @if parameter["required"] == true { span.badge { "required" } } @else { span.quiet { "optional" } }
                 p { (inline(parameter["description"].as_str().unwrap_or_default())) }
             } } }
@@ -145,7 +145,7 @@ fn tone(status: &str) -> &'static str {
 fn content(document: &Value, contents: &serde_json::Map<String, Value>) -> Markup {
     html! {
         @for (media_type, content) in contents {
-            p.quiet { code { (media_type) } ": " (schema::kind(document, &content["schema"])) }
+            p.quiet { code { (media_type) } ": " (schema::kind(&content["schema"])) }
             (schema::show(document, &content["schema"]))
         }
     }

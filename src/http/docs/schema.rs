@@ -38,10 +38,10 @@ fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) 
     let shown = html! {
         @if let Some(fields) = schema["properties"].as_object().filter(|fields| !fields.is_empty()) {
             ul.fields { @for (name, field) in fields {
-                @let (needed, inner) = (is_required(schema, name), without_null(document, field));
+                @let (needed, inner) = (is_required(schema, name), without_null(field));
                 li {
                     code.name { (name) }
-                    " " span.type { (kind(document, field)) }
+                    " " span.type { (kind(field)) }
                     " " @if needed { span.badge { "required" } } @else { span.quiet { "optional" } }
                     (told(document, field))
                     (show_in(document, inner, inside))
@@ -80,7 +80,7 @@ fn told(document: &Value, field: &Value) -> Markup {
 }
 
 /// What a value is, in words: `string or null`, `array of Item`.
-pub(super) fn kind(document: &Value, schema: &Value) -> Markup {
+pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema["$ref"].as_str() {
         return html! { code { (name.strip_prefix(SCHEMAS).unwrap_or(name)) } };
     }
@@ -94,7 +94,7 @@ pub(super) fn kind(document: &Value, schema: &Value) -> Markup {
     if !kinds.is_empty() {
         return html! { @for (place, part) in kinds.iter().enumerate() {
             @if place > 0 { " or " }
-            (kind(document, part))
+            (kind(part))
         } };
     }
     let names: Vec<&str> = match &schema["type"] {
@@ -106,7 +106,7 @@ pub(super) fn kind(document: &Value, schema: &Value) -> Markup {
         @for (place, name) in names.iter().enumerate() {
             @if place > 0 { " or " }
             (name)
-            @if let ("array", Some(items)) = (*name, schema.get("items")) { " of " (kind(document, items)) }
+            @if let ("array", Some(items)) = (*name, schema.get("items")) { " of " (kind(items)) }
             @if let ("integer" | "number" | "string", Some(format)) = (*name, schema["format"].as_str()) { " (" (format) ")" }
         }
     }
@@ -125,10 +125,10 @@ fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The one schema of a field that may also be null, so that its fields are shown.
-fn without_null<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+fn without_null(schema: &Value) -> &Value {
     let mut others = parts(schema).filter(|part| part["type"] != "null" && says_what(part));
     match (others.next(), others.next()) {
-        (Some(one), None) => without_null(document, one),
+        (Some(one), None) => without_null(one),
         _ => schema,
     }
 }

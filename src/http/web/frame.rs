@@ -13,6 +13,7 @@ use salvo_core::{Depot, Request, Response};
 
 use super::guard::{FORM_TOKEN, is_poll, visitor};
 use super::sessions::{Sessions, Visitor};
+use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
 use crate::http::admin::Refused;
 use crate::http::outer::request_id;
@@ -21,6 +22,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// htmx would add a style of its own and evaluate text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
+
+/// Characters of a sentence that says what was done, or why not.
+const SENTENCE_CHARS_MAX: usize = 2_000;
 
 /// The places of the navigation.
 const PLACES: [(Place, &str, &str); 7] = [
@@ -167,8 +171,8 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) ->
             form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
         }
         main {
-            @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (said) } }
-            h1 { bdi { (page.title) } }
+            @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (text_of(&said, SENTENCE_CHARS_MAX)) } }
+            h1 { bdi { (text(&page.title)) } }
             (page.still)
             (live)
         }
@@ -237,7 +241,7 @@ pub(super) fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
 pub(super) fn notice(res: &mut Response, status: StatusCode, title: &str, sentence: &str) {
     let content = html! {
         h1 { (title) }
-        p { (sentence) }
+        p { (text_of(sentence, SENTENCE_CHARS_MAX)) }
         p { a href="/" { "To the overview" } }
     };
     bare(res, status, title, &content);
@@ -260,7 +264,7 @@ fn document(title: &str, content: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="htmx-config" content=(PreEscaped(HTMX.replace('"', "&quot;")));
-                title { (title) " · Headgate" }
+                title { (plain(title)) " · Headgate" }
                 link rel="icon" href="/assets/icon.svg";
                 link rel="stylesheet" href="/assets/web.css";
                 script src="/assets/htmx.js" defer {}

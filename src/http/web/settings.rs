@@ -83,7 +83,7 @@ fn about(parts: &Parts) -> Markup {
             dt { "Service" } dd.mono { (text(&parts.about.service_address)) }
             dt { "API" } dd { a href="/docs" { "Documentation of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
                 @if parts.about.service_address.starts_with("http://") {
-                    ". The service listener has its own at " code { (text(&parts.about.service_address)) "/docs" }
+                    ". The service listener has its own at " code { (text(&format!("{}/docs", parts.about.service_address))) }
                 }
             }
         } }

@@ -1,9 +1,12 @@
 //! The pages of the admin listener in a browser.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::daemon::Daemon;
 use super::driver::Window;
+use crate::hostile;
 use crate::process::{ADMIN_TOKEN, Client};
 
 /// Title, and whether the page is wider than the window.
@@ -109,8 +112,10 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 15] = [
     "/",
+    "/settings",
+    "/docs",
     "/sources",
     "/sources/tests",
     "/sinks",
@@ -307,5 +312,41 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
     assert_eq!(
         log_without_refusals(&window, &origin(&daemon)),
         Vec::<String>::new()
+    );
+}
+
+#[test]
+fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
+    let Some(window) = Window::open("no_page_that_a_link_leads_to_runs_a_hostile_text") else {
+        return;
+    };
+    let (_folder, process) = hostile::daemon();
+    let origin = format!("http://{}", process.admin);
+    sign_in(&window, &origin, "/");
+    let mut waiting = vec![format!("{origin}/")];
+    let mut seen = BTreeSet::new();
+    while let Some(url) = waiting.pop() {
+        if url.ends_with("/openapi.json") || !seen.insert(url.clone()) {
+            continue;
+        }
+        window.go(&url);
+        let looked = window.run(
+            "return [window.broken === undefined, document.querySelectorAll('img, iframe, object, h1 ~ h1').length, \
+             document.documentElement.scrollWidth <= innerWidth, \
+             [...document.querySelectorAll('a[href]')].map((link) => link.href.split('#')[0])]",
+            &json!([]),
+        );
+        assert_eq!(looked[0], true, "{url} ran it");
+        assert_eq!(looked[1], 0, "{url} has what it should not");
+        assert_eq!(looked[2], true, "{url} is wider than the window");
+        let links = looked[3].as_array().expect("a list").iter();
+        let links = links.filter_map(Value::as_str).map(str::to_owned);
+        waiting.extend(links.filter(|link| link.starts_with(&origin)));
+    }
+    assert!(seen.len() > hostile::texts().len(), "{seen:?}");
+    assert_eq!(
+        log_without_refusals(&window, &origin),
+        Vec::<String>::new(),
+        "no breach of the policy"
     );
 }

@@ -48,7 +48,7 @@ fn no_secret_is_logged_or_answered() {
             let mut client = Client::connect(address).expect("it listens");
             client
                 .send(&format!(
-                    "POST {line} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\nContent-Length: 0\r\n\r\n"
+                    "POST {line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\nContent-Length: 0\r\n\r\n"
                 ))
                 .expect("it listens");
             let answer = client.answer().expect("an answer");

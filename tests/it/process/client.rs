@@ -85,7 +85,7 @@ impl Client {
     /// Gets something.
     pub(crate) fn get(&mut self, path: &str, secret: &str) -> io::Result<Answer> {
         self.send(&format!(
-            "GET {path} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n"
         ))?;
         self.answer()
     }
@@ -100,7 +100,7 @@ impl Client {
     ) -> io::Result<Answer> {
         let length = body.len();
         self.send(&format!(
-            "{method} {path} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         ))?;
         self.answer()
@@ -120,6 +120,13 @@ impl Client {
             head.push(byte[0]);
         }
         Ok(String::from_utf8_lossy(&head).into_owned())
+    }
+
+    /// Reads so many bytes of a body whose head was read with [`interim`](Self::interim).
+    pub(crate) fn rest(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok(body)
     }
 
     /// Reads one answer, which must have a length.

@@ -1,0 +1,132 @@
+//! Secrets of a sink, covered in what its plugin says.
+//!
+//! A plugin repeats what a receiver answers, and a receiver may answer with what it was sent, secret headers too. Reasons
+//! are stored with dead letters, logged and shown.
+//!
+//! **Invariant**: no text of a plugin leaves `plugin` with a secret of its sink in it, also where it was cut off in the
+//! middle of one.
+
+use crate::config::{self, MASK, Secret};
+
+/// Shorter ones cannot be told from other words.
+const SECRET_BYTES_MIN: usize = 6;
+/// So much of the beginning of a secret is covered even if the rest was cut off.
+const BEGINNING_BYTES: usize = 12;
+
+/// What is covered.
+#[derive(Clone, Default)]
+pub(super) struct Veil(Vec<String>);
+
+impl std::fmt::Debug for Veil {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Veil({})", self.0.len())
+    }
+}
+
+impl Veil {
+    /// Over everything that the section of a sink keeps secret.
+    pub(super) fn of(sink: &config::Sink) -> Self {
+        let headers = sink.http.iter().flat_map(|http| http.headers.values());
+        let words = headers.flat_map(|header| words(header.reveal()));
+        let given = sink.secrets.values().map(Secret::reveal);
+        let urls = sink.postgres.iter().map(|postgres| postgres.url.reveal());
+        let passwords = urls.clone().filter_map(password);
+        let all = words.chain(given).chain(urls).chain(passwords);
+        let long = all.filter(|secret| secret.len() >= SECRET_BYTES_MIN);
+        let mut secrets: Vec<String> = long.map(str::to_owned).collect();
+        // The longest first: one may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    /// The text without them.
+    pub(super) fn over(&self, mut text: String) -> String {
+        for secret in &self.0 {
+            text = covered(text, secret);
+        }
+        text
+    }
+}
+
+/// The value of a header without the scheme before a credential.
+fn words(header: &str) -> impl Iterator<Item = &str> {
+    let words = header.split_ascii_whitespace();
+    let scheme = usize::from(words.clone().count() > 1);
+    words.skip(scheme)
+}
+
+fn password(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let (user, _) = rest.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
+}
+
+fn covered(text: String, secret: &str) -> String {
+    let beginning = &secret[..secret.floor_char_boundary(BEGINNING_BYTES)];
+    if !text.contains(beginning) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((before, _)) = rest.split_once(beginning) {
+        let found = &rest[before.len()..];
+        let same = found
+            .chars()
+            .zip(secret.chars())
+            .take_while(|(a, b)| a == b);
+        let bytes: usize = same.map(|(character, _)| character.len_utf8()).sum();
+        shown.push_str(before);
+        shown.push_str(MASK);
+        rest = &found[bytes..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Http, Postgres, Sink};
+
+    #[test]
+    fn secrets_are_covered_whole_cut_off_and_next_to_each_other() {
+        let secret = |text: &str| Secret::new(text);
+        let http = Http {
+            headers: [
+                (
+                    "authorization".to_owned(),
+                    secret("Bearer the-long-token-of-it"),
+                ),
+                ("x-short".to_owned(), secret("abc")),
+            ]
+            .into(),
+            ..Http::default()
+        };
+        let postgres = Postgres {
+            url: secret("postgresql://me:pass:w@rd@db/x"),
+            ..Postgres::default()
+        };
+        let sink = Sink {
+            http: Some(http),
+            postgres: Some(postgres),
+            secrets: [("signing".to_owned(), secret("größe-und-länge-zählen"))].into(),
+            ..Sink::default()
+        };
+        let veil = Veil::of(&sink);
+        let check = |text: &str, expected: &str| {
+            assert_eq!(veil.over(text.to_owned()), expected, "{text}");
+        };
+        check("Bearer the-long-token-of-it.", "Bearer ********.");
+        check("the-long-token-of", "********");
+        check(
+            "the-long-token-of-itthe-long-token-of-it",
+            "****************",
+        );
+        check("the-long-", "the-long-");
+        check("größe-und-länge-zä", "********");
+        check("at postgresql://me:pass:w@rd@db/x", "at ********");
+        check("no password pass:w@rd", "no password ********");
+        check("abc Bearer größe", "abc Bearer größe");
+        assert_eq!(format!("{veil:?}"), "Veil(4)");
+    }
+}
