@@ -22,11 +22,6 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Where data is posted to by the key alone.
-    pub(super) fn ingest_url(&self) -> String {
-        format!("{}/api/ingest", self.base)
-    }
-
     /// The path of the Unix socket, if the service listens on one.
     pub(super) fn socket(&self) -> Option<&str> {
         self.socket.as_deref()

@@ -12,7 +12,7 @@ use salvo_core::{Depot, Request, Response, handler};
 use super::form::{self, unix_ms};
 use super::frame::{self, NoPage, Page, Place};
 use super::sessions::Made;
-use super::source_change::{NO_CONNECTOR, path};
+use super::source_change::path;
 use super::source_key::{key_path, last_used, state};
 use super::sources::{error_rate, kind, streams};
 use super::text::{grouped, plain, segment, text, time};
