@@ -20,12 +20,12 @@ use crate::times::{Times, median};
 use crate::{Error, Result};
 
 /// What the log shrinks to, of what it was at first.
-const ROUNDS: [f64; 3] = [0.8, 0.6, 0.4];
+const ROUNDS: [f64; 3] = [0.85, 0.7, 0.55];
 /// Callers that wait for their receipt and then send the next.
 const CALLERS: u64 = 8;
 const ALONE: Duration = Duration::from_secs(8);
 /// A round ends at last after this time.
-const DELETING_MAX: Duration = Duration::from_secs(60);
+const DELETING_MAX: Duration = Duration::from_secs(120);
 /// Free pages that stay in the file.
 const FREE_PAGES: u64 = 4_500;
 const RATIO_MAX: f64 = 3.0;

@@ -274,12 +274,13 @@ impl Delivery {
         mut budget: Budget,
     ) -> Result<Page, ReportError> {
         let mut page = Page::default();
+        let mut chunk = limit.min(CHUNK);
         loop {
             page.next = None;
             let Some(range) = self.journal.log_range(&filter).await? else {
                 return Ok(page);
             };
-            let seqs = self.pool.failed_seqs(range.end, CHUNK).await?;
+            let seqs = self.pool.failed_seqs(range.end, chunk).await?;
             let rows = self.journal.log_at(&filter, &seqs).await?;
             budget.spend(seqs.len());
             for report in self.complete(rows).await? {
@@ -293,11 +294,12 @@ impl Delivery {
             }
             let lowest = seqs.last().copied();
             page.next =
-                lowest.filter(|lowest| seqs.len() == CHUNK as usize && *lowest > range.start);
+                lowest.filter(|lowest| seqs.len() == chunk as usize && *lowest > range.start);
             filter.before = page.next;
             if page.next.is_none() || budget.is_spent() {
                 return Ok(page);
             }
+            chunk = CHUNK;
         }
     }
 
