@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -221,8 +221,7 @@ fn no_secret_is_found_anywhere() {
     // The pages: the link, the token, a wrong one; the cookie is a secret too.
     let invitation = process.sign_in_link();
     let (_, invitation) = invitation.split_once('#').expect("a fragment");
-    let origin =
-        format!("Origin: http://localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+    let origin = "Origin: http://localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n";
     let mut cookies = Vec::new();
     for token in [invitation, ADMIN_TOKEN, WRONG[3], invitation, &live, ""] {
         let head = format!("POST /sign-in HTTP/1.1\r\n{origin}");
@@ -388,7 +387,7 @@ fn no_secret_is_found_anywhere() {
     }
 
     process.terminate();
-    seen.files(&PathBuf::from(folder.data_dir()));
+    seen.files(folder.data_dir());
     let ended = process.ended();
     assert_eq!(ended.status.code(), Some(0));
     seen.files(folder.data_dir());

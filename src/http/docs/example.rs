@@ -18,7 +18,7 @@ pub(super) fn curl(document: &Value, operation: &Operation<'_>, base: &str) -> S
     }
     let url = quoted(&format!("{base}{}", path(operation.path)));
     call.push_str(&format!(" {url}"));
-    if let (Some(scheme), false) = (operation.security().0.first(), operation.security().1) {
+    if let Some(scheme) = operation.security().0.first() {
         call.push_str(&format!(
             " \\\n  -H \"Authorization: Bearer ${}\"",
             scheme.to_uppercase()

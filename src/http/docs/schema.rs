@@ -42,7 +42,7 @@ fn show_in<'a>(document: &'a Value, schema: &'a Value, inside: &mut Inside<'a>) 
                 li {
                     code.name { (name) }
                     " " span.type { (kind(field)) }
-                    " " @if needed { span.badge { "required" } } @else { span.quiet { "optional" } }
+                    " " @if needed { span.badge { "required" } } @else { span.quiet { "· optional" } }
                     (told(document, field))
                     (show_in(document, inner, inside))
                 }
