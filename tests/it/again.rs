@@ -572,7 +572,10 @@ fn a_journal_of_format_1_is_taken_over() {
         rusqlite::Connection::open(folder.data_dir().join("journal.db")).expect("the file");
     journal
         .execute_batch(
-            "DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
+            "DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
+             CREATE INDEX requests_by_connector ON requests (connector);
+             CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
+             DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
              ALTER TABLE requests DROP COLUMN sent_again_from; PRAGMA user_version = 1;",
         )
         .expect("as format 1 was");

@@ -98,6 +98,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/read-keys/{name}/revoke", "post"),
                 ("/api/admin/renderers", "get"),
                 ("/api/admin/requests/{request_id}", "get"),
+                ("/api/admin/requests/{request_id}/content", "get"),
+                ("/api/admin/requests/{request_id}/send-again", "post"),
                 ("/api/admin/sinks", "get"),
                 ("/api/admin/sinks/{name}/dead-letters", "delete"),
                 ("/api/admin/sinks/{name}/dead-letters", "get"),

@@ -318,7 +318,7 @@ fn hostile_texts_in_any_field_come_back_and_never_run() {
             window.run(send, &json!([form, text]));
             let what = format!("{path} {form} with {:.40}", text);
             window.becomes(&what, seen, &json!([]), |value| {
-                *value == json!([true, true, 0, 6, true, true])
+                *value == json!([true, true, 0, 7, true, true])
             });
         }
     }

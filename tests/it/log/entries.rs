@@ -73,7 +73,9 @@ async fn an_accepted_request_is_logged_with_every_field() {
     });
     assert_eq!(entry, &expected);
     let path = format!("/api/admin/requests/{id}");
-    assert_eq!(&app.admin().get(&path).await.data(), entry);
+    let mut whole = entry.clone();
+    whole["sent_again_as"] = json!([]);
+    assert_eq!(app.admin().get(&path).await.data(), whole);
     let text = entry.to_string();
     assert!(!text.contains(&secret[17..]), "the secret stands in no log");
 }

@@ -93,7 +93,7 @@ fn a_backup_is_made_by_the_button_and_listed() {
             answer.body
         );
         let page = site.page("/settings");
-        let said = page.split("role=\"status\">").nth(1).expect("a sentence");
+        let said = page.split("class=\"said\"").nth(1).expect("a sentence");
         assert!(
             said.contains(dir) && said.contains("is made and was read back: 3 files"),
             "{said}"
