@@ -54,7 +54,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     logging::start(&loaded.settings.log);
     serve::run_to_end(&loaded.settings.runtime, async {
         let signals = serve::Signals::new()?;
-        let daemon = serve::start(&loaded).await?;
+        let (daemon, files) = serve::start(&loaded).await?;
         show(&loaded, &daemon, &config_file).await?;
         if args.once {
             let done = daemon.run(std::future::ready(())).await;
@@ -62,7 +62,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
         }
         print("\nServing until Ctrl-C.\n")?;
         serve::invite(&daemon)?;
-        serve::run_until_signalled(daemon, &loaded, signals, || load(&config_file)).await
+        serve::run_until_signalled(daemon, files, signals, || load(&config_file)).await
     })
 }
 

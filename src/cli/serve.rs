@@ -36,9 +36,9 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     }
     run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
-        let daemon = start(&loaded).await?;
+        let (daemon, files) = start(&loaded).await?;
         invite(&daemon)?;
-        run_until_signalled(daemon, &loaded, signals, || load(&args.config)).await
+        run_until_signalled(daemon, files, signals, || load(&args.config)).await
     })
 }
 
@@ -70,8 +70,10 @@ fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
         .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))
 }
 
-/// Starts the daemon and says where it listens.
-pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
+/// Starts the daemon and says where it listens. With it the files as they were before it read them: what is changed
+/// from then on is taken.
+pub(super) async fn start(loaded: &Loaded) -> Result<(Daemon, Files), CliError> {
+    let files = Files::of(loaded);
     let daemon = Daemon::start(loaded, Some(&program()?))
         .await
         .map_err(failed)?;
@@ -79,7 +81,7 @@ pub(super) async fn start(loaded: &Loaded) -> Result<Daemon, CliError> {
         "service listening on {}\nadmin listening on {}\n",
         daemon.service_address, daemon.admin_address
     ))?;
-    Ok(daemon)
+    Ok((daemon, files))
 }
 
 /// Prints a link that signs in to the pages once. On standard output, which is no log.
@@ -101,7 +103,7 @@ pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
 /// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.
 pub(super) async fn run_until_signalled(
     daemon: Daemon,
-    loaded: &Loaded,
+    mut files: Files,
     signals: Signals,
     load: impl Fn() -> Result<Loaded, CliError>,
 ) -> Result<(), CliError> {
@@ -117,7 +119,6 @@ pub(super) async fn run_until_signalled(
         stop.cancel();
         end.next().await;
     };
-    let mut files = Files::of(loaded);
     let reloading = async {
         loop {
             tokio::select! {

@@ -54,14 +54,33 @@ fn refused(process: &Process, words: &str) {
     assert!(problems.contains("the sink hostile goes on"), "{problems}");
 }
 
+/// Ends the posting when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
     let process = folder.start();
+    // What is replaced before it was loaded is no change.
+    eventually("the sink is loaded", || {
+        let log = process.log();
+        let mut lines = log.lines();
+        lines
+            .any(|line| line.contains("the sink is loaded") && line.contains("hostile"))
+            .then_some(())
+    });
     let ended = AtomicBool::new(false);
     let posted = std::thread::scope(|scope| {
         let service = process.service;
         let ended = &ended;
+        // Also when the test fails.
+        let end = End(ended);
         let posting = scope.spawn(move || {
             let mut client = Client::connect(service).expect("it listens");
             let mut number: u32 = 0;
@@ -94,7 +113,7 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
                 (now > loaded).then_some(())
             });
         }
-        ended.store(true, Ordering::Relaxed);
+        drop(end);
         posting.join().expect("it posts")
     });
     process.drained();
