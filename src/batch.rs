@@ -21,6 +21,26 @@ use crate::item::{ItemRef, Items};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
 
+/// What an accepted request asks of its items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Action {
+    /// They are new, or replace what there is.
+    #[default]
+    Upsert,
+    /// They are to go: only stream and key say which.
+    Remove,
+}
+
+impl Action {
+    /// `upsert` or `remove`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Upsert => "upsert",
+            Self::Remove => "remove",
+        }
+    }
+}
+
 /// One accepted request, as read back from the journal.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -32,7 +52,9 @@ pub struct Entry {
     pub stream: Arc<str>,
     /// When the request arrived: Unix time in milliseconds.
     pub received_ms: u64,
-    /// The flattened items.
+    /// What it asks of its items.
+    pub action: Action,
+    /// The flattened items; of a removal those that go, without fields.
     pub items: Items,
 }
 
@@ -89,8 +111,7 @@ pub struct Batch {
     slices: Arc<[Slice]>,
     attempt: u32,
     items: u32,
-    /// Of a derived batch, and of single items that are sent again: what tells it from others with the same
-    /// first and last item.
+    /// Of a derived batch: what tells it from others of the same items.
     suffix: Option<Arc<str>>,
     resent: bool,
     /// Of a derived batch: bytes that it takes beside those of the batch that it was made of.
@@ -111,21 +132,19 @@ impl Batch {
         }
     }
 
-    /// A batch of items that were dead letters. They need not be all that lie between the first and the last,
-    /// so that an id of these two alone could be that of a batch which a sink has seen.
+    /// A batch of items that were dead letters.
     pub fn resent(slices: Vec<Slice>, attempt: u32) -> Self {
-        let mut batch = Self::new(slices, attempt);
-        batch.resent = true;
-        if batch.slices.len() > 1 {
-            let mut digest = Sha256::new();
-            for slice in batch.slices.iter() {
-                digest.update(slice.entry.seq.to_be_bytes());
-                digest.update((slice.base + slice.start).to_be_bytes());
-                digest.update((slice.base + slice.end).to_be_bytes());
-            }
-            batch.suffix = Some(format!("/{}", short(&digest.finalize())).into());
+        Self {
+            resent: true,
+            ..Self::new(slices, attempt)
         }
-        batch
+    }
+
+    /// What is asked of the items: the same for all of them.
+    pub fn action(&self) -> Action {
+        self.slices
+            .first()
+            .map_or_else(Action::default, |slice| slice.entry.action)
     }
 
     /// Whether the items were dead letters.
@@ -158,17 +177,19 @@ impl Batch {
         self.attempt
     }
 
-    /// Stable across redeliveries of the same items.
+    /// The same for the same items, whenever and however they are delivered, and for no others: made of the ids of their
+    /// requests and of their positions there.
     pub fn id(&self) -> String {
-        let mut id = match (self.slices.first(), self.slices.last()) {
-            (Some(first), Some(last)) => format!(
-                "{}.{}-{}.{}",
-                first.entry.seq,
-                first.base + first.start,
-                last.entry.seq,
-                last.base + last.end
+        let runs = self.runs(Span::ALL);
+        let mut id = match &runs[..] {
+            [] => "empty".to_owned(),
+            [run] => format!("{}.{}-{}", run.request_id, run.start, run.end),
+            [first, ..] => format!(
+                "{}.{}-{}",
+                first.request_id,
+                first.start,
+                short(&digest_of(&runs))
             ),
-            _ => "empty".to_owned(),
         };
         if let Some(suffix) = &self.suffix {
             id.push_str(suffix);
@@ -176,14 +197,48 @@ impl Batch {
         id
     }
 
+    /// Tells the items of a range from all others, of other daemons too. `None` if there are none.
+    pub fn identity(&self, span: Span) -> Option<[u8; 32]> {
+        let runs = self.runs(span);
+        (!runs.is_empty()).then(|| digest_of(&runs))
+    }
+
+    /// The items of a range as runs that are as long as they can be: how they were cut before does not matter.
+    fn runs(&self, span: Span) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let (mut skip, mut left) = (span.start, span.count);
+        for slice in self.slices.iter() {
+            let skipped = slice.len().min(skip);
+            skip -= skipped;
+            let taken = (slice.len() - skipped).min(left);
+            left -= taken;
+            let request_id = slice.entry.request_id;
+            let start = slice.base + slice.start + skipped;
+            match runs.last_mut() {
+                _ if taken == 0 => {}
+                Some(last) if last.request_id == request_id && last.end == start => {
+                    last.end += taken;
+                }
+                _ => runs.push(Run {
+                    request_id,
+                    start,
+                    end: start + taken,
+                }),
+            }
+        }
+        runs
+    }
+
     /// The two halves of a batch of at least two items, each a batch for its first delivery.
     pub fn halves(&self) -> Option<(Batch, Batch)> {
-        if self.items < 2 {
-            return None;
-        }
+        (self.items >= 2).then(|| self.split_at(self.items / 2))
+    }
+
+    /// The first `count` items, and the others: each a batch for its first delivery, empty if there are none.
+    pub fn split_at(&self, count: u32) -> (Batch, Batch) {
         let mut left = Vec::new();
         let mut right = Vec::new();
-        let mut room = self.items / 2;
+        let mut room = count;
         for slice in self.slices.iter() {
             let taken = slice.len().min(room);
             let middle = slice.start + taken;
@@ -201,12 +256,30 @@ impl Batch {
                 });
             }
         }
-        let half = match self.resent {
+        let part = match self.resent {
             true => Batch::resent,
             false => Batch::new,
         };
-        Some((half(left, 1), half(right, 1)))
+        (part(left, 1), part(right, 1))
     }
+}
+
+/// Consecutive items of one request.
+#[derive(Debug)]
+struct Run {
+    request_id: Uuid,
+    start: u32,
+    end: u32,
+}
+
+fn digest_of(runs: &[Run]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for run in runs {
+        digest.update(run.request_id.as_bytes());
+        digest.update(run.start.to_be_bytes());
+        digest.update(run.end.to_be_bytes());
+    }
+    digest.finalize().into()
 }
 
 /// The first 64 bits of a digest.
@@ -240,9 +313,10 @@ mod tests {
             }
             Slice::whole(Arc::new(Entry {
                 seq: number + 1,
-                request_id: Uuid::nil(),
+                request_id: Uuid::from_u128(u128::from(number) + 1),
                 stream: format!("s{number}").into(),
                 received_ms: 1_000 + number,
+                action: Action::Upsert,
                 items: writer.into_items(),
             }))
         });
@@ -250,21 +324,42 @@ mod tests {
     }
 
     #[test]
-    fn single_items_that_are_sent_again_are_no_batch_that_a_sink_has_seen() {
-        let all = batch(&[&[r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c"}"#]]);
+    fn a_batch_is_known_by_its_items_however_they_were_cut() {
+        let all = batch(&[
+            &[r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c"}"#],
+            &[r#"{"id":"d"}"#],
+        ]);
         let slice = |start, end| Slice {
             start,
             end,
             ..all.slices()[0].clone()
         };
+        let first = Uuid::from_u128(1);
+        let whole = Batch::resent(vec![slice(0, 1), slice(1, 3)], 2);
+        assert_eq!(whole.id(), format!("{first}.0-3"));
+        let span = |start, count| Span { start, count };
+        assert_eq!(whole.identity(Span::ALL), all.identity(span(0, 3)));
         let some = Batch::resent(vec![slice(0, 1), slice(2, 3)], 1);
-        let whole = Batch::resent(vec![slice(0, 3)], 1);
-        assert_eq!(whole.id(), all.id(), "the same items");
-        assert!(some.id().starts_with("1.0-1.3/"), "{}", some.id());
-        let again = Batch::resent(vec![slice(0, 1), slice(2, 3)], 2);
-        assert_eq!(some.id(), again.id());
-        let (left, right) = again.halves().expect("two items");
+        assert!(
+            some.id().starts_with(&format!("{first}.0-")),
+            "{}",
+            some.id()
+        );
+        let spans = [span(0, 3), span(0, 4), span(0, 2), span(1, 2), span(3, 9)];
+        let mut identities: Vec<_> = spans.iter().map(|span| all.identity(*span)).collect();
+        identities.push(some.identity(Span::ALL));
+        identities.sort_unstable();
+        identities.dedup();
+        assert_eq!(identities.len(), 6);
+        assert_eq!(all.identity(span(4, 1)), None);
+        let (left, right) = some.halves().expect("two items");
         assert!(left.is_resent() && right.is_resent());
-        assert_eq!((&*left.id(), &*right.id()), ("1.0-1.1", "1.2-1.3"));
+        let ids = [format!("{first}.0-1"), format!("{first}.2-3")];
+        assert_eq!([left.id(), right.id()], ids);
+        let (taken, rest) = all.split_at(3);
+        assert_eq!((taken.id(), rest.len()), (whole.id(), 1));
+        let (none, everything) = all.split_at(0);
+        assert!(none.is_empty());
+        assert_eq!(everything.id(), all.id());
     }
 }

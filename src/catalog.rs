@@ -20,16 +20,18 @@ mod setup;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rusqlite::Connection;
 
+use crate::clock;
 use crate::config::Settings;
-use crate::{clock, sqlite};
-pub use audit::{Actor, AuditEntry};
+use crate::sqlite::{self, Fuse, Trouble, WriteAheadLog};
+pub use audit::{Actor, AuditEntry, Change as AuditChange};
 pub use change::{
     ConnectorChange, ConnectorWish, GRACE_SECONDS_MAX, KeyWish, ReadKeyChange, ReadKeyWish,
     Rotation, StreamChange, StreamWish, looks_secret,
@@ -59,14 +61,26 @@ pub struct Catalog {
     store: Mutex<Store>,
     /// Requests a second and burst of a connector that has none of its own.
     rate: (u32, u32),
+    path: PathBuf,
+    /// Of all files of the data folder.
+    fuse: Fuse,
 }
 
 struct Store {
     connection: Connection,
+    log: WriteAheadLog,
     declared: Rows,
     made: Rows,
     /// Hears of other streams before anybody can use them.
     follower: Option<Follower>,
+}
+
+/// Makes an empty file at `path`.
+///
+/// # Errors
+/// SQLite's.
+pub fn make(path: &Path) -> Result<(), CatalogError> {
+    schema::open(path).map(drop)
 }
 
 type Follower = Box<dyn Fn(&Streams) + Send>;
@@ -92,22 +106,30 @@ impl Catalog {
     ///
     /// # Errors
     /// The file cannot be opened, is not a catalog, or was written by a newer version.
-    pub fn open(path: &Path, settings: &Settings) -> Result<(Self, Vec<String>), CatalogError> {
+    pub fn open(
+        path: &Path,
+        settings: &Settings,
+        fuse: &Fuse,
+    ) -> Result<(Self, Vec<String>), CatalogError> {
         let connection = schema::open(path)?;
         let made = schema::load(&connection)?;
         let declared = Rows::declared(settings);
         let rate = (settings.limits.requests_per_second, settings.limits.burst);
         let (rows, warnings) = Rows::joined(&declared, &made);
         let entries = Entries::build(rows, rate, &Entries::default());
+        uses::load(&connection, &entries)?;
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
                 connection,
+                log: WriteAheadLog::default(),
                 declared,
                 made,
                 follower: None,
             }),
             rate,
+            path: path.to_owned(),
+            fuse: fuse.clone(),
         };
         Ok((catalog, warnings))
     }
@@ -199,26 +221,14 @@ impl Catalog {
         Ok(audit::page(&self.store().connection, before, limit)?)
     }
 
-    /// Writes into the audit trail that a request of a connector was sent again, and which request it became. Blocks.
+    /// Writes into the audit trail what somebody did to something that is not in the catalog. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn note_sent_again(
-        &self,
-        request: &str,
-        connector: &str,
-        became: &str,
-        actor: &Actor,
-    ) -> Result<(), CatalogError> {
-        let change = audit::Change {
-            action: "send_again",
-            kind: Kind::Request,
-            name: request.to_owned(),
-            connector: Some(connector.to_owned()),
-            before: None,
-            after: Some(serde_json::json!({ "request_id": became })),
-        };
-        Ok(audit::write(&self.store().connection, actor, &change)?)
+    pub fn note(&self, change: &AuditChange, actor: &Actor) -> Result<(), CatalogError> {
+        self.write(&mut self.store(), |store| {
+            Ok(audit::write(&store.connection, actor, change)?)
+        })
     }
 
     /// Leaves the file with an empty write-ahead log. Blocks.
@@ -226,8 +236,8 @@ impl Catalog {
     /// # Errors
     /// SQLite's.
     pub fn close(&self) -> Result<(), CatalogError> {
-        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
-        Ok(self.store().connection.query_row(sql, [], |_| Ok(()))?)
+        self.keep_uses();
+        Ok(sqlite::empty_log(&self.store().connection)?)
     }
 
     /// Makes what the store holds the truth for all that is asked from now on.
@@ -263,33 +273,64 @@ impl Catalog {
         work: impl FnOnce(&Connection, &Entries) -> Result<(T, Vec<audit::Change>), CatalogError>,
     ) -> Result<(T, Arc<Entries>), CatalogError> {
         let mut store = self.store();
-        sqlite::execute(&store.connection, "BEGIN IMMEDIATE")?;
-        let done = work(&store.connection, &self.now()).and_then(|(value, changes)| {
+        let (value, made) = self.write(&mut store, |store| {
+            let (value, changes) = work(&store.connection, &self.now())?;
             for change in &changes {
                 audit::write(&store.connection, actor, change)?;
             }
             // Before the commit: after it nothing may fail.
             let made = schema::load(&store.connection)?;
-            sqlite::execute(&store.connection, "COMMIT")?;
             Ok((value, made))
-        });
-        let (value, made) = match done {
-            Ok(done) => done,
-            Err(error) => {
-                if !store.connection.is_autocommit() {
-                    store.connection.execute_batch("ROLLBACK")?;
-                }
-                return Err(error);
-            }
-        };
+        })?;
         store.made = made;
         let entries = self.publish(&store);
-        if sqlite::frames() >= CHECKPOINT_FRAMES
-            && let Err(error) = sqlite::checkpoint(&store.connection)
-        {
-            tracing::error!(%error, "the catalog's write-ahead log cannot be copied back");
-        }
         Ok((value, entries))
+    }
+
+    /// Runs `work` in a transaction: all of it happens, or nothing.
+    fn write<T>(
+        &self,
+        store: &mut Store,
+        work: impl FnOnce(&Store) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        if self.fuse.is_blown() {
+            return Err(CatalogError::Closed);
+        }
+        let begun = sqlite::execute(&store.connection, "BEGIN IMMEDIATE");
+        let done = begun.map_err(CatalogError::from).and_then(|()| work(store));
+        let done = done.and_then(|done| {
+            sqlite::execute(&store.connection, "COMMIT")?;
+            Ok(done)
+        });
+        let Store {
+            connection, log, ..
+        } = store;
+        let judge = |error: &rusqlite::Error| self.fuse.judge(&self.path, connection, error);
+        match done {
+            Ok(done) => {
+                // It is done, whatever becomes of its way from the log into the file.
+                if let Err(error) = log.tend(connection, CHECKPOINT_FRAMES) {
+                    judge(&error);
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                let error = match error {
+                    CatalogError::Storage(error) => match judge(&error) {
+                        Trouble::Full => CatalogError::DiskFull,
+                        Trouble::Busy => CatalogError::Busy,
+                        Trouble::Damaged | Trouble::Failed => CatalogError::Storage(error),
+                    },
+                    refused => refused,
+                };
+                if !connection.is_autocommit()
+                    && let Err(error) = connection.execute_batch("ROLLBACK")
+                {
+                    judge(&error);
+                }
+                Err(error)
+            }
+        }
     }
 
     fn read<T>(&self, look: impl FnOnce(&Entries) -> T) -> T {

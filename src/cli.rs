@@ -21,6 +21,7 @@ pub mod man;
 pub mod output;
 pub mod plugin;
 pub mod read_key;
+pub mod repair;
 pub mod requests;
 pub mod send;
 pub mod serve;
@@ -85,6 +86,8 @@ enum Verb {
     Backup(backup::BackupArgs),
     /// Make a data folder of a backup
     Restore(backup::RestoreArgs),
+    /// Look through the files of a data folder, and save what can be read of those that are damaged
+    Repair(repair::RepairArgs),
     /// Ask whether the daemon takes requests, for containers
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Write manual pages
@@ -120,6 +123,7 @@ pub fn main() -> ExitCode {
         Verb::Sink(args) => short(sink::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),
+        Verb::Repair(args) => repair::run(&args),
         Verb::Healthcheck(args) => short(healthcheck::run(args)),
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),

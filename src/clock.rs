@@ -1,8 +1,15 @@
-//! The wall clock, and times as people and programs read them.
+//! The wall clock, time lived, and times as people and programs read them.
 //!
-//! **Invariant**: nothing else in the crate asks the system for the time of day.
+//! The wall clock is for people: when something happened, when a key expires. How old something is, and what is due, is
+//! measured in time lived: a clock that began with the time of day when the data folder was made, and goes on only while
+//! a daemon runs on it. Nobody can set it, so nothing ages because a machine without a clock chip wakes up in 1970, or
+//! because somebody corrects the date. The journal carries it from one start to the next.
+//!
+//! **Invariant**: nothing else in the crate asks the system for the time of day. Time lived never goes back.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -20,6 +27,44 @@ pub fn unix_ms() -> u64 {
         .map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         })
+}
+
+/// When this process began to live.
+static BEGAN: OnceLock<Instant> = OnceLock::new();
+/// What had been lived then, in milliseconds.
+static LIVED_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Time lived, in milliseconds: of the same size as Unix time, but no time of day.
+pub fn lived_ms() -> u64 {
+    let began = BEGAN.get_or_init(|| {
+        LIVED_BEFORE.fetch_max(unix_ms(), Ordering::AcqRel);
+        Instant::now()
+    });
+    let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    LIVED_BEFORE.load(Ordering::Acquire).saturating_add(since)
+}
+
+/// The data folder had lived so long when it was last used, and lives on from there. Without a call the life begins now,
+/// with the time of day.
+pub fn live_on_from(lived_before_ms: u64) {
+    let mut first = false;
+    BEGAN.get_or_init(|| {
+        LIVED_BEFORE.store(lived_before_ms, Ordering::Release);
+        first = true;
+        Instant::now()
+    });
+    if !first {
+        // A second folder in one process: the time of both only goes on.
+        let missing = lived_before_ms.saturating_sub(lived_ms());
+        LIVED_BEFORE.fetch_add(missing, Ordering::AcqRel);
+    }
+}
+
+/// The time of day, Unix milliseconds, of a moment in time lived: past or to come.
+pub fn unix_of_lived(lived_at_ms: u64) -> u64 {
+    let (now, lived) = (unix_ms(), lived_ms());
+    now.saturating_add(lived_at_ms.saturating_sub(lived))
+        .saturating_sub(lived.saturating_sub(lived_at_ms))
 }
 
 /// RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.000Z`, from Unix time in milliseconds.

@@ -9,7 +9,9 @@
 //! 5. the file given with `--config`,
 //! 6. environment variables `HEADGATE_SECTION__KEY`.
 //!
-//! A file of the working directory that equals the embedded one of its name takes its place and changes nothing.
+//! A file of the working directory that equals the embedded one of its name takes its place and changes nothing. Lists
+//! of named things (streams, connectors with their keys, read keys, sinks) are merged by name: a source adds what it names
+//! anew and changes of the rest only what it says. The sink `pool` comes before all sources (`config/pool.rs`).
 //!
 //! **Invariant**: [`load`] returns settings with which the daemon can start, or every problem of every source.
 
@@ -27,7 +29,9 @@ mod explain;
 mod listen;
 mod merge;
 mod outgoing;
+mod pool;
 mod problem;
+pub mod reach;
 mod schema;
 mod secret;
 mod settings;
@@ -48,7 +52,7 @@ pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     Admin, Batch, Connector, ConnectorKind, Durability, Http, Key, Limits, Live, Log, LogFormat,
-    OnUpdate, Ordering, Plugins, Postgres, ReadKey, Retry, Runtime, Server, Settings, Sink,
+    OnUpdate, Ordering, Plugins, Pool, Postgres, ReadKey, Retry, Runtime, Server, Settings, Sink,
     SinkLimits, Start, Storage, Stream,
 };
 
@@ -127,13 +131,6 @@ impl Sources {
     }
 }
 
-impl Loaded {
-    /// The source of a list, such as `connectors`: the file as it was named, or `environment variable NAME`.
-    pub fn source_of(&self, list: &str) -> Option<&str> {
-        self.origins.of(list).map(Origin::source)
-    }
-}
-
 /// Reads, checks and merges every source.
 ///
 /// # Errors
@@ -146,15 +143,17 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
         layers: Vec::new(),
         files: Vec::new(),
         problems: Vec::new(),
+        warnings: Vec::new(),
         variables: HashSet::new(),
         unread: false,
     };
     let profile = loader.files_of(sources);
     loader.environment(&sources.env);
     let Loader {
-        layers,
+        mut layers,
         files,
         mut problems,
+        mut warnings,
         unread,
         ..
     } = loader;
@@ -162,7 +161,10 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
         // Without the whole of a file, what the others say about its streams would be guesswork.
         return Err(Problems(Problems::sorted(problems)));
     }
-    let (mut settings, origins) = match merge::merge(layers) {
+    if let Some(pool) = pool::declared(&layers) {
+        layers.insert(0, pool);
+    }
+    let (mut settings, mut origins) = match merge::merge(layers) {
         Ok(merged) => merged,
         Err((path, message)) => {
             let origin = Origin::of(0, &Arc::from("merged configuration"));
@@ -174,10 +176,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
             return Err(Problems(Problems::sorted(problems)));
         }
     };
-    let mut validator = validate::Validator::new(&origins, &sources.env, &problems);
+    pool::leave_to_filters(&mut settings, &mut origins);
+    let mut validator = validate::Validator::new(&origins, &sources.env);
     validator.run(&mut settings);
-    let warnings = Problems::sorted(validator.warnings);
+    warnings.append(&mut validator.warnings);
     problems.append(&mut validator.problems);
+    let warnings = Problems::sorted(warnings);
     if problems.is_empty() {
         Ok(Loaded {
             settings,
@@ -198,6 +202,7 @@ struct Loader<'a> {
     layers: Vec<Layer>,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
     /// Variables that secrets refer to.
     variables: HashSet<String>,
     /// Whether a source could not be read as a whole.
@@ -351,6 +356,21 @@ impl Loader<'_> {
             variables: &mut self.variables,
         };
         let node = checker.table("", node, schema::ROOT);
+        for entry in node.entries() {
+            if matches!(&entry.node.data, tree::Data::List(elements) if elements.is_empty()) {
+                self.warnings.push(Problem {
+                    origin: Origin {
+                        line: entry.line,
+                        ..Origin::of(self.rank, &source)
+                    },
+                    path: entry.name.clone(),
+                    message: match entry.name.as_str() {
+                        "sinks" => "an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool".to_owned(),
+                        _ => "an empty list takes nothing away, because lists are merged by name".to_owned(),
+                    },
+                });
+            }
+        }
         self.layers.push(Layer {
             rank: self.rank,
             source,

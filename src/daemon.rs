@@ -5,7 +5,9 @@
 //! **Invariant**: every task of the daemon is spawned here, and has ended when [`Daemon::run`] returns.
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
+mod ballast;
 mod files;
+mod hour;
 mod memory;
 mod reload;
 mod sinks;
@@ -26,15 +28,15 @@ use crate::catalog::{Catalog, CatalogError, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
 use crate::delivery::{AddError, Delivery};
-use crate::http::{
-    self, About, Bound, Configuration, DeclaredIn, ListenError, Parts, Sessions, Stopper,
-};
+use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins};
 use crate::pool::{OnUpdate, Pool, PoolError};
+use crate::repair::{self, RepairError, Verdict};
+use crate::sqlite::{Fuse, State, suspect};
 pub use reload::{Files, Reload};
 use sinks::Sinks;
 
@@ -68,9 +70,18 @@ pub enum DaemonError {
     /// A backup cannot be restored.
     #[error(transparent)]
     Restore(#[from] RestoreError),
-    /// The journal failed while the daemon ran: what is on disk is read afresh by the next start.
-    #[error("the journal cannot be written; start again when the disk is well")]
-    JournalFailed,
+    /// A damaged file cannot be repaired.
+    #[error(transparent)]
+    Repair(#[from] RepairError),
+    /// There is no room on the disk, not even to look at the files.
+    #[error("the disk is full: the files in {0} cannot be opened; make some room and start again")]
+    DiskFull(String),
+    /// A file could not be written or flushed while the daemon ran: what is on disk is read afresh by the next start.
+    #[error("a file of the data folder cannot be written; start again when the disk is well")]
+    StorageFailed,
+    /// A file was found damaged while the daemon ran: the next start repairs it.
+    #[error("{0} is damaged; start again: what can be read is kept")]
+    Damaged(String),
 }
 
 impl DaemonError {
@@ -81,19 +92,145 @@ impl DaemonError {
             | Self::Catalog(_)
             | Self::Pool(_)
             | Self::Sinks(_)
-            | Self::JournalFailed => 70,
+            | Self::Repair(_)
+            | Self::DiskFull(_)
+            | Self::StorageFailed
+            | Self::Damaged(_) => 70,
             Self::Restore(RestoreError::Backup { .. }) => 1,
             Self::Restore(_) => 70,
             _ => 1,
         }
     }
+
+    /// Whether there was no room on the disk to open the files.
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Journal(error) => error.is_full(),
+            Self::Catalog(error) => error.is_full(),
+            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => error.is_full(),
+            Self::Repair(error) => error.is_full(),
+            _ => false,
+        }
+    }
 }
 
-/// How long answers may take to leave after the journal failed.
+impl DaemonError {
+    /// The file that may be damaged, if one cannot be opened.
+    fn damaged_file(&self) -> Option<&'static str> {
+        match self {
+            Self::Catalog(error) => error.may_be_damage().then_some(repair::CATALOG),
+            Self::Pool(error) => error.may_be_damage().then_some(repair::POOL),
+            Self::Journal(error) => error.may_be_damage().then_some(repair::JOURNAL),
+            Self::Sinks(AddError::Pool(error)) => error.may_be_damage().then_some(repair::POOL),
+            Self::Sinks(AddError::Journal(error)) => {
+                error.may_be_damage().then_some(repair::JOURNAL)
+            }
+            _ => None,
+        }
+    }
+
+    /// Has the next start look at the file that may be damaged.
+    fn suspect(&self, data_dir: &Path) {
+        let is_newer = matches!(
+            self,
+            Self::Catalog(CatalogError::Newer { .. })
+                | Self::Pool(PoolError::Newer { .. })
+                | Self::Journal(StorageError::Newer { .. })
+        );
+        if let Some(file) = self.damaged_file().filter(|_| !is_newer) {
+            suspect::mark(&data_dir.join(file), &self.to_string());
+        }
+    }
+}
+
+/// How long answers may take to leave after a file failed.
 const FAILED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long renderers may take to hear that the daemon stops.
 const RENDERERS_GRACE: Duration = Duration::from_secs(1);
+
+/// The three files.
+struct Stored {
+    catalog: Arc<Catalog>,
+    pool: Arc<Pool>,
+    journal: Arc<Journal>,
+    fuse: Fuse,
+}
+
+impl Stored {
+    /// Opens them, after those that are damaged were repaired.
+    async fn open(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        repair::at_start(data_dir)?;
+        // Each may turn out to be damaged when it is opened.
+        let mut repaired = Vec::new();
+        loop {
+            let error = match Self::open_once(data_dir, settings, metrics).await {
+                Ok(stored) => return Ok(stored),
+                Err(error) => error,
+            };
+            let Some(file) = error.damaged_file().filter(|file| !repaired.contains(file)) else {
+                return Err(error);
+            };
+            repaired.push(file);
+            if !repair::rebuild(data_dir, file, &error.to_string())? {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn open_once(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        let fuse = Fuse::default();
+        let (catalog, warnings) = Catalog::open(&data_dir.join(repair::CATALOG), settings, &fuse)?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        let pool = Pool::open(&data_dir.join(repair::POOL), HashMap::new(), &fuse).await?;
+        let journal = Journal::open(
+            &data_dir.join(repair::JOURNAL),
+            journal_options(settings, &pool)?,
+            Arc::clone(metrics),
+            &fuse,
+        )
+        .await?;
+        Ok(Self {
+            catalog: Arc::new(catalog),
+            pool,
+            journal,
+            fuse,
+        })
+    }
+}
+
+/// Repairs what is damaged of a data folder that no daemon uses, and says what it found. Without `yes` nothing is done.
+///
+/// # Errors
+/// [`DaemonError::DataFolder`], [`DaemonError::Repair`].
+pub fn repair_folder(
+    data_dir: &Path,
+    yes: bool,
+) -> Result<Vec<(&'static str, Verdict)>, DaemonError> {
+    let _lock = files::Lock::take(data_dir)?;
+    if yes {
+        repair::at_start(data_dir)?;
+    }
+    let mut found = Vec::new();
+    for file in repair::files() {
+        let verdict = repair::check(data_dir, file, true)?;
+        if let (Verdict::Damaged(problem), true) = (&verdict, yes) {
+            repair::rebuild(data_dir, file, problem)?;
+        }
+        found.push((file, verdict));
+    }
+    Ok(found)
+}
 
 /// A running daemon.
 #[derive(Debug)]
@@ -112,6 +249,7 @@ pub struct Daemon {
     stop: CancellationToken,
     sinks: Arc<Sinks>,
     plugins: Arc<Plugins>,
+    fuse: Fuse,
     /// Held as long as the daemon lives: nobody else may use the data folder.
     lock: files::Lock,
 }
@@ -123,9 +261,28 @@ impl Daemon {
     /// # Errors
     /// See [`DaemonError`]; nothing keeps running then.
     pub async fn start(loaded: &Loaded, program: Option<&Path>) -> Result<Self, DaemonError> {
+        let data_dir = files::open_folder(&loaded.settings.storage.data_dir)?;
+        match Self::start_in(&data_dir, loaded, program).await {
+            Err(error) if error.is_full() => {
+                if !ballast::give_up(&data_dir) {
+                    return Err(DaemonError::DiskFull(data_dir.display().to_string()));
+                }
+                tracing::error!(
+                    "the disk is full: what was kept for this moment is used up to start"
+                );
+                Self::start_in(&data_dir, loaded, program).await
+            }
+            started => started.inspect_err(|error| error.suspect(&data_dir)),
+        }
+    }
+
+    async fn start_in(
+        data_dir: &Path,
+        loaded: &Loaded,
+        program: Option<&Path>,
+    ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
-        let data_dir = files::open_folder(&settings.storage.data_dir)?;
-        let lock = files::Lock::take(&data_dir)?;
+        let lock = files::Lock::take(data_dir)?;
         if data_dir.join(MARK).exists() {
             return Err(DaemonError::DataFolder(format!(
                 "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
@@ -138,25 +295,19 @@ impl Daemon {
         let admin_listener = http::bind(&settings.admin.listen).await?;
 
         let metrics = Arc::new(Metrics::new());
-        let (catalog, warnings) = Catalog::open(&data_dir.join("catalog.db"), settings)?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
-        let catalog = Arc::new(catalog);
-        let pool = Pool::open(&data_dir.join("pool.db"), HashMap::new()).await?;
-        let journal = Journal::open(
-            &data_dir.join("journal.db"),
-            journal_options(settings, &pool)?,
-            Arc::clone(&metrics),
-        )
-        .await?;
+        let Stored {
+            catalog,
+            pool,
+            journal,
+            fuse,
+        } = Stored::open(data_dir, settings, &metrics).await?;
         let plugins = Arc::new(Plugins::new(
             Some(&data_dir.join("plugin-cache")),
             program,
             (&settings.plugins).into(),
         )?);
         let disk_free_bytes_min = settings.storage.min_free_bytes;
-        let backups = Arc::new(Backups::new(&journal, &data_dir, disk_free_bytes_min));
+        let backups = Arc::new(Backups::new(&journal, data_dir, disk_free_bytes_min));
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
         let live = Arc::new(Live::new(settings, &pool, &metrics));
         follow_streams(&catalog, &pool, &live);
@@ -196,11 +347,6 @@ impl Daemon {
                     config::Durability::Os => "os",
                 },
                 started_ms: clock::unix_ms(),
-                declared_in: DeclaredIn {
-                    streams: source_of(loaded, "streams"),
-                    connectors: source_of(loaded, "connectors"),
-                    read_keys: source_of(loaded, "read_keys"),
-                },
             }),
             configuration: Arc::new(Configuration::new(config::explain(loaded))),
         };
@@ -209,17 +355,22 @@ impl Daemon {
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
             admin_address: admin_listener.address.clone(),
-            data_dir,
+            data_dir: data_dir.to_owned(),
             shutdown_time_max: Duration::from_secs(settings.server.shutdown_seconds),
             servers: Vec::new(),
             tasks: TaskTracker::new(),
             stop,
             sinks: Arc::new(sinks),
             plugins,
+            fuse,
             lock,
             parts,
         };
+        daemon.reload().tell_gaps();
+        let logged = daemon.parts.journal.newest_logged().await?;
         daemon.spawn(settings, service_listener, admin_listener);
+        let counting = hour::count(daemon.parts.clone(), logged, daemon.stop.clone());
+        daemon.tasks.spawn(counting);
         Ok(daemon)
     }
 
@@ -227,16 +378,12 @@ impl Daemon {
     /// ones, the lanes at a batch edge, the files.
     ///
     /// # Errors
-    /// [`DaemonError::JournalFailed`].
+    /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let mut failed = self.parts.journal.failed();
-        let fatal = async {
-            // An error means that the journal is gone, which is the same.
-            let _ = failed.wait_for(|failed| *failed).await;
-        };
+        let mut fuse = self.fuse.watch();
         let failed = tokio::select! {
             () = shutdown => false,
-            () = fatal => true,
+            _ = fuse.wait_for(|state| *state != State::Good) => true,
         };
         let grace = if failed {
             FAILED_GRACE
@@ -270,7 +417,7 @@ impl Daemon {
         }
         if failed {
             // The files are left as they are: the next start reads what is really there.
-            return Err(DaemonError::JournalFailed);
+            return self.fuse_is_good();
         }
         if !self.sinks.ended(self.shutdown_time_max).await {
             // Safe, because nothing of the call is committed.
@@ -281,12 +428,18 @@ impl Daemon {
         self.parts.journal.close().await;
         self.parts.pool.close().await?;
         self.parts.catalog.close()?;
-        if *self.parts.journal.failed().borrow() {
-            return Err(DaemonError::JournalFailed);
-        }
+        self.fuse_is_good()?;
         drop(self.lock);
         tracing::info!("stopped");
         Ok(())
+    }
+
+    fn fuse_is_good(&self) -> Result<(), DaemonError> {
+        match &*self.fuse.watch().borrow() {
+            State::Good => Ok(()),
+            State::Failed => Err(DaemonError::StorageFailed),
+            State::Damaged(file) => Err(DaemonError::Damaged(file.display().to_string())),
+        }
     }
 
     /// Takes changes of the configuration while the daemon runs.
@@ -315,7 +468,6 @@ impl Daemon {
             parts: self.parts.clone(),
             data_dir: self.data_dir.clone(),
             disk_free_bytes_min: settings.storage.min_free_bytes,
-            retention_ms: retention_ms(settings),
             payloads: journal::Retention {
                 bytes_max: settings.storage.payload_retention_bytes,
                 age_ms_max: u64::from(settings.storage.payload_retention_minutes) * 60_000,
@@ -372,9 +524,4 @@ fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options,
 
 fn retention_ms(settings: &Settings) -> u64 {
     u64::from(settings.storage.log_retention_days) * 86_400_000
-}
-
-/// Where a list of the configuration stands; empty if it stands nowhere.
-fn source_of(loaded: &Loaded, list: &str) -> String {
-    loaded.source_of(list).unwrap_or_default().to_owned()
 }

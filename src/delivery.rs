@@ -8,26 +8,27 @@
 
 mod lane;
 mod pace;
+mod reach;
 pub mod report;
 mod status;
 mod verdict;
+mod waiting;
 mod wishes;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::config;
 use crate::journal::{Journal, Retention, StorageError};
 use crate::metrics::Metrics;
 use crate::plugin::{Plugins, Seat};
-use crate::pool::{Pool, PoolError};
+use crate::pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
 pub use lane::Lane;
 pub use status::{LaneState, LaneStatus};
+pub use waiting::{GivenUp, ReadError, Waiting};
 
 /// Why lanes could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,17 @@ pub enum AddError {
     #[error(transparent)]
     Journal(#[from] StorageError),
     /// The cursors cannot be read.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// Why a sink was not forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    /// It has a lane.
+    #[error("the sink is in the configuration; take it out first")]
+    Configured,
+    /// The pool cannot be written.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
@@ -49,8 +61,6 @@ pub struct Delivery {
     metrics: Arc<Metrics>,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
-    /// What comes after this entry is kept for sinks that are yet to come.
-    kept_from: AtomicU64,
 }
 
 impl Delivery {
@@ -67,7 +77,6 @@ impl Delivery {
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
             lanes: RwLock::default(),
-            kept_from: AtomicU64::new(0),
         })
     }
 
@@ -82,34 +91,90 @@ impl Delivery {
         stop: &CancellationToken,
     ) -> Result<Vec<Lane>, AddError> {
         let newest = *self.journal.newest().borrow();
-        let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1);
-        // Nothing is released meanwhile: what a new lane starts with is still there.
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        let newest = *self.journal.newest().borrow();
-        let is_new = self.pool.is_new()?;
-        let mut added = Vec::with_capacity(sinks.len());
-        for sink in sinks {
-            let start = match sink.start {
-                _ if is_new => 0,
-                config::Start::Now => newest,
-                config::Start::Oldest => (oldest - 1).max(self.journal.released()).min(newest),
-            };
-            let cursor = self.pool.add_sink(&sink.name, start)?;
-            added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
+        let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1) - 1;
+        let (added, behind) = self.add_from(sinks, oldest, stop)?;
+        if let Some(cursor) = behind {
+            self.remember_removals(cursor).await?;
         }
-        lanes.extend(added.iter().cloned());
         let lane = |status| Lane::new(status, self);
         Ok(added.into_iter().map(lane).collect())
     }
 
-    /// Forgets the lane of a sink, which must have ended. Its cursor, retries and dead letters stay in the pool.
+    /// The lanes, which hold back what is after their cursors from here on; and the lowest cursor of those that begin with
+    /// entries which the pool may have had before. The oldest entry that is still there is the one after `oldest`.
+    fn add_from(
+        &self,
+        sinks: &[config::Sink],
+        oldest: u64,
+        stop: &CancellationToken,
+    ) -> Result<(Vec<Arc<LaneStatus>>, Option<u64>), AddError> {
+        // Nothing is released meanwhile: what a new lane starts with is still there.
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        let newest = *self.journal.newest().borrow();
+        let oldest = oldest.max(self.journal.released());
+        let is_new = self.pool.is_new()?;
+        let mut added = Vec::with_capacity(sinks.len());
+        let mut behind: Option<u64> = None;
+        for sink in sinks {
+            let start = match sink.start {
+                _ if is_new => 0,
+                config::Start::Now => newest,
+                config::Start::Oldest => oldest.min(newest),
+            };
+            let stood = self.pool.add_sink(&sink.name, start)?;
+            let writes_pool = sink.http.is_none() && sink.postgres.is_none();
+            let cursor = (self.pool).look_back(&sink.name, stood, oldest, writes_pool)?;
+            if sink.start == config::Start::Oldest || cursor < stood {
+                behind = Some(behind.map_or(cursor, |lowest| lowest.min(cursor)));
+            }
+            added.push(Arc::new(LaneStatus::new(sink, cursor, stop.child_token())));
+        }
+        lanes.extend(added.iter().cloned());
+        Ok((added, behind))
+    }
+
+    /// The pool may have forgotten what was removed after this entry, because every sink had passed it: one that begins
+    /// there now must not bring it back.
+    async fn remember_removals(&self, after: u64) -> Result<(), AddError> {
+        let mut after = after;
+        while let Some((removals, through)) = self.journal.removals_after(after).await? {
+            self.pool.remember_removals(&removals)?;
+            after = through;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the lane of a sink, which must have ended. Its cursor, retries and dead letters stay in the pool, and what
+    /// it has not behind it stays in the journal, until somebody forgets the sink.
     pub fn remove(&self, name: &str) {
         let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|lane| **lane.name() != *name);
         drop(lanes);
-        self.pool.remove_sink(name);
         self.metrics.plugins.forget(name);
-        self.release();
+    }
+
+    /// Forgets a sink that has no lane: its cursor, retries, dead letters and state, and what was kept for it. What that
+    /// was; `None` if it is not known. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; [`ForgetError::Configured`].
+    pub fn forget(&self, name: &str) -> Result<Option<Undelivered>, ForgetError> {
+        // Nobody gives it a lane meanwhile.
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        if lanes.iter().any(|lane| **lane.name() == *name) {
+            return Err(ForgetError::Configured);
+        }
+        let forgotten = self.pool.forget_sink(name)?;
+        drop(lanes);
+        if let Some(Undelivered {
+            retries,
+            dead_letters,
+        }) = forgotten
+        {
+            tracing::info!(sink = name, retries, dead_letters, "the sink is forgotten");
+            self.forget_passed();
+        }
+        Ok(forgotten)
     }
 
     /// Has a lane go on with changed settings, or a changed plugin, if they work: the plugin is loaded and started once
@@ -178,25 +243,29 @@ impl Delivery {
         cursors.min().unwrap_or(newest)
     }
 
-    /// Looks what need not be kept any more for sinks that are yet to come, and lets it go.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub async fn keep(&self, retention: Retention) -> Result<(), StorageError> {
-        let kept_from = self.journal.kept_from(retention, clock::unix_ms()).await?;
-        self.kept_from.store(kept_from, Ordering::Relaxed);
-        self.release();
-        Ok(())
+    /// Lets the journal's memory forget what every lane has behind it.
+    pub fn forget_passed(&self) {
+        self.journal.passed(self.passed());
     }
 
-    /// Lets the journal forget what every lane has behind it, and delete what is on disk in the
-    /// sinks and not kept for others.
-    pub fn release(&self) {
+    /// Lets go of what nobody needs any more: from memory what every lane has behind it, from the journal what every sink
+    /// has taken and what is too old or too much to be kept for sinks that are yet to come.
+    ///
+    /// # Errors
+    /// The files cannot be read; nothing was let go then.
+    pub async fn tend(self: &Arc<Self>, retention: Retention) -> Result<(), AddError> {
+        let kept_from = self.journal.kept_from(retention).await?;
+        let pool = Arc::clone(&self.pool);
+        let low_water = tokio::task::spawn_blocking(move || pool.low_water()).await;
+        let Ok(low_water) = low_water else {
+            return Ok(());
+        };
+        let low_water = low_water?;
+        // A sink that was added since has a lane; none is added meanwhile: it would begin with what is let go.
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        self.journal.passed(self.passed_by(&lanes));
-        let newest = *self.journal.newest().borrow();
-        let kept_from = self.kept_from.load(Ordering::Relaxed);
-        let durable = self.pool.durable_through();
-        self.journal.release(durable.min(newest).min(kept_from));
+        let passed = self.passed_by(&lanes);
+        self.journal.passed(passed);
+        self.journal.release(low_water.min(passed).min(kept_from));
+        Ok(())
     }
 }

@@ -20,6 +20,14 @@ pub enum AcceptError {
         "this key does not belong to the stream that the request names; check the stream's name, or use the key of that stream"
     )]
     StreamNotFound,
+    /// The key's connector may not remove items.
+    #[error(
+        "keys of the connector {connector:?} may not remove items; an operator allows it with `may_delete = true` for this connector"
+    )]
+    NotAllowed {
+        /// The connector.
+        connector: std::sync::Arc<str>,
+    },
     /// Over the key's rate.
     #[error(
         "too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request"
@@ -58,6 +66,7 @@ impl AcceptError {
         match self {
             Self::InvalidPayload { .. } => (400, "INVALID_PAYLOAD"),
             Self::Unauthorized => (401, "UNAUTHORIZED"),
+            Self::NotAllowed { .. } => (403, "FORBIDDEN"),
             Self::StreamNotFound => (404, "STREAM_NOT_FOUND"),
             Self::PayloadTooLarge { .. } => (413, "PAYLOAD_TOO_LARGE"),
             Self::RateLimited { .. } => (429, "RATE_LIMITED"),

@@ -8,6 +8,7 @@
 mod admin;
 mod asset;
 mod body;
+mod condition;
 mod docs;
 mod envelope;
 mod health;
@@ -19,6 +20,7 @@ mod openapi;
 mod outer;
 mod pages;
 mod reader;
+mod shell;
 mod web;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,6 +134,30 @@ impl Configuration {
         rows.filter(|row| !same(row)).cloned().collect()
     }
 
+    /// Where an element of a list is declared: files as they were named, `environment variable NAME`.
+    pub fn declared_in(&self, list: &str, name: &str) -> String {
+        let rows = self.in_use();
+        let is_name = |row: &&Row| {
+            let path = row.path.strip_prefix(list).unwrap_or_default();
+            path.ends_with("].name") && path.matches('[').count() == 1 && row.value == name
+        };
+        let Some(element) = rows.iter().find(is_name) else {
+            return "the configuration".to_owned();
+        };
+        let element = element.path.trim_end_matches("name");
+        let mut sources: Vec<&str> = Vec::new();
+        for row in rows.iter().filter(|row| row.path.starts_with(element)) {
+            let source = match row.origin.rsplit_once(':') {
+                Some((source, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => source,
+                _ => &row.origin,
+            };
+            if source != "default" && !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        sources.join(" and ")
+    }
+
     /// Why the configuration as it stands is not in use.
     pub fn problem(&self) -> Option<String> {
         self.lock().problem.clone()
@@ -149,9 +175,9 @@ impl Configuration {
 
 /// Whether a change of this setting takes effect while the daemon runs.
 fn is_taken_at_once(row: &Row) -> bool {
-    ["sinks", "read_keys"].iter().any(|list| {
-        let rest = row.path.strip_prefix(list);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+    ["sinks", "read_keys", "pool"].iter().any(|taken| {
+        let rest = row.path.strip_prefix(taken);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
     })
 }
 
@@ -168,19 +194,6 @@ pub struct About {
     pub durability: &'static str,
     /// When the daemon started: Unix time in milliseconds.
     pub started_ms: u64,
-    /// Where the lists of what is declared stand.
-    pub declared_in: DeclaredIn,
-}
-
-/// The source of each list of the configuration: a file as it was named, or `environment variable NAME`.
-#[derive(Debug, Default)]
-pub struct DeclaredIn {
-    /// `[[streams]]`
-    pub streams: String,
-    /// `[[connectors]]`, with their keys.
-    pub connectors: String,
-    /// `[[read_keys]]`
-    pub read_keys: String,
 }
 
 /// The service listener: what callers and renderers use.
@@ -249,6 +262,19 @@ pub fn admin(parts: &Parts) -> Service {
                 .push(Router::with_path("renderers").get(admin::ListRenderers(parts.clone())))
                 .push(Router::with_path("tickets").post(admin::PostAdminTicket(parts.clone())))
                 .push(Router::with_path("sinks/{name}/retry").post(admin::RetrySink(parts.clone())))
+                .push(Router::with_path("sinks/{name}").delete(admin::ForgetSink(parts.clone())))
+                .push(
+                    Router::with_path("sinks/{name}/retries")
+                        .get(admin::ListRetries(parts.clone())),
+                )
+                .push(
+                    Router::with_path("sinks/{name}/retries/give-up")
+                        .post(admin::GiveUpRetries(parts.clone())),
+                )
+                .push(
+                    Router::with_path("sinks/{name}/retries/{id}")
+                        .delete(admin::GiveUpRetry(parts.clone())),
+                )
                 .push(
                     Router::with_path("sinks/{name}/dead-letters")
                         .get(admin::ListDeadLetters(parts.clone()))

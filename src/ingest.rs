@@ -21,16 +21,19 @@ use uuid::Uuid;
 
 use crate::catalog::{Caller, Catalog, QuotaState};
 use crate::error::AcceptError;
-use crate::item::Items;
+use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint};
 use crate::journal::{
     Claim, Journal, JournalError, LogEntry, Outcome, Receipt, RefusedBody, Submission,
 };
 use crate::metrics::{Metrics, Minute};
 
-pub use again::{AgainError, Kept, SentAgain};
+pub use again::{AgainError, Kept, Newer, SentAgain};
 pub use gate::{BodyBudget, Gate};
 pub use noted::noted;
+
+/// Stands in the log in place of a connector for what operators remove: no connector has this name.
+const OPERATOR: &str = "";
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -200,6 +203,112 @@ impl Ingest {
         self.answer(quota, result)
     }
 
+    /// Checks a removal of the item `key`, makes it durable, and says what to answer.
+    pub async fn remove(&self, head: Head<'_>, key: &str) -> Answer {
+        let started = Instant::now();
+        let caller = match self.caller(head.authorization) {
+            Ok(caller) => caller,
+            Err(error) => {
+                self.note(None, head.received_ms, started, &Err(&error));
+                return self.answer(None, Err(error));
+            }
+        };
+        let mut quota = None;
+        let result = match self.admit_removal(&head, &caller, key, &mut quota) {
+            Ok(removal) => self.submit_removal(&head, &caller, removal, key).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &result {
+            drop(self.refusal(&head, &caller, quota, None, 0, error));
+        }
+        let connector = Some(&caller.key.connector);
+        self.note(connector, head.received_ms, started, &result.as_ref());
+        self.answer(quota, result)
+    }
+
+    /// Everything that is to be known of a removal: its item without fields, and its idempotency key.
+    fn admit_removal(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        key: &str,
+        quota: &mut Option<QuotaState>,
+    ) -> Result<(Items, Option<Box<str>>), AcceptError> {
+        self.admit_caller(head, caller, quota)?;
+        if !caller.key.may_delete {
+            return Err(AcceptError::NotAllowed {
+                connector: Arc::clone(&caller.key.connector),
+            });
+        }
+        let removal = (
+            removed(key)?,
+            headers::idempotency_key(head.idempotency_key)?,
+        );
+        self.gate.check()?;
+        Ok(removal)
+    }
+
+    async fn submit_removal(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        (items, idempotency_key): (Items, Option<Box<str>>),
+        key: &str,
+    ) -> Result<Accepted, AcceptError> {
+        let outcome = match caller.test {
+            true => Outcome::Test,
+            false => Outcome::Removed,
+        };
+        let mut log = log_entry(head, caller, outcome, 202);
+        log.items = 1;
+        let body = format!("DELETE {key}");
+        let claim = (idempotency_key.as_deref()).map(|id| {
+            claim(
+                &log.connector,
+                &log.stream,
+                caller.test,
+                id,
+                body.as_bytes(),
+            )
+        });
+        log.idempotency_key = idempotency_key;
+        self.submit(log, items, claim).await
+    }
+
+    /// Removes an item for an operator.
+    ///
+    /// # Errors
+    /// No item can have this key, or nothing can be stored now.
+    pub async fn remove_for_operator(
+        &self,
+        request_id: Uuid,
+        client: Client,
+        stream: &str,
+        key: &str,
+    ) -> Result<Accepted, AcceptError> {
+        let items = removed(key)?;
+        self.gate.check()?;
+        let log = LogEntry {
+            request_id,
+            received_ms: crate::clock::unix_ms(),
+            connector: OPERATOR.into(),
+            stream: stream.into(),
+            outcome: Outcome::Removed,
+            endpoint: Endpoint::Items,
+            http_status: 202,
+            items: 1,
+            bytes: 0,
+            key: "".into(),
+            client,
+            item_key: None,
+            idempotency_key: None,
+            error: None,
+            headers: None,
+            sent_again_from: None,
+        };
+        self.submit(log, items, None).await
+    }
+
     /// Reads the body of a request whose head is good, and stores it.
     async fn take<F>(
         &self,
@@ -246,6 +355,7 @@ impl Ingest {
             | AcceptError::StreamNotFound
             | AcceptError::RateLimited { .. } => true,
             AcceptError::Unauthorized
+            | AcceptError::NotAllowed { .. }
             | AcceptError::PayloadTooLarge { .. }
             | AcceptError::Unavailable { .. } => false,
         };
@@ -274,19 +384,20 @@ impl Ingest {
             requests: 1,
             errors: u64::from(result.is_err()),
             items: u64::from(items),
+            timed: 1,
             took,
             took_max: took,
         };
         self.metrics.recent.note(connector, received_ms, request);
     }
 
-    /// Everything that can be known before the body is read.
-    fn admit(
+    /// Whether the key is one of the stream, and within its rate.
+    fn admit_caller(
         &self,
         head: &Head<'_>,
         caller: &Caller,
         quota: &mut Option<QuotaState>,
-    ) -> Result<Admitted, AcceptError> {
+    ) -> Result<(), AcceptError> {
         let key = &caller.key;
         // Taken first, because every answer to a known key tells what is left; told after the stream.
         let state = key.quota.take();
@@ -300,13 +411,24 @@ impl Ingest {
                 retry_after_seconds: refused.reset_seconds,
             });
         }
+        Ok(())
+    }
+
+    /// Everything that can be known before the body is read.
+    fn admit(
+        &self,
+        head: &Head<'_>,
+        caller: &Caller,
+        quota: &mut Option<QuotaState>,
+    ) -> Result<Admitted, AcceptError> {
+        self.admit_caller(head, caller, quota)?;
         if head
             .content_length
             .is_some_and(|length| length > self.limits.body_bytes_max)
         {
             return Err(self.too_large());
         }
-        let admitted = self.read_headers(head, key.item_key.as_deref())?;
+        let admitted = self.read_headers(head, caller.key.item_key.as_deref())?;
         self.gate.check()?;
         Ok(admitted)
     }
@@ -404,6 +526,7 @@ impl Ingest {
             match error {
                 AcceptError::InvalidPayload { .. } => &metrics.invalid,
                 AcceptError::Unauthorized => &metrics.unauthorized,
+                AcceptError::NotAllowed { .. } => &metrics.not_allowed,
                 AcceptError::StreamNotFound => &metrics.stream_not_found,
                 AcceptError::PayloadTooLarge { .. } => &metrics.too_large,
                 AcceptError::RateLimited { .. } => &metrics.rate_limited,
@@ -451,28 +574,6 @@ impl Ingest {
             journal: &self.journal,
             entry: Some((log, None)),
         })
-    }
-
-    /// Writes the log entry of a request that removed an item.
-    pub fn log_removal(&self, request_id: Uuid, caller: &Caller, client: Client) {
-        let head = Head {
-            request_id,
-            received_ms: crate::clock::unix_ms(),
-            endpoint: Endpoint::Items,
-            stream: None,
-            authorization: None,
-            content_type: None,
-            content_length: None,
-            item_key: None,
-            idempotency_key: None,
-            client,
-            noted: None,
-        };
-        let outcome = match caller.test {
-            true => Outcome::Test,
-            false => Outcome::Removed,
-        };
-        self.journal.record(log_entry(&head, caller, outcome, 200));
     }
 
     /// Writes the log entries of floods that have ended. Called once a second.
@@ -554,6 +655,7 @@ impl From<JournalError> for AcceptError {
         let (reason, retry_after_seconds) = match error {
             JournalError::Overloaded => ("too many requests wait for the disk", 1),
             JournalError::DiskFull => ("the disk is full", 30),
+            JournalError::Busy => ("another process holds journal.db", 2),
             JournalError::Closed => ("the service is stopping", 5),
         };
         Self::Unavailable {
@@ -561,6 +663,21 @@ impl From<JournalError> for AcceptError {
             retry_after_seconds,
         }
     }
+}
+
+/// An item that is to go, without fields.
+fn removed(key: &str) -> Result<Items, AcceptError> {
+    if key.is_empty() || key.len() > flatten::ITEM_KEY_BYTES_MAX {
+        return Err(AcceptError::invalid(format!(
+            "the key of an item has 1 to {} bytes; check the end of the path",
+            flatten::ITEM_KEY_BYTES_MAX
+        )));
+    }
+    let mut items = ItemsWriter::new(usize::MAX, key.len() + 2);
+    items
+        .push(key, "{}")
+        .map_err(|error| AcceptError::invalid(error.to_string()))?;
+    Ok(items.into_items())
 }
 
 fn log_entry(head: &Head<'_>, caller: &Caller, outcome: Outcome, http_status: u16) -> LogEntry {

@@ -6,8 +6,8 @@
 //! connection (`journal/writer.rs`); readers have their own, read-only.
 //!
 //! **Invariant**: a receipt is given only after the transaction that holds log entry, payload and
-//! idempotency claim is committed (and, with `fsync`, on disk). After a failed write no further
-//! receipt is ever given.
+//! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
+//! further receipt is ever given.
 
 mod bodies;
 mod claims;
@@ -15,16 +15,19 @@ pub mod copy;
 mod group;
 mod kept;
 pub mod log;
+mod measure;
 pub mod page;
+mod quarantine;
 mod queue;
 mod reader;
 mod schema;
 mod spans;
 mod tidy;
+mod timeline;
 mod writer;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -33,15 +36,16 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use crate::batch::Entry;
+use crate::batch::{Action, Entry};
 use crate::item::Items;
 use crate::metrics::Metrics;
-use crate::sqlite;
+use crate::sqlite::{self, Fuse, Notice};
 
 pub use bodies::RefusedBody;
 use kept::Kept;
 pub use kept::Retention;
 pub use log::{LogEntry, Outcome};
+pub use measure::LogMinute;
 use queue::{Job, Queue};
 use reader::Recent;
 pub use schema::FORMAT;
@@ -77,9 +81,9 @@ pub struct Options {
 /// A request that passed every check.
 #[derive(Debug)]
 pub struct Submission {
-    /// The log entry, with the outcome [`Outcome::Accepted`] or [`Outcome::Test`].
+    /// The log entry, with the outcome [`Outcome::Accepted`], [`Outcome::Removed`] or [`Outcome::Test`].
     pub log: LogEntry,
-    /// The flattened items.
+    /// The flattened items; of a removal those that go.
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.
     pub claim: Option<Claim>,
@@ -115,6 +119,9 @@ pub enum JournalError {
     /// The disk is full. Goes on when there is room again.
     #[error("the disk is full")]
     DiskFull,
+    /// Another process holds the file. Goes on when it lets go.
+    #[error("another process holds journal.db")]
+    Busy,
     /// The writer has stopped: shutting down, or failed for good.
     #[error("the journal is closed")]
     Closed,
@@ -125,10 +132,10 @@ pub enum JournalError {
 pub enum StorageError {
     /// SQLite said so, in the writing connection.
     #[error("journal: {0}")]
-    Write(#[from] rusqlite::Error),
+    Write(#[source] rusqlite::Error),
     /// SQLite said so, in a reading connection.
     #[error("journal: {0}")]
-    Read(#[from] sqlx::Error),
+    Read(#[source] sqlx::Error),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -142,6 +149,40 @@ pub enum StorageError {
         /// The format of this version.
         known: i64,
     },
+}
+
+/// Damage that anybody met in the file.
+static DAMAGE: Notice = Notice::new();
+
+impl From<rusqlite::Error> for StorageError {
+    fn from(error: rusqlite::Error) -> Self {
+        DAMAGE.look_at_write(&error);
+        Self::Write(error)
+    }
+}
+
+impl From<sqlx::Error> for StorageError {
+    fn from(error: sqlx::Error) -> Self {
+        DAMAGE.look_at(&error);
+        Self::Read(error)
+    }
+}
+
+impl StorageError {
+    /// Whether there was no room on the disk.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Write(error) if sqlite::is_full(error))
+    }
+
+    /// Whether a file that cannot be opened for this may be damaged.
+    pub fn may_be_damage(&self) -> bool {
+        match self {
+            Self::Write(error) => sqlite::damage::may_be_damage(error),
+            Self::Read(error) => sqlite::damage::is_damage_read(error),
+            Self::Newer { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// The journal. Cheap to share behind an `Arc`.
@@ -183,13 +224,14 @@ struct Shared {
     bodies: Mutex<Option<Retention>>,
     /// Payloads up to here are needed by nobody any more.
     prune_to: AtomicU64,
-    /// True once the writer has failed for good.
-    failed: watch::Sender<bool>,
+    path: PathBuf,
+    /// Of all files of the data folder.
+    fuse: Fuse,
     metrics: Arc<Metrics>,
 }
 
 impl Journal {
-    /// Opens or makes `journal.db` at `path` and starts the writer thread.
+    /// Opens or makes `journal.db` at `path`, starts the writer thread, and has time lived go on from where it stood.
     ///
     /// # Errors
     /// The file cannot be opened, is not a journal, or was written by a newer version.
@@ -197,6 +239,7 @@ impl Journal {
         path: &Path,
         options: Options,
         metrics: Arc<Metrics>,
+        fuse: &Fuse,
     ) -> Result<Arc<Self>, StorageError> {
         let writer_connection = schema::open_writer(path, options.durability)?;
         let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
@@ -209,10 +252,13 @@ impl Journal {
             newest: watch::Sender::new(newest_entry.max(options.seq_floor)),
             bodies: Mutex::new(None),
             prune_to: AtomicU64::new(0),
-            failed: watch::Sender::new(false),
+            path: path.to_owned(),
+            fuse: fuse.clone(),
             metrics,
         });
         let queue = Arc::new(Queue::new(options.pending_bytes_max));
+        // What was met before is repaired.
+        DAMAGE.take();
         let seq_floor = options.seq_floor;
         let thread = writer::start(
             writer_connection,
@@ -285,14 +331,9 @@ impl Journal {
         self.shared.newest.subscribe()
     }
 
-    /// Becomes true when the writer has failed for good: the process must end.
-    pub fn failed(&self) -> watch::Receiver<bool> {
-        self.shared.failed.subscribe()
-    }
-
     /// Entries after `after`, oldest first, together about `bytes_max` bytes and `items_max` items
-    /// (at least one entry if there is one), skipping streams that `wanted` refuses. From memory
-    /// where it reaches back far enough, else from the file.
+    /// (at least one entry if there is one), skipping what `wanted` refuses. All ask the same of their items: they
+    /// end before one that asks something else. From memory where it reaches back far enough, else from the file.
     ///
     /// # Errors
     /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
@@ -306,6 +347,14 @@ impl Journal {
         match recent {
             Some(taken) => Ok(taken),
             None => reader::read_after(&self.lane_reads, &request).await,
+        }
+    }
+
+    /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
+    pub fn notice_damage(&self) {
+        if DAMAGE.take() {
+            let shared = &self.shared;
+            shared.fuse.damaged(&shared.path, "a damaged page was read");
         }
     }
 
@@ -329,6 +378,17 @@ impl Journal {
             .into_iter()
             .filter_map(|(_, entry)| entry.ok())
             .collect())
+    }
+
+    /// Some removals after `seq`, oldest first, and up to where they were looked for; none: there are no more.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn removals_after(
+        &self,
+        seq: u64,
+    ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
+        reader::removals_after(&self.lane_reads, seq).await
     }
 
     /// Whether accepted entries after `seq` have been deleted already.
@@ -438,8 +498,8 @@ pub struct ReadRequest<'a> {
     pub items_max: usize,
     /// About so many bytes at the most.
     pub bytes_max: usize,
-    /// Which streams are wanted.
-    pub wanted: &'a (dyn Fn(&str) -> bool + Sync),
+    /// What is wanted, by stream and by what a request asks of its items.
+    pub wanted: &'a (dyn Fn(&str, Action) -> bool + Sync),
 }
 
 impl std::fmt::Debug for ReadRequest<'_> {

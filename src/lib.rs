@@ -23,7 +23,7 @@
 //! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
 //! | 4 | [`http`] | both listeners, every route, the envelope, the admin pages (`http/web/`); the only place that knows the web framework |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
-//! | 2 | [`plugin`], [`live`], [`backup`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back |
+//! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
 //! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`] | plain data, settings, counters, the clock, how SQLite files are opened |
 //!
@@ -45,14 +45,21 @@
 //! 7. What the plugin staged, and the lane's cursor, commit in one transaction of [`pool::Pool::settle`].
 //!
 //! A batch that a sink does not take becomes a retry or dead letters in the same transaction, so that nothing behind it
-//! waits (in strict order it does). The daemon reads its configuration again when a file changes: a lane is handed
+//! waits (in strict order it does, for as long as its attempts last). A batch is known by its items, as its requests are
+//! known by theirs ([`batch::Batch::identity`]): what is in it is stored before a sink that reaches others is called, and
+//! exactly that comes again after a crash ([`pool::waiting`]); what the sink has settled when it fails does not. The daemon reads its configuration again when a file changes: a lane is handed
 //! settings and a plugin that were tried out, and goes on with them at the edge of a batch.
 //!
 //! A crash before 4 is done: as if it was never sent. After 4: stored, and delivered once; a repeat with
 //! the same idempotency key gets the same answer.
 //!
-//! A request is sent again as a new one that begins at 4: with the items of the old one, or, if that was refused, with
-//! what flattening makes of its kept body by the connector's settings of today ([`ingest::Ingest::send_again`]).
+//! A removal goes the same way from 4 on: its payload is the key, its place is its sequence number. Lanes hand removals
+//! to their sinks in batches of their own. What was removed is remembered in the pool (`pool/removal.rs`) until every
+//! sink has passed it, so that nothing older, tried again, brings it back.
+//!
+//! A request is sent again as a new one that begins at 4: with the items of the old one that nothing accepted later has
+//! changed, or, if that was refused, with what flattening makes of its kept body by the connector's settings of today
+//! ([`ingest::Ingest::send_again`]).
 //!
 //! # The way of a change
 //!
@@ -66,9 +73,9 @@
 //! 4. [`http`] sends a message when the connection has room for the next. A slow renderer's position stays
 //!    behind; what it has not taken is replaced by newer values where it lies, in no queue of its own.
 //!
-//! The id of a message is what to resume from after it. Positions end where removals have been forgotten
-//! (after a week) and where numbers may have been taken back: the pool is not flushed at each commit, so a
-//! crash of the machine raises the epoch. Whoever asks for such a position is told `reset` and everything.
+//! The id of a message is what to resume from after it. Positions end where removals have been forgotten (all but the
+//! newest 100,000), and where another life of the file began: after a restore, or when a damaged file was rebuilt. Whoever
+//! asks for such a position is told `reset` and everything.
 //!
 //! # Files
 //!
@@ -76,14 +83,15 @@
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
 //! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, the audit trail | at every change |
-//! | `pool.db` | the lanes, one at a time | at checkpoints; the journal keeps a payload until then, and a while longer for new sinks |
+//! | `pool.db` | the lanes, one at a time | at every settlement: what was settled needs the journal no more; it keeps payloads a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |
 //! | `lock` | the daemon | held while it runs |
 //! | `admin.token` | the daemon, once | |
+//! | `ballast` | the daemon | 2 MiB that a start on a full disk gives up, to have room to open the files |
+//! | `*.damaged-…`, `repairs.json` | a repair: what was set aside, and what became of it | before the new file takes the old one's name |
 //!
-//! Items and cursor lie in one file, so what a power cut takes from the pool it takes together, and the
-//! journal replays it. A backup copies the pool before the journal, and no payload is deleted in between, so
+//! Items and cursor lie in one file and one transaction. A backup copies the pool before the journal, and no payload is deleted in between, so
 //! that the copies belong together in the same way. The lanes and the journal use the synchronous SQLite binding on
 //! threads of their own: measured against statements through an asynchronous pool, the hops between threads cost more
 //! than the statements. Their readers use sqlx, over the same SQLite library.
@@ -92,15 +100,20 @@
 //!
 //! - Nothing that got a 202 is lost by `kill -9`, a full disk or a failing sink; with
 //!   `durability = "fsync"` not by a power cut either.
-//! - After a failed write to the journal nothing more is acknowledged: the process ends with code 70 and
-//!   the next start reads what is really on disk.
-//! - Sequence numbers, not clocks, order everything. An item is overwritten only by a later one. (In a
-//!   stream with `on_update = "merge"`, an older update that is retried only fills in fields that the item
-//!   does not have.)
+//! - After a failed write or flush of any of the three files nothing more is acknowledged or written: one
+//!   [`sqlite::Fuse`] ends the process with code 70, nothing is copied back from a write-ahead log, and the next
+//!   start reads what is really on disk. A full disk, or another process that holds a file, is waited for.
+//! - How old something is, and what is due, is measured in time lived ([`clock::lived_ms`]), never by the time of day:
+//!   a clock that jumps deletes nothing early, keeps nothing for ever and makes nothing wait.
+//! - Sequence numbers, not clocks, order everything. An item is overwritten only by a later one, and nothing from
+//!   before its removal brings it back. (In a stream with `on_update = "merge"` this holds for each field.)
 //! - Memory is bounded: waiting requests by bytes, recent entries and changes by bytes, plugins by their
 //!   limits, a renderer by the size of one message.
 //! - What a sink gave up is a dead letter until somebody sends it again or discards it. Sent again, it needs
 //!   nothing of the journal, and keeps its place in the order of acceptance.
+//! - What a sink has not behind it is kept, configured or not, until somebody forgets the sink.
+//! - The sink `pool` runs unless the configuration switches it off in so many words, and a stream that no sink writes into
+//!   the pool is named wherever problems are.
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
 //! - A plugin's file is compiled by a process of its own, with bounded memory and time.
 //! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
@@ -110,7 +123,7 @@
 //!   repeats it to a plugin. Of headers only values on a short list are kept.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
-//! cursors, retries and dead letters when somebody asks), no queue for each sink (a lane is a cursor) or each
+//! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
@@ -131,4 +144,5 @@ pub mod live;
 pub mod metrics;
 pub mod plugin;
 pub mod pool;
+pub mod repair;
 pub mod sqlite;

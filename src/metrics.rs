@@ -1,9 +1,11 @@
 //! What the daemon counts. The fields of [`Metrics`] are the list of metrics; `/metrics` prints them.
 //!
-//! Plugins have numbers of their own (`metrics/plugins.rs`); the pages have the last hour (`metrics/recent.rs`).
+//! Plugins have numbers of their own (`metrics/plugins.rs`); the pages have the last hour (`metrics/recent.rs`); how
+//! sinks and files are is measured when somebody reads the metrics (`metrics/condition.rs`).
 //!
 //! **Invariant**: a label never takes its value from a request, so the number of series is bounded.
 
+mod condition;
 mod plugins;
 mod recent;
 
@@ -14,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+pub use condition::{ConditionGauges, SinkGauges};
 pub use plugins::{PluginMetrics, Refused};
 pub use recent::{Minute, Recent};
 
@@ -31,6 +34,8 @@ pub struct Metrics {
     pub invalid: Counter,
     /// Requests answered 401.
     pub unauthorized: Counter,
+    /// Requests answered 403: removals that the key's connector may not ask for.
+    pub not_allowed: Counter,
     /// Requests answered 404 for their stream.
     pub stream_not_found: Counter,
     /// Requests answered 413.
@@ -73,6 +78,8 @@ pub struct Metrics {
     pub live_resets: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
+    /// How the daemon is; set when somebody reads the metrics.
+    pub condition: ConditionGauges,
     /// What plugins count themselves.
     pub plugins: PluginMetrics,
     /// The last hour, for the charts.
@@ -147,6 +154,7 @@ impl Metrics {
             "Bytes free on the disk of the data folder",
             disk_free_bytes.clone(),
         );
+        let condition = ConditionGauges::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
         Self {
             accepted: outcome("accepted"),
@@ -154,6 +162,7 @@ impl Metrics {
             tests: outcome("test"),
             invalid: outcome("invalid_payload"),
             unauthorized: outcome("unauthorized"),
+            not_allowed: outcome("not_allowed"),
             stream_not_found: outcome("stream_not_found"),
             too_large: outcome("payload_too_large"),
             rate_limited: outcome("rate_limited"),
@@ -175,6 +184,7 @@ impl Metrics {
             live_messages,
             live_resets,
             disk_free_bytes,
+            condition,
             plugins,
             recent: Recent::default(),
             registry,

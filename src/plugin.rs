@@ -21,30 +21,33 @@ mod veil;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Engine, Store, UpdateDeadline};
 
-use crate::batch::Batch;
+use crate::batch::{Action, Batch};
 use crate::config;
 use crate::metrics::Metrics;
-use crate::pool::{Pool, Staged};
+use crate::pool::{Effect, Pool, Staged};
 use cache::Digest;
 pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
 use compile::{Compiler, Failed, Source};
 use egress::Egress;
 use host::Host;
-use host::bindings::{
-    PostgresSink as Bindings, PostgresSinkPre as BindingsPre,
-    exports::headgate::sink::sink as world,
-};
+use host::bindings::exports::headgate::sink::{removals, sink as world};
 use postgres::Database;
 use veil::Veil;
+
+/// What a component may export to hear of removals.
+const REMOVALS: &str = "headgate:sink/removals@1.1.0";
+/// What a component imports to write the data pool, of any version.
+const POOL: &str = "headgate:sink/pool@";
 
 /// The plugins inside the binary: name in the configuration and component.
 const BUILT_IN: [(&str, &[u8]); 6] = [
@@ -162,7 +165,7 @@ pub enum PluginError {
         wanted: String,
     },
     /// It asks for something that is not given, or lacks the export `headgate:sink/sink`.
-    #[error("{name} does not fit the world headgate:sink@1.0.0: {source:#}")]
+    #[error("{name} does not fit the world headgate:sink@1.1.0: {source:#}")]
     Link {
         /// The plugin.
         name: String,
@@ -216,6 +219,34 @@ pub enum PluginError {
         /// wasmtime's words.
         source: wasmtime::Error,
     },
+}
+
+/// How far a guest came with a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// So many items, from the first one, are settled for good: taken, or refused.
+    pub taken: u32,
+    /// Places in the batch that are refused for good, with the guest's words. They count where `taken` reaches.
+    pub refused: Vec<(Range<u32>, String)>,
+}
+
+/// A batch that was not taken, or only in part. What the guest staged is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{failure}")]
+pub struct NotTaken {
+    /// Why.
+    pub failure: Failure,
+    /// What is done nevertheless.
+    pub progress: Progress,
+}
+
+impl From<Failure> for NotTaken {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            progress: Progress::default(),
+        }
+    }
 }
 
 /// Why a batch was not taken. Nothing of it was staged.
@@ -386,17 +417,19 @@ impl Plugins {
             }
             None => {}
         }
-        let pre = linker
+        let linked = linker
             .instantiate_pre(&component)
-            .and_then(BindingsPre::new)
-            .map_err(|source| PluginError::Link {
-                name: name(),
-                source,
-            })?;
+            .and_then(|pre| Ok((Exports::of(&pre)?, pre)));
+        let (exports, pre) = linked.map_err(|source| PluginError::Link {
+            name: name(),
+            source,
+        })?;
         Ok(Plugin {
             name: sink.plugin.as_str().into(),
             sha256: cache::hex(&digest).into(),
             pre,
+            exports,
+            writes_pool: self.asks_for(&component, POOL),
             grants,
             limits: self.limits.of(sink),
         })
@@ -518,9 +551,32 @@ impl std::fmt::Debug for Plugins {
 pub struct Plugin {
     name: Arc<str>,
     sha256: Arc<str>,
-    pre: BindingsPre<Host>,
+    pre: InstancePre<Host>,
+    exports: Exports,
+    writes_pool: bool,
     grants: Grants,
     limits: Limits,
+}
+
+/// Where a component has what the host calls.
+#[derive(Clone)]
+struct Exports {
+    sink: world::GuestIndices,
+    /// Older components, and sinks that do not want to hear of them, have none.
+    removals: Option<removals::GuestIndices>,
+}
+
+impl Exports {
+    fn of(pre: &InstancePre<Host>) -> wasmtime::Result<Self> {
+        let hears = pre.component().get_export_index(None, REMOVALS).is_some();
+        Ok(Self {
+            sink: world::GuestIndices::new(pre)?,
+            removals: match hears {
+                true => Some(removals::GuestIndices::new(pre)?),
+                false => None,
+            },
+        })
+    }
 }
 
 impl Plugin {
@@ -531,7 +587,7 @@ impl Plugin {
 
     /// What the component asks the host for, interface by interface.
     pub fn imports(&self) -> Vec<String> {
-        let component = self.pre.instance_pre().component();
+        let component = self.pre.component();
         let kind = component.component_type();
         let imports = kind.imports(self.pre.engine());
         imports.map(|(name, _)| name.to_owned()).collect()
@@ -539,10 +595,20 @@ impl Plugin {
 
     /// What the component has for the host, interface by interface.
     pub fn exports(&self) -> Vec<String> {
-        let component = self.pre.instance_pre().component();
+        let component = self.pre.component();
         let kind = component.component_type();
         let exports = kind.exports(self.pre.engine());
         exports.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    /// Whether it may write the data pool: whether it asks for the means.
+    pub fn writes_pool(&self) -> bool {
+        self.writes_pool
+    }
+
+    /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
+    pub fn takes_removals(&self) -> bool {
+        self.exports.removals.is_some() || self.writes_pool
     }
 
     /// What an instance may use.
@@ -579,20 +645,28 @@ impl Plugin {
         });
         arm(&mut store, &self.limits);
         let starting = async {
-            let bindings = self
+            let instance = self
                 .pre
                 .instantiate_async(&mut store)
                 .await
                 .map_err(failed)?;
-            let descriptor = self.open(&mut store, &bindings, seat).await?;
-            Ok((bindings, descriptor))
+            let Exports { sink, removals } = &self.exports;
+            let sink = sink.load(&mut store, &instance).map_err(failed)?;
+            let removals = (removals.as_ref())
+                .map(|removals| removals.load(&mut store, &instance))
+                .transpose()
+                .map_err(failed)?;
+            let descriptor = self.open(&mut store, &sink, seat).await?;
+            Ok((sink, removals, descriptor))
         };
-        let (bindings, descriptor) = tokio::time::timeout(self.limits.call_time_max, starting)
-            .await
-            .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
+        let (sink, removals, descriptor) =
+            tokio::time::timeout(self.limits.call_time_max, starting)
+                .await
+                .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
         Ok(Instance {
             store,
-            bindings,
+            sink,
+            removals,
             descriptor,
             limits: self.limits,
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
@@ -602,10 +676,9 @@ impl Plugin {
     async fn open(
         &self,
         store: &mut Store<Host>,
-        bindings: &Bindings,
+        guest: &world::Guest,
         seat: &Seat,
     ) -> Result<Descriptor, PluginError> {
-        let guest = bindings.headgate_sink_sink();
         let described = guest.call_describe(&mut *store).await;
         let descriptor = described.map_err(|error| self.trapped(store, &error))?;
         let refused = |reason: String| PluginError::Config {
@@ -642,22 +715,54 @@ impl std::fmt::Debug for Plugin {
     }
 }
 
+impl From<removals::RemoveError> for world::WriteError {
+    fn from(error: removals::RemoveError) -> Self {
+        match error {
+            removals::RemoveError::Retry(retry) => Self::Retry(world::Retry {
+                after_ms: retry.after_ms,
+                reason: retry.reason,
+            }),
+            removals::RemoveError::Reject(reason) => Self::Reject(reason),
+            removals::RemoveError::RejectItems(items) => {
+                let items = items.into_iter().map(|one| world::Rejection {
+                    index: one.index,
+                    reason: one.reason,
+                });
+                Self::RejectItems(items.collect())
+            }
+        }
+    }
+}
+
 /// A running guest, owned by one lane.
 pub struct Instance {
     store: Store<Host>,
-    bindings: Bindings,
+    sink: world::Guest,
+    removals: Option<removals::Guest>,
     descriptor: Descriptor,
     limits: Limits,
     calls_left: u32,
 }
 
 impl Instance {
-    /// Hands the guest a batch and returns what it made of it. After [`Failure::Trap`] the instance
-    /// must be dropped.
+    /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
+    /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] the instance must be
+    /// dropped.
     ///
     /// # Errors
-    /// See [`Failure`].
-    pub async fn write(&mut self, batch: Batch) -> Result<Taken, Failure> {
+    /// See [`Failure`]; with what the guest had settled before it failed.
+    pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
+        let action = batch.action();
+        if action == Action::Remove && self.removals.is_none() {
+            let staged = Staged {
+                effects: vec![Effect::Delete(batch)],
+                ..Staged::default()
+            };
+            return Ok(Taken {
+                staged,
+                ..Taken::default()
+            });
+        }
         self.calls_left = self.calls_left.saturating_sub(1);
         arm(&mut self.store, &self.limits);
         let trap = |reason: String| Failure::Trap { reason };
@@ -670,45 +775,62 @@ impl Instance {
             .data_mut()
             .lend(batch)
             .map_err(|error| trap(error.to_string()))?;
-        let call = self
-            .bindings
-            .headgate_sink_sink()
-            .call_write(&mut self.store, handle);
+        let (sink, removals, store) = (&self.sink, self.removals.as_ref(), &mut self.store);
+        let call = async move {
+            match removals.filter(|_| action == Action::Remove) {
+                Some(guest) => {
+                    let result = guest.call_remove(store, handle).await?;
+                    Ok(result.map_err(world::WriteError::from))
+                }
+                None => sink.call_write(store, handle).await,
+            }
+        };
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
         host.calls.end();
         let staged = std::mem::take(&mut host.staged);
+        let progress = std::mem::take(&mut host.progress);
         let told = |reason: String| shortened(host.veil().over(reason));
-        match result {
-            Ok(Ok(Ok(()))) => Ok(Taken {
-                staged,
-                rejected: Vec::new(),
-            }),
+        let failure = match result {
+            Ok(Ok(Ok(()))) => {
+                return Ok(Taken {
+                    staged,
+                    rejected: Vec::new(),
+                });
+            }
             Ok(Ok(Err(world::WriteError::RejectItems(rejections)))) => {
                 let rejected: Vec<(u32, String)> = rejections
                     .into_iter()
                     .map(|one| (one.index, told(one.reason)))
                     .collect();
                 match rejected.iter().find(|(index, _)| *index >= len) {
-                    Some((index, _)) => Err(trap(format!(
-                        "it rejects item {index}; the batch has {len}"
-                    ))),
-                    None => Ok(Taken { staged, rejected }),
+                    Some((index, _)) => {
+                        trap(format!("it rejects item {index}; the batch has {len}"))
+                    }
+                    None => return Ok(Taken { staged, rejected }),
                 }
             }
-            Ok(Ok(Err(world::WriteError::Retry(retry)))) => Err(Failure::Retry {
+            Ok(Ok(Err(world::WriteError::Retry(retry)))) => Failure::Retry {
                 after: retry.after_ms.map(Duration::from_millis),
                 reason: told(retry.reason),
-            }),
-            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Err(Failure::Reject {
+            },
+            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Failure::Reject {
                 reason: told(reason),
-            }),
-            Ok(Err(error)) => Err(trap(told(host.describe(&error)))),
-            Err(_) => Err(trap(format!(
+            },
+            Ok(Err(error)) => trap(told(host.describe(&error))),
+            Err(_) => trap(format!(
                 "no answer within {} ms",
                 self.limits.call_time_max.as_millis()
-            ))),
-        }
+            )),
+        };
+        let refused = progress.refused.into_iter();
+        Err(NotTaken {
+            failure,
+            progress: Progress {
+                taken: progress.taken.min(len),
+                refused: refused.map(|(range, why)| (range, told(why))).collect(),
+            },
+        })
     }
 
     /// What the plugin says of itself.

@@ -4,9 +4,9 @@
 //! read the file at any time: table `items`, and a view for each stream (`pool/views.rs`).
 //!
 //! **Invariant**: a sink's staged effects and its cursor commit in one transaction, so an item is
-//! applied exactly once whatever happens in between. The file is not flushed at each commit: what a
-//! power cut takes, it takes together with the cursor, and the journal replays it, because
-//! [`Pool::durable_through`] rises only after a checkpoint.
+//! applied exactly once whatever happens in between. What was settled is on disk: what every sink has
+//! behind it ([`Pool::low_water`]) needs nothing of the journal any more. Once the fuse of the files is
+//! blown nothing more is written.
 
 mod apply;
 pub mod changes;
@@ -14,38 +14,52 @@ pub mod copy;
 mod history;
 mod items;
 pub mod letters;
+mod merge;
+mod newer;
+mod rebuilt;
 mod removal;
 mod resends;
 mod schema;
+mod sinks;
 mod state;
 #[cfg(test)]
 mod tests;
 mod views;
+pub mod waiting;
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use thiserror::Error;
 
 use crate::batch::Batch;
-use crate::{clock, sqlite};
+use crate::clock;
+use crate::sqlite::{self, Fuse, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
 use changes::Changes;
 pub use items::{Item, Page, PageLimit, Position};
-pub use letters::{DeadLetter, Part, Retry, SinkState, Undelivered};
+pub use letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
 pub use schema::FORMAT;
+pub use sinks::Known;
 use views::Views;
+pub use waiting::{Call, Waiting};
 
 /// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
 /// random keys: pages that change often are then written once.
 const CHECKPOINT_FRAMES: u32 = 10_000;
 const READERS_MAX: u32 = 4;
+/// Everything up to here is behind every sink, waiting retries included.
+const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 9223372036854775807),
+    coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
+/// Views are made for so long when the file is closed.
+const VIEWS_AT_END: Duration = Duration::from_secs(1);
 
 /// What an update does to the fields that it does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,12 +74,21 @@ pub enum OnUpdate {
 /// Why the pool could not be opened, written or read.
 #[derive(Debug, Error)]
 pub enum PoolError {
+    /// There is no room on the disk. Nothing was written; the same works when there is.
+    #[error("pool: the disk is full")]
+    Full,
+    /// Another process holds the file. Nothing was written; the same works when it lets go.
+    #[error("pool: another process holds pool.db")]
+    Busy,
+    /// A file of the data folder cannot be trusted any more: the daemon is about to end.
+    #[error("pool: nothing is written any more")]
+    Closed,
     /// SQLite said so, in the writing connection.
     #[error("pool: {0}")]
-    Write(#[from] rusqlite::Error),
+    Write(#[source] rusqlite::Error),
     /// SQLite said so, in a reading connection.
     #[error("pool: {0}")]
-    Read(#[from] sqlx::Error),
+    Read(#[source] sqlx::Error),
     /// The file was written by a newer version.
     #[error(
         "pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
@@ -78,6 +101,49 @@ pub enum PoolError {
     },
 }
 
+/// Damage that anybody met in the file.
+static DAMAGE: Notice = Notice::new();
+
+impl From<rusqlite::Error> for PoolError {
+    fn from(error: rusqlite::Error) -> Self {
+        DAMAGE.look_at_write(&error);
+        Self::Write(error)
+    }
+}
+
+impl From<sqlx::Error> for PoolError {
+    fn from(error: sqlx::Error) -> Self {
+        DAMAGE.look_at(&error);
+        Self::Read(error)
+    }
+}
+
+impl PoolError {
+    /// Whether the same works later, without anybody's help but the disk's or the other process's.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Full | Self::Busy)
+    }
+
+    /// Whether there was no room on the disk.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Write(error) => sqlite::is_full(error),
+            _ => false,
+        }
+    }
+
+    /// Whether a file that cannot be opened for this may be damaged.
+    pub fn may_be_damage(&self) -> bool {
+        match self {
+            Self::Write(error) => sqlite::damage::may_be_damage(error),
+            Self::Read(error) => sqlite::damage::is_damage_read(error),
+            Self::Newer { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// What a sink did in one call. It happens together with the cursor, or not at all.
 #[derive(Debug, Default)]
 pub struct Staged {
@@ -87,6 +153,15 @@ pub struct Staged {
     pub publishes: Vec<Batch>,
     /// Changes of the sink's own state: key, and value or nothing.
     pub state: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Staged {
+    /// What a later call did comes behind what earlier ones did.
+    pub fn add(&mut self, mut later: Self) {
+        self.effects.append(&mut later.effects);
+        self.publishes.append(&mut later.publishes);
+        self.state.append(&mut later.state);
+    }
 }
 
 /// A change of items.
@@ -113,6 +188,10 @@ pub struct Settlement {
     pub retries: Vec<Retry>,
     /// Items that the sink refused for good.
     pub dead_letters: Vec<DeadLetter>,
+    /// The batch that the sink is about to be called with.
+    pub calling: Option<Call>,
+    /// The batch that was stored so is over, with `cursor`.
+    pub called: bool,
 }
 
 /// The pool. Cheap to share behind an `Arc`.
@@ -120,7 +199,9 @@ pub struct Settlement {
 pub struct Pool {
     writer: Mutex<Writer>,
     reads: sqlx::SqlitePool,
-    durable_through: AtomicU64,
+    path: PathBuf,
+    /// Of all files of the data folder.
+    fuse: Fuse,
     /// The latest changes, for who listens.
     changes: Arc<Changes>,
     epoch: u64,
@@ -131,12 +212,9 @@ pub struct Pool {
 #[derive(Debug)]
 struct Writer {
     connection: Connection,
+    log: WriteAheadLog,
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
-    /// The sinks that hold payloads back.
-    sinks: Vec<Arc<str>>,
-    /// Something was committed since the last checkpoint.
-    dirty: bool,
     /// Number of the last change.
     seq: u64,
     removals: Removals,
@@ -150,24 +228,27 @@ impl Pool {
     pub async fn open(
         path: &Path,
         on_update: HashMap<Arc<str>, OnUpdate>,
+        fuse: &Fuse,
     ) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
         let removals = Removals::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
+        // What was met before is repaired.
+        DAMAGE.take();
         Ok(Arc::new(Self {
             writer: Mutex::new(Writer {
                 connection,
+                log: WriteAheadLog::default(),
                 views,
                 on_update,
-                sinks: Vec::new(),
-                dirty: false,
                 seq: history.seq,
                 removals,
             }),
             reads,
-            durable_through: AtomicU64::new(0),
+            path: path.to_owned(),
+            fuse: fuse.clone(),
             changes: Arc::new(Changes::starting_at(history.seq)),
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor),
@@ -185,34 +266,6 @@ impl Pool {
             |row| row.get(0),
         )?;
         Ok(highest.unsigned_abs())
-    }
-
-    /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn add_sink(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
-        let mut writer = self.lock();
-        writer.connection.execute(
-            "INSERT OR IGNORE INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
-            rusqlite::params![sink, start.cast_signed()],
-        )?;
-        let seq: i64 = writer.connection.query_row(
-            "SELECT seq FROM cursors WHERE sink = ?1",
-            [sink],
-            |row| row.get(0),
-        )?;
-        if !writer.sinks.iter().any(|known| **known == *sink) {
-            writer.sinks.push(sink.into());
-        }
-        let cursor = seq.unsigned_abs();
-        self.durable_through.fetch_min(cursor, Ordering::Relaxed);
-        Ok(cursor)
-    }
-
-    /// The sink holds no payloads back any more. What the pool keeps of it stays.
-    pub fn remove_sink(&self, sink: &str) {
-        self.lock().sinks.retain(|known| **known != *sink);
     }
 
     /// Whether any sink has ever run on this file.
@@ -237,56 +290,96 @@ impl Pool {
         &self.changes
     }
 
-    /// Commits a step of a lane, then wakes who listens. Blocks: call it from the lane's own thread.
+    /// Commits a step of a lane, then wakes who listens; on disk when it returns. False: the retry that it was about has been
+    /// given up meanwhile, and nothing of the step happened. Blocks: call it from the lane's own thread.
     ///
     /// # Errors
     /// SQLite's; nothing of the step happened.
-    pub fn settle(&self, settlement: &Settlement) -> Result<(), PoolError> {
+    pub fn settle(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+        self.change(|writer, pass| writer.apply(settlement, pass))
+    }
+
+    /// Runs what changes items, in a transaction of its own; then keeps what it changed for who listens, and wakes them.
+    fn change<T>(
+        &self,
+        work: impl FnOnce(&mut Writer, &mut Pass<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, PoolError> {
         let mut writer = self.lock();
         let mut pass = Pass::new(writer.seq, &self.changes);
-        writer.in_transaction(|writer| writer.apply(settlement, &mut pass))?;
-        writer.dirty = true;
-        if sqlite::frames() >= CHECKPOINT_FRAMES
-            && let Err(error) = self.checkpoint_with(&mut writer)
-        {
-            // What was settled is settled; the next checkpoint comes.
-            tracing::error!(%error, "the pool's write-ahead log cannot be copied back");
+        let done = self.write_with(&mut writer, |writer| work(writer, &mut pass))?;
+        if pass.seq() != writer.seq {
+            writer.seq = pass.seq();
+            let changed = self.changes.record(pass.finish(), writer.seq);
+            drop(writer);
+            self.changes.ring(&changed);
         }
-        self.committed(writer, pass);
-        Ok(())
+        Ok(done)
     }
 
-    /// After a commit: keeps what it changed for who listens, lets go of the lock, and wakes them.
-    fn committed(&self, mut writer: MutexGuard<'_, Writer>, pass: Pass<'_>) {
-        if pass.seq() == writer.seq {
-            return;
-        }
-        writer.seq = pass.seq();
-        let changed = self.changes.record(pass.finish(), writer.seq);
-        drop(writer);
-        self.changes.ring(&changed);
+    /// Runs what changes no items, in a transaction of its own.
+    fn write<T>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, PoolError> {
+        self.write_with(&mut self.lock(), work)
     }
 
-    /// Copies the write-ahead log back and flushes, if anything was committed since the last time.
-    /// Blocks.
+    fn write_with<T>(
+        &self,
+        writer: &mut Writer,
+        work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, PoolError> {
+        if self.fuse.is_blown() {
+            return Err(PoolError::Closed);
+        }
+        let judge = |writer: &Writer, error: &rusqlite::Error| {
+            self.fuse.judge(&self.path, &writer.connection, error)
+        };
+        match writer.in_transaction(work) {
+            Ok(done) => {
+                // It is done, whatever becomes of its way from the log into the file.
+                if let Err(error) = writer.log.tend(&writer.connection, CHECKPOINT_FRAMES) {
+                    judge(writer, &error);
+                }
+                Ok(done)
+            }
+            Err(error) => Err(match judge(writer, &error) {
+                Trouble::Full => PoolError::Full,
+                Trouble::Busy => PoolError::Busy,
+                Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
+            }),
+        }
+    }
+
+    /// Makes some of the views that lack a column, in a transaction of its own; true if there are more. Lanes wait
+    /// meanwhile, so call it again after a pause. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn checkpoint(&self) -> Result<(), PoolError> {
+    pub fn refresh_views(&self) -> Result<bool, PoolError> {
         let mut writer = self.lock();
-        if writer.dirty || self.durable_through.load(Ordering::Relaxed) == 0 {
-            self.checkpoint_with(&mut writer)?;
+        if !writer.views.are_stale() {
+            return Ok(false);
         }
-        Ok(())
+        let made = self.write_with(&mut writer, |writer| writer.views.make(&writer.connection))?;
+        writer.views.made(made);
+        Ok(writer.views.are_stale())
     }
 
-    fn checkpoint_with(&self, writer: &mut Writer) -> Result<(), PoolError> {
-        let low_water = writer.low_water()?;
-        if sqlite::checkpoint(&writer.connection)? {
-            writer.dirty = false;
-            self.durable_through.fetch_max(low_water, Ordering::Relaxed);
+    /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
+    /// any more. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn low_water(&self) -> Result<u64, PoolError> {
+        Ok(self.lock().low_water()?)
+    }
+
+    /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
+    pub fn notice_damage(&self) {
+        if DAMAGE.take() {
+            self.fuse.damaged(&self.path, "a damaged page was read");
         }
-        Ok(())
     }
 
     /// Gives back the writing connection's cached pages, unless a lane uses it just now.
@@ -296,23 +389,16 @@ impl Pool {
         }
     }
 
-    /// What every sink did with entries up to here is on disk.
-    pub fn durable_through(&self) -> u64 {
-        self.durable_through.load(Ordering::Relaxed)
-    }
-
     /// Closes the file with an empty write-ahead log. Blocks.
     ///
     /// # Errors
     /// SQLite's.
     pub async fn close(&self) -> Result<(), PoolError> {
         self.reads.close().await;
-        let writer = self.lock();
-        history::close(&writer.connection)?;
-        writer
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+        // For whoever reads the file while the daemon is away. What is left is made after the next start.
+        let begun = Instant::now();
+        while begun.elapsed() < VIEWS_AT_END && matches!(self.refresh_views(), Ok(true)) {}
+        Ok(sqlite::empty_log(&self.lock().connection)?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
@@ -326,18 +412,20 @@ impl Writer {
         &mut self,
         changes: impl FnOnce(&mut Self) -> Result<T, rusqlite::Error>,
     ) -> Result<T, rusqlite::Error> {
+        // Who had the connection before may have panicked: one lane's defect is not everybody's.
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+            self.views = Views::load(&self.connection)?;
+        }
         sqlite::execute(&self.connection, "BEGIN IMMEDIATE")?;
         let done = changes(self).and_then(|value| {
             sqlite::execute(&self.connection, "COMMIT")?;
             Ok(value)
         });
-        if done.is_err() {
-            if !self.connection.is_autocommit() {
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            // Columns that the transaction added are gone again.
-            self.views = Views::load(&self.connection)?;
+        if done.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
         }
+        self.views.ended(done.is_ok());
         done
     }
 
@@ -345,7 +433,13 @@ impl Writer {
         &mut self,
         settlement: &Settlement,
         pass: &mut Pass<'_>,
-    ) -> Result<(), rusqlite::Error> {
+    ) -> Result<bool, rusqlite::Error> {
+        if let Some(retry) = &settlement.retry_done
+            && !waiting::waits(&self.connection, retry)?
+        {
+            return Ok(false);
+        }
+        self.removals.begin();
         let mut target = Target {
             connection: &self.connection,
             views: &mut self.views,
@@ -383,23 +477,25 @@ impl Writer {
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
             letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
-        letters::store(&self.connection, settlement, now_ms)
+        if settlement.called {
+            waiting::end_call(&self.connection, &settlement.sink)?;
+        }
+        if let Some(call) = &settlement.calling {
+            waiting::note_call(&self.connection, &settlement.sink, call)?;
+        }
+        letters::store(&self.connection, settlement, now_ms)?;
+        self.removals.finish(&self.connection)?;
+        self.views.make_few(&self.connection)?;
+        Ok(true)
     }
 
-    /// The lowest sequence number that every configured sink has completely behind it. Dead letters that
+    /// The lowest sequence number that every sink has completely behind it, configured or not. Dead letters that
     /// are sent again need nothing of the journal.
     fn low_water(&self) -> Result<u64, rusqlite::Error> {
-        let mut lowest = i64::MAX;
-        for sink in &self.sinks {
-            let through: i64 = self
-                .connection
-                .prepare_cached(
-                    "SELECT min(coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0),
-                                coalesce((SELECT min(first_seq) FROM retries WHERE sink = ?1 AND NOT resent) - 1, 9223372036854775807))",
-                )?
-                .query_row([&**sink], |row| row.get(0))?;
-            lowest = lowest.min(through);
-        }
+        let lowest: i64 = self
+            .connection
+            .prepare_cached(LOW_WATER)?
+            .query_row([], |row| row.get(0))?;
         Ok(lowest.unsigned_abs())
     }
 }

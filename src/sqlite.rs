@@ -7,14 +7,20 @@
 //! **Invariant**: a file is used only with the settings that were asked for, read back from SQLite,
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
+pub mod damage;
+pub mod suspect;
+mod trouble;
+
 use std::cell::Cell;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+pub use trouble::{Fuse, Notice, State, Trouble};
 
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +35,15 @@ pub enum Synchronous {
 const VERSION_MIN: i32 = 3_051_003;
 /// What is kept of a write-ahead log that has grown larger.
 const WAL_BYTES_KEPT: u32 = 64 << 20;
+/// How long a writer waits for another process that writes the file: what waits behind it is answered then.
+const WRITER_WAITS_MAX: Duration = Duration::from_secs(1);
+/// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
+const RESTART_FACTOR: u32 = 4;
+/// How long beginning anew waits for readers. The daemon's own end within milliseconds.
+const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
 
 /// Opens the one writing connection of a file, in WAL mode. There are no automatic checkpoints: the
-/// owner of the file looks at [`frames`] after a commit and calls [`checkpoint`].
+/// owner of the file has a [`WriteAheadLog`] looked after when it has committed.
 ///
 /// # Errors
 /// SQLite's; also when a setting did not take.
@@ -48,7 +60,7 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.busy_timeout(WRITER_WAITS_MAX)?;
     let level = match synchronous {
         Synchronous::Normal => 1,
         Synchronous::Full => 2,
@@ -94,40 +106,61 @@ pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error
 thread_local! {
     /// Frames in the write-ahead log after the last commit on this thread.
     static FRAMES: Cell<u32> = const { Cell::new(0) };
-    /// How many there were at the last checkpoint. A reader may keep the log from beginning anew, for as long as it
-    /// reads: then a checkpoint after each commit would look through all of them in vain.
-    static CHECKPOINTED: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Frames that the last checkpoint of this thread has not seen, in the write-ahead log of the file that it committed to
-/// last.
-pub fn frames() -> u32 {
-    FRAMES.get() - CHECKPOINTED.get()
 }
 
 fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
-    let frames = frames.unsigned_abs();
-    FRAMES.set(frames);
-    if frames < CHECKPOINTED.get() {
-        CHECKPOINTED.set(0);
-    }
+    FRAMES.set(frames.unsigned_abs());
     Ok(())
 }
 
-/// Copies the write-ahead log back into the file and flushes it. True if all of it was copied; false
-/// if a reader still needs some of it: then the next call reaches further.
+/// What the writer of a file knows of its write-ahead log.
+#[derive(Debug, Default)]
+pub struct WriteAheadLog {
+    /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
+    /// then a checkpoint after each commit would look through all of them in vain.
+    seen: u32,
+}
+
+impl WriteAheadLog {
+    /// Copies the log back when `frames_max` were added to it. Call it after a commit, on the same thread. While others
+    /// read all the time the log would only grow: when it is four times as long, the readers are waited for,
+    /// briefly. What a reader in another process holds open longer stays.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn tend(
+        &mut self,
+        connection: &Connection,
+        frames_max: u32,
+    ) -> Result<(), rusqlite::Error> {
+        let frames = FRAMES.get();
+        if frames < self.seen {
+            self.seen = 0;
+        }
+        if frames - self.seen < frames_max {
+            return Ok(());
+        }
+        self.seen = frames;
+        if frames < RESTART_FACTOR.saturating_mul(frames_max) {
+            return checkpoint(connection, "PASSIVE");
+        }
+        connection.busy_timeout(READERS_WAITED_FOR)?;
+        let done = checkpoint(connection, "RESTART");
+        connection.busy_timeout(WRITER_WAITS_MAX)?;
+        done
+    }
+}
+
+/// Copies the write-ahead log back into the file, flushes it, and leaves the log empty, unless somebody reads it.
 ///
 /// # Errors
 /// SQLite's.
-pub fn checkpoint(connection: &Connection) -> Result<bool, rusqlite::Error> {
-    let (busy, frames, copied): (i64, i64, i64) =
-        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
-    let seen = u32::try_from(frames).unwrap_or(0);
-    FRAMES.set(seen);
-    CHECKPOINTED.set(seen);
-    Ok(busy == 0 && frames == copied)
+pub fn empty_log(connection: &Connection) -> Result<(), rusqlite::Error> {
+    checkpoint(connection, "TRUNCATE")
+}
+
+fn checkpoint(connection: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
 }
 
 /// Opens a read-only connection whose statements end with an error once `stop` is set.
@@ -141,7 +174,7 @@ pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, ru
         path,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.busy_timeout(Duration::from_secs(10))?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     let stop = Arc::clone(stop);
     connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Relaxed)))?;
@@ -201,7 +234,7 @@ pub async fn open_readers(
     let options = SqliteConnectOptions::from_str("sqlite://")?
         .filename(path)
         .read_only(true)
-        .busy_timeout(std::time::Duration::from_secs(10))
+        .busy_timeout(Duration::from_secs(10))
         .pragma("cache_size", "-1000");
     SqlitePoolOptions::new()
         .min_connections(0)
@@ -210,16 +243,13 @@ pub async fn open_readers(
         .await
 }
 
-/// Whether the error means that there is no room on the disk: for the file, or for the index of its
-/// write-ahead log.
+/// Whether SQLite says that there is no room on the disk: for the file, or for the index of its write-ahead log. What
+/// a writer has at hand tells more: [`Trouble::of`].
 pub fn is_full(error: &rusqlite::Error) -> bool {
-    match error.sqlite_error() {
-        Some(error) => {
-            error.code == rusqlite::ErrorCode::DiskFull
-                || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
-        }
-        None => false,
-    }
+    error.sqlite_error().is_some_and(|error| {
+        error.code == rusqlite::ErrorCode::DiskFull
+            || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+    })
 }
 
 fn refused(message: String) -> rusqlite::Error {

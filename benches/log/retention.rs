@@ -97,7 +97,8 @@ async fn intake(path: &Path, bytes_max: u64) -> Result<Intake> {
         log_retention_ms: u64::MAX >> 1,
         log_retention_bytes: bytes_max,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new())).await?;
+    let journal =
+        Journal::open(path, options, Arc::new(Metrics::new()), &Default::default()).await?;
     let first = number(path, "SELECT min(seq) FROM requests")?;
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();

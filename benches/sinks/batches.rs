@@ -53,6 +53,7 @@ impl Batches {
             request_id: uuid::Uuid::now_v7(),
             stream: "products".into(),
             received_ms: 1_700_000_000_000 + self.seq,
+            action: headgate::batch::Action::Upsert,
             items: items.into_items(),
         };
         Batch::new(vec![Slice::whole(Arc::new(entry))], 1)

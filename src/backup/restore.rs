@@ -3,8 +3,9 @@
 //! `headgate restore` calls it, with the lock of the new data folder in its hands.
 //!
 //! The restored life gives nothing out again that the other one may have given out since the backup: positions of
-//! renderers and the pool's `seq` ([`crate::pool::copy::begin_anew`]), and the numbers of requests, of which the ids of
-//! batches are made ([`crate::journal::copy::begin_anew`]). Ids of dead letters are: they are for people.
+//! renderers and the pool's `seq` ([`crate::pool::copy::begin_anew`]), and the numbers of requests
+//! ([`crate::journal::copy::begin_anew`]). Ids of dead letters and retries are: they are for people. By the ids of batches
+//! receivers know repeats: they are made of ids of requests, and the same in every life.
 //!
 //! **Invariant**: until everything is in place the folder holds [`MARK`], and no daemon starts in it.
 

@@ -16,6 +16,7 @@ use crate::journal::log::{Client, Endpoint};
 use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
 use crate::pool::{Pool, Settlement};
+use crate::sqlite::Fuse;
 
 /// More than the journal's writer needs to begin with deleting while it is busy.
 const REQUESTS: u64 = 2_000;
@@ -31,10 +32,14 @@ impl Files {
     /// A sink that has nothing yet of many requests.
     async fn with_requests() -> Self {
         let root = tempfile::tempdir().expect("a folder");
-        let pool = Pool::open(&root.path().join(POOL), HashMap::new()).await;
+        let pool = Pool::open(&root.path().join(POOL), HashMap::new(), &Fuse::default()).await;
         let pool = pool.expect("it opens");
         pool.add_sink("sink", 0).expect("it is new");
-        let catalog = Catalog::open(&root.path().join(CATALOG), &Settings::default());
+        let catalog = Catalog::open(
+            &root.path().join(CATALOG),
+            &Settings::default(),
+            &Fuse::default(),
+        );
         catalog.expect("it opens");
         let options = Options {
             durability: Durability::Os,
@@ -44,7 +49,13 @@ impl Files {
             log_retention_bytes: u64::MAX,
         };
         let metrics = Arc::new(Metrics::new());
-        let journal = Journal::open(&root.path().join(JOURNAL), options, metrics).await;
+        let journal = Journal::open(
+            &root.path().join(JOURNAL),
+            options,
+            metrics,
+            &Fuse::default(),
+        )
+        .await;
         let journal = journal.expect("it opens");
         for _ in 0..REQUESTS {
             journal.submit(submission()).await.expect("it is taken");
@@ -66,9 +77,9 @@ impl Files {
             ..Settlement::default()
         };
         self.pool.settle(&settlement).expect("it is written");
-        self.pool.checkpoint().expect("it is flushed");
-        assert_eq!(self.pool.durable_through(), REQUESTS);
-        self.journal.release(self.pool.durable_through());
+        let low_water = self.pool.low_water().expect("it reads");
+        assert_eq!(low_water, REQUESTS);
+        self.journal.release(low_water);
         // Each is a group, after which the writer deletes what it may.
         for _ in 0..3 {
             self.journal.flush().await.expect("the writer lives");

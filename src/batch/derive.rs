@@ -1,7 +1,8 @@
 //! Making a batch of another: some of the items, some of the fields, other names, another stream.
 //!
 //! **Invariant**: a derived item keeps its key and its place in the order of acceptance, so what it does to
-//! the pool is ordered like what it was made of. The same steps on the same items give the same id.
+//! the pool is ordered like what it was made of. The same steps on the same items give the same id; a selection is
+//! known by its items alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -50,8 +51,9 @@ impl Batch {
     /// [`DeriveError::Index`].
     pub fn select(&self, indexes: &[u32]) -> Result<Self, DeriveError> {
         let mut slices: Vec<Slice> = Vec::new();
+        let ends = self.ends();
         for index in indexes {
-            let (slice, at) = self.locate(*index).ok_or(DeriveError::Index {
+            let (slice, at) = self.locate(&ends, *index).ok_or(DeriveError::Index {
                 index: *index,
                 len: self.items,
             })?;
@@ -66,8 +68,11 @@ impl Batch {
                 }),
             }
         }
-        let step = indexes.iter().flat_map(|index| index.to_le_bytes());
-        Ok(self.derived(slices, 0, "select", step))
+        Ok(Self {
+            suffix: self.suffix.clone(),
+            own_bytes: slices.len() * size_of::<Slice>(),
+            ..Self::new(slices, self.attempt)
+        })
     }
 
     /// All items with these fields only, in the order of the names.
@@ -157,16 +162,21 @@ impl Batch {
         self.own_bytes
     }
 
+    /// One past the index of the last item of each slice.
+    fn ends(&self) -> Vec<u32> {
+        let mut end = 0;
+        let ends = self.slices.iter().map(|slice| {
+            end += slice.len();
+            end
+        });
+        ends.collect()
+    }
+
     /// The slice of an item, and its place in the slice's entry.
-    fn locate(&self, index: u32) -> Option<(&Slice, u32)> {
-        let mut before = 0;
-        for slice in self.slices.iter() {
-            if index < before + slice.len() {
-                return Some((slice, slice.start + index - before));
-            }
-            before += slice.len();
-        }
-        None
+    fn locate(&self, ends: &[u32], index: u32) -> Option<(&Slice, u32)> {
+        let at = ends.partition_point(|end| *end <= index);
+        let slice = self.slices.get(at)?;
+        Some((slice, slice.end - (ends[at] - index)))
     }
 
     /// Slices of new entries: `write` gets the fields of an item and appends those of the new one.
@@ -344,6 +354,11 @@ mod tests {
         };
         assert_eq!(ids(), ids());
         assert_eq!(ids().into_iter().collect::<HashSet<_>>().len(), 7);
+        let batch = sample();
+        let all = batch.select(&[0, 1, 2, 3]).expect("they exist");
+        assert_eq!(all.id(), batch.id());
+        let derived = batch.in_stream("other").expect("a name");
+        assert_eq!(derived.identity(Span::ALL), batch.identity(Span::ALL));
     }
 
     #[test]

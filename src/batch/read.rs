@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Batch, Slice};
+use super::{Action, Batch, Slice};
 use crate::clock;
 use crate::item::{ItemRef, field_name, members, string_into};
 
@@ -32,7 +32,8 @@ pub enum Form {
     FieldLines,
     /// The same objects in an array.
     FieldArray,
-    /// Objects with `stream`, `key`, `request_id`, `received_at` and `fields`, an item a line.
+    /// Objects with `stream`, `key`, `request_id`, `received_at` and `fields`, an item a line; of a removal with `removed`
+    /// in place of `fields`.
     ItemLines,
     /// The same objects in an array.
     ItemArray,
@@ -168,9 +169,14 @@ fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
     json.push_str(&entry.request_id.to_string());
     json.push_str(r#"","received_at":""#);
     json.push_str(&clock::rfc3339(entry.received_ms));
-    json.push_str(r#"","fields":"#);
-    json.push_str(item.fields);
-    json.push('}');
+    match entry.action {
+        Action::Upsert => {
+            json.push_str(r#"","fields":"#);
+            json.push_str(item.fields);
+            json.push('}');
+        }
+        Action::Remove => json.push_str(r#"","removed":true}"#),
+    }
 }
 
 /// A field's name as it stands in JSON.
@@ -240,7 +246,7 @@ mod tests {
         assert_eq!(
             batch.json(last, Form::ItemArray),
             concat!(
-                r#"[{"stream":"s1","key":"c","request_id":"00000000-0000-0000-0000-000000000000","#,
+                r#"[{"stream":"s1","key":"c","request_id":"00000000-0000-0000-0000-000000000002","#,
                 r#""received_at":"1970-01-01T00:00:01.001Z","fields":{"id":"c","n":"7","t":[1,2]}}]"#
             )
         );

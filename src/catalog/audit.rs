@@ -1,7 +1,7 @@
-//! The audit trail: every change, when, by whom, before and after.
+//! The audit trail: every change and everything that cannot be undone, when, by whom, before and after.
 //!
-//! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (A request that is sent
-//! again is in another file; its entry is written after it.)
+//! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (What is done to another
+//! file, dead letters above all, has its entry after it: [`super::Catalog::note`].)
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -22,15 +22,34 @@ pub struct Actor {
 }
 
 /// What is written of a change.
-pub(super) struct Change {
-    /// `create`, `change`, `delete`, `rotate`, `revoke` or `send_again`.
-    pub(super) action: &'static str,
-    pub(super) kind: Kind,
-    pub(super) name: String,
-    /// Of an ingest key, and of a request.
-    pub(super) connector: Option<String>,
-    pub(super) before: Option<Value>,
-    pub(super) after: Option<Value>,
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What was done, a verb: `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`.
+    pub action: &'static str,
+    /// To what kind of thing.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// The connector of an ingest key, or of a request.
+    pub connector: Option<String>,
+    /// What it was, or what is gone.
+    pub before: Option<Value>,
+    /// What it is, or what was done in numbers.
+    pub after: Option<Value>,
+}
+
+impl Change {
+    /// What was done to something that is not in the catalog, and what came of it.
+    pub fn done(action: &'static str, kind: Kind, name: impl Into<String>, after: Value) -> Self {
+        Self {
+            action,
+            kind,
+            name: name.into(),
+            connector: None,
+            before: None,
+            after: Some(after),
+        }
+    }
 }
 
 /// An entry of the audit trail.
@@ -44,7 +63,7 @@ pub struct AuditEntry {
     pub who: String,
     /// Their address, or `unix`.
     pub client: String,
-    /// `create`, `change`, `delete`, `rotate`, `revoke` or `send_again`.
+    /// As [`Change::action`].
     pub action: String,
     /// As [`Kind::as_str`].
     pub kind: String,

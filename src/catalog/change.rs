@@ -60,6 +60,8 @@ pub struct ConnectorWish {
     pub kind: ConnectorKind,
     /// The item key of requests without `X-Item-Key`.
     pub item_key: Option<String>,
+    /// Whether its keys may remove items; none: as its kind says.
+    pub may_delete: Option<bool>,
     /// Of each key; none: the limit for all.
     pub requests_per_second: Option<u32>,
     /// Likewise.
@@ -73,6 +75,8 @@ pub struct ConnectorChange {
     pub kind: Option<ConnectorKind>,
     /// As in [`ConnectorWish`].
     pub item_key: Option<Option<String>>,
+    /// As in [`ConnectorWish`].
+    pub may_delete: Option<Option<bool>>,
     /// As in [`ConnectorWish`].
     pub requests_per_second: Option<Option<u32>>,
     /// As in [`ConnectorWish`].
@@ -206,6 +210,7 @@ impl Catalog {
             replace(&mut after.kind, change.kind);
             let item_key = change.item_key.map(|one| one.map(Into::into));
             replace(&mut after.item_key, item_key);
+            replace(&mut after.may_delete, change.may_delete);
             replace(&mut after.requests_per_second, change.requests_per_second);
             replace(&mut after.burst, change.burst);
             check_connector(&after)?;
@@ -515,6 +520,7 @@ pub(super) fn new_connector(wish: ConnectorWish) -> Changed<Connector> {
         name: wish.name.into(),
         kind: wish.kind,
         item_key: wish.item_key.map(Into::into),
+        may_delete: wish.may_delete,
         requests_per_second: wish.requests_per_second,
         burst: wish.burst,
         created_ms: Some(clock::unix_ms()),

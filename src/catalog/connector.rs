@@ -20,6 +20,8 @@ pub struct Connector {
     pub kind: ConnectorKind,
     /// The field that identifies items when a request has no `X-Item-Key`.
     pub item_key: Option<Box<str>>,
+    /// Whether its keys may remove items, where it was said.
+    pub may_delete: Option<bool>,
     /// Requests a second of each of its keys, where that is not the limit for all.
     pub requests_per_second: Option<u32>,
     /// Burst of each of its keys, likewise.
@@ -36,12 +38,28 @@ impl Connector {
         self.keys.iter().find(|key| *key.name == *name)
     }
 
+    /// Keys that a rotation replaced by the one of this name, and that can still be used.
+    pub fn older_keys(&self, name: &str) -> Vec<&Arc<IngestKey>> {
+        let replaced_by = |key: &&Arc<IngestKey>| {
+            let was = key.name.rsplit_once('.').map(|(was, _)| was);
+            was == Some(name) && key.is_replaced() && key.state() == KeyState::Active
+        };
+        self.keys.iter().filter(replaced_by).collect()
+    }
+
+    /// Whether its keys may remove items: by default those of programs, not those that are given to tools.
+    pub fn may_delete(&self) -> bool {
+        self.may_delete
+            .unwrap_or(self.kind == ConnectorKind::Ingest)
+    }
+
     /// For the audit trail, without its keys.
     pub(super) fn shown(&self) -> Value {
         json!({
             "name": &*self.name,
             "kind": self.kind.as_str(),
             "item_key": self.item_key,
+            "may_delete": self.may_delete,
             "requests_per_second": self.requests_per_second,
             "burst": self.burst,
         })
@@ -115,6 +133,8 @@ pub struct IngestKey {
     pub connector: Arc<str>,
     /// The connector's default item key.
     pub item_key: Option<Box<str>>,
+    /// Whether it may remove items.
+    pub may_delete: bool,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
     /// When it ends: Unix time in milliseconds.
@@ -129,8 +149,10 @@ pub struct IngestKey {
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
     prefix: OnceLock<Arc<str>>,
-    /// When somebody came with it last since the start: Unix time in milliseconds. 0: nobody did.
+    /// When somebody came with it last: Unix time in milliseconds. 0: nobody did, as far as is known.
     used_ms: AtomicU64,
+    /// What of that is written down.
+    written_ms: AtomicU64,
     /// Set in what requests under way hold when the key is gone.
     gone: AtomicBool,
 }
@@ -159,6 +181,7 @@ impl IngestKey {
             name: row.name,
             connector: row.connector,
             item_key: connector.item_key.clone(),
+            may_delete: connector.may_delete(),
             stream: row.stream,
             expires_ms: row.expires_ms,
             revoked_ms: row.revoked_ms,
@@ -167,6 +190,9 @@ impl IngestKey {
             hash: row.hash,
             prefix,
             used_ms: AtomicU64::new(before.and_then(|one| one.used_ms()).unwrap_or(0)),
+            written_ms: AtomicU64::new(
+                before.map_or(0, |one| one.written_ms.load(Ordering::Relaxed)),
+            ),
             gone: AtomicBool::new(false),
         };
         match before {
@@ -179,6 +205,7 @@ impl IngestKey {
         self.name == other.name
             && self.connector == other.connector
             && self.item_key == other.item_key
+            && self.may_delete == other.may_delete
             && self.stream == other.stream
             && self.expires_ms == other.expires_ms
             && self.revoked_ms == other.revoked_ms
@@ -196,7 +223,21 @@ impl IngestKey {
         self.used_ms.store(unix_ms, Ordering::Relaxed);
     }
 
-    /// When somebody came with it last since the daemon started: Unix time in milliseconds.
+    /// Somebody came with it at this time or later, which is written down or not.
+    pub(super) fn was_used(&self, unix_ms: u64, written: bool) {
+        self.used_ms.fetch_max(unix_ms, Ordering::Relaxed);
+        if written {
+            self.written_ms.fetch_max(unix_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// When somebody came with it last, if that is not written down.
+    pub(super) fn unwritten_use(&self) -> Option<u64> {
+        let written_ms = self.written_ms.load(Ordering::Relaxed);
+        self.used_ms().filter(|used_ms| *used_ms > written_ms)
+    }
+
+    /// When somebody came with it last: Unix time in milliseconds.
     pub fn used_ms(&self) -> Option<u64> {
         Some(self.used_ms.load(Ordering::Relaxed)).filter(|used_ms| *used_ms > 0)
     }

@@ -17,6 +17,14 @@ pub enum Kind {
     ReadKey,
     /// A request that was sent again.
     Request,
+    /// A sink, with its retries and dead letters.
+    Sink,
+    /// An item of the data pool.
+    Item,
+    /// A copy of the files.
+    Backup,
+    /// A ticket for renderers.
+    Ticket,
 }
 
 impl Kind {
@@ -28,6 +36,10 @@ impl Kind {
             Self::Key => "key",
             Self::ReadKey => "read_key",
             Self::Request => "request",
+            Self::Sink => "sink",
+            Self::Item => "item",
+            Self::Backup => "backup",
+            Self::Ticket => "ticket",
         }
     }
 
@@ -45,6 +57,9 @@ impl Kind {
             Self::Key => "/api/admin/connectors/{id}/keys",
             Self::ReadKey => "/api/admin/read-keys",
             Self::Request => "/api/admin/connectors/{id}/requests",
+            Self::Sink => "/api/admin/sinks",
+            Self::Item => "/api/streams/{stream}/items",
+            Self::Backup | Self::Ticket => "/api/admin/audit",
         }
     }
 }
@@ -87,6 +102,15 @@ pub enum CatalogError {
         /// The most that there may be.
         max: usize,
     },
+    /// There is no room on the disk.
+    #[error("the disk is full: nothing was changed; try again when there is room")]
+    DiskFull,
+    /// Another process holds the file.
+    #[error("another process holds catalog.db: nothing was changed; try again when it lets go")]
+    Busy,
+    /// A file of the data folder cannot be trusted any more: the daemon is about to end.
+    #[error("the service is stopping: nothing was changed")]
+    Closed,
     /// The operating system has no randomness to give.
     #[error("no key can be made: {0}")]
     Randomness(#[from] getrandom::Error),
@@ -113,8 +137,26 @@ impl CatalogError {
         }
     }
 
-    /// Whether there is no room on the disk.
-    pub fn is_full_disk(&self) -> bool {
-        matches!(self, Self::Storage(error) if crate::sqlite::is_full(error))
+    /// Whether a file that cannot be opened for this may be damaged.
+    pub fn may_be_damage(&self) -> bool {
+        match self {
+            Self::Storage(error) => crate::sqlite::damage::may_be_damage(error),
+            Self::Newer { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing can be written just now, and the same works later.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::Busy | Self::Closed)
+    }
+
+    /// Whether there was no room on the disk.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::DiskFull => true,
+            Self::Storage(error) => crate::sqlite::is_full(error),
+            _ => false,
+        }
     }
 }

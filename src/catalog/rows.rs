@@ -49,6 +49,7 @@ impl Rows {
                 name,
                 kind: connector.kind,
                 item_key: connector.item_key.as_deref().map(Into::into),
+                may_delete: connector.may_delete,
                 requests_per_second: connector.requests_per_second,
                 burst: connector.burst,
                 created_ms: None,

@@ -16,7 +16,7 @@ use crate::config::{ConnectorKind, OnUpdate};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -69,12 +69,28 @@ CREATE TABLE audit (
 );
 ";
 
+/// Format 1 did not know when keys were used.
+const KEY_USES_2: &str = "
+CREATE TABLE key_uses (
+    sha256 BLOB PRIMARY KEY,
+    used_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+";
+
+/// Whether keys of a connector may remove items: by default as their kind says.
+const MAY_DELETE_2: &str = "
+ALTER TABLE connectors ADD COLUMN may_delete INTEGER;
+";
+
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {
         0 => database.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {TABLES} {KEY_USES_2} {MAY_DELETE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        1 => database.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {KEY_USES_2} {MAY_DELETE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {
@@ -127,6 +143,7 @@ fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
             _ => ConnectorKind::Ingest,
         },
         item_key: row.get("item_key")?,
+        may_delete: row.get("may_delete")?,
         requests_per_second: row.get("requests_per_second")?,
         burst: row.get("burst")?,
         created_ms: number(row, "created_ms")?,
@@ -193,7 +210,8 @@ pub(super) fn put_connector(
 ) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO connectors VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR REPLACE INTO connectors (name, kind, item_key, requests_per_second, burst, created_ms, may_delete)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             connector.name,
             connector.kind.as_str(),
@@ -201,6 +219,7 @@ pub(super) fn put_connector(
             connector.requests_per_second,
             connector.burst,
             stored(connector.created_ms),
+            connector.may_delete,
         ],
     )
 }

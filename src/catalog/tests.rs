@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::{self, ConnectorKind, OnUpdate, Secret};
+use crate::sqlite::Fuse;
 
 const DECLARED: &str = "ik_live_a_declared_key_0000000001";
 
@@ -54,7 +55,8 @@ impl Desk {
 
     fn in_folder(folder: tempfile::TempDir, settings: &Settings) -> Self {
         let path = folder.path().join("catalog.db");
-        let (catalog, warnings) = Catalog::open(&path, settings).expect("it opens");
+        let (catalog, warnings) =
+            Catalog::open(&path, settings, &Fuse::default()).expect("it opens");
         Self {
             folder,
             catalog,
@@ -81,6 +83,7 @@ impl Desk {
             name: name.to_owned(),
             kind: ConnectorKind::Ingest,
             item_key: None,
+            may_delete: None,
             requests_per_second: None,
             burst: None,
         };

@@ -1,4 +1,4 @@
-//! `headgate check`: everything that is wrong with the configuration and the plugins, at once.
+//! `headgate check`: everything that is wrong with the configuration and the plugins, at once; or with the data.
 //!
 //! **Invariant**: starts nothing and writes nothing.
 
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, load, program};
-use crate::config::Sink;
+use super::{ConfigArgs, load, program, repair};
+use crate::config::{Sink, reach};
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins, Seat};
 
@@ -15,10 +15,17 @@ use crate::plugin::{PluginError, Plugins, Seat};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  HEADGATE_PROFILE=production headgate check --config /etc/headgate.toml")]
+  HEADGATE_PROFILE=production headgate check --config /etc/headgate.toml
+  headgate check --data --output json")]
 pub struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Look through the files of the data folder instead; the daemon may be running
+    #[arg(long)]
+    data: bool,
+    /// How to print what was found in the data
+    #[arg(long, value_enum, default_value = "text", requires = "data")]
+    output: repair::Output,
 }
 
 /// Runs the verb.
@@ -28,20 +35,26 @@ pub struct CheckArgs {
 pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let loaded = load(&args.config)?;
     let settings = &loaded.settings;
+    if args.data {
+        return repair::check(&settings.storage.data_dir, args.output);
+    }
     let plugins = Plugins::new(None, Some(&program()?), (&settings.plugins).into())
         .map_err(|error| CliError::failed(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
-    let problems: Vec<String> = settings
-        .sinks
-        .iter()
-        .filter_map(|sink| {
-            let error = runtime.block_on(try_out(&plugins, sink)).err()?;
-            Some(format!("sink {}: {error}", sink.name))
-        })
-        .collect();
+    let mut problems = Vec::new();
+    let mut sinks = Vec::new();
+    for sink in &settings.sinks {
+        match runtime.block_on(try_out(&plugins, sink)) {
+            Ok(writes_pool) => {
+                let built_in = reach::writes_pool(&sink.plugin);
+                sinks.push((sink, built_in.or(Some(writes_pool))));
+            }
+            Err(error) => problems.push(format!("sink {}: {error}", sink.name)),
+        }
+    }
     if !problems.is_empty() {
         return Err(CliError {
             code: WRONG_USE,
@@ -50,6 +63,9 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     }
     for warning in &loaded.warnings {
         print(&format!("warning: {warning}\n"))?;
+    }
+    for gap in reach::gaps(&reach::declared(settings), sinks) {
+        print(&format!("warning: {gap}\n"))?;
     }
     print(&format!(
         "the configuration is good: profile {}, {} streams, {} connectors, {} sinks\n",
@@ -60,9 +76,10 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     ))
 }
 
-/// Loads the plugin, starts it, and gives it its settings.
-async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<(), PluginError> {
+/// Loads the plugin, starts it, and gives it its settings; whether it may write the data pool.
+async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<bool, PluginError> {
     let seat = Seat::new(sink, None, &Arc::new(Metrics::new()));
     let plugin = plugins.load(sink)?;
-    plugin.start(&seat).await.map(drop)
+    plugin.start(&seat).await?;
+    Ok(plugin.writes_pool())
 }

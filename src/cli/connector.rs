@@ -101,6 +101,9 @@ struct Settings {
     /// The field that identifies items when a request does not name one, such as order.id
     #[arg(long, value_name = "FIELD")]
     item_key: Option<String>,
+    /// Whether its keys may remove items: yes, no; or `default`, which is yes for `ingest` and no for `webhook`
+    #[arg(long, value_name = "ANSWER", value_parser = ["yes", "no", "default"])]
+    may_delete: Option<String>,
     /// Requests a second of each key; or `default`
     #[arg(long, value_name = "N", value_parser = number_or("default"))]
     rate: Option<Value>,
@@ -113,9 +116,15 @@ impl Settings {
     fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
         let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
+        let may_delete = self.may_delete.as_deref().map(|answer| match answer {
+            "yes" => json!(true),
+            "no" => json!(false),
+            _ => Value::Null,
+        });
         for (name, value) in [
             ("kind", text(&self.kind)),
             ("item_key", text(&self.item_key)),
+            ("may_delete", may_delete),
             ("requests_per_second", self.rate.clone()),
             ("burst", self.burst.clone()),
         ] {
@@ -143,7 +152,14 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     let none = "there are no connectors; create one with `headgate connector create NAME`";
     print_list(args.output, &connectors, none, |connectors| {
         let mut table = Table::new(&[
-            "NAME", "KIND", "ITEM KEY", "RATE", "BURST", "KEYS", "DECLARED",
+            "NAME",
+            "KIND",
+            "ITEM KEY",
+            "MAY DELETE",
+            "RATE",
+            "BURST",
+            "KEYS",
+            "DECLARED",
         ]);
         for connector in connectors {
             let cell = |name: &str| plain(&connector[name]);
@@ -152,6 +168,7 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
                 &cell("name"),
                 &cell("kind"),
                 &cell("item_key"),
+                &cell("may_delete"),
                 &cell("requests_per_second"),
                 &cell("burst"),
                 &keys.to_string(),
@@ -184,7 +201,7 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
     }
     if body.is_empty() {
         return Err(CliError::wrong_use(
-            "say what to change: --kind, --item-key, --no-item-key, --rate, --burst",
+            "say what to change: --kind, --item-key, --no-item-key, --may-delete, --rate, --burst",
         ));
     }
     let client = args.admin.client()?;

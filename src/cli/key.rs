@@ -204,7 +204,14 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     let none = "the connector has no keys; create one with `headgate key create CONNECTOR NAME --stream STREAM`";
     print_list(args.output, &keys, none, |keys| {
         let mut table = Table::new(&[
-            "NAME", "PREFIX", "STREAM", "STATE", "EXPIRES", "DECLARED", "PATH",
+            "NAME",
+            "PREFIX",
+            "STREAM",
+            "STATE",
+            "EXPIRES",
+            "LAST USED",
+            "DECLARED",
+            "PATH",
         ]);
         for key in keys {
             let cell = |name: &str| plain(&key[name]);
@@ -214,6 +221,7 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
                 &cell("stream"),
                 &cell("state"),
                 &cell("expires_at"),
+                &cell("last_used_at"),
                 &cell("declared"),
                 &cell("path"),
             ]);
@@ -255,9 +263,31 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
 }
 
 async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
-    args.key
-        .done(Method::POST, "/revoke", None, "revoked")
-        .await
+    let client = args.key.admin.client()?;
+    let keys = keys_of(&args.key.connector);
+    let path = format!("{keys}/{}/revoke", encoded(&args.key.name));
+    let done = client.change(Method::POST, &path, None).await?.data;
+    print_done("key", &done, "revoked")?;
+    // Those that rotations replaced are listed under the name and their public ids.
+    let listed = client.list(&keys, "", usize::MAX).await?;
+    let older = listed.iter().filter(|key| {
+        let replaced = plain(&key["name"]);
+        let was = replaced.rsplit_once('.').map(|(was, _)| was);
+        was == Some(&args.key.name) && key["state"] == "active"
+    });
+    for key in older {
+        let until = match &key["expires_at"] {
+            Value::Null => String::new(),
+            until => format!(" until {}", plain(until)),
+        };
+        note(&format!(
+            "an older key of it still works{}: {} ({})",
+            shown(&until),
+            shown(&plain(&key["name"])),
+            shown(&plain(&key["prefix"]))
+        ));
+    }
+    Ok(())
 }
 
 async fn delete(args: &DeleteArgs) -> Result<(), CliError> {

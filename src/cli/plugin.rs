@@ -163,7 +163,7 @@ async fn check(args: &CheckArgs) -> Result<(), CliError> {
     let batch = trial::batch_of(TRIAL, "trial", None, 1).map_err(CliError::failed)?;
     let result = started.instance.write(batch).await;
     let told = trial::told(&result, 1);
-    let trapped = matches!(result, Err(Failure::Trap { .. }));
+    let trapped = result.is_err_and(|failed| matches!(failed.failure, Failure::Trap { .. }));
     report(args, &started, memory_bytes, &told)?;
     if trapped {
         return Err(CliError::wrong_use(format!(

@@ -11,7 +11,7 @@ use super::error::CliError;
 use super::output::{ListOutput, Table, cut, json_line, json_pretty, note, plain, print, shown};
 use crate::clock;
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -89,14 +89,19 @@ struct ShowArgs {
 /// What `headgate requests send-again` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --overwrite
 
-The same items become a new request. A webhook request that was refused goes through all checks again, with its
+The same items become a new request. Items that something accepted later changed or removed are left as they are,
+unless --overwrite is given. A webhook request that was refused goes through all checks again, with its
 connector's settings of today. Items and bodies are kept for a while: see storage in the configuration.")]
 struct SendAgainArgs {
     /// The request
     request_id: String,
+    /// Also put old values over newer ones, and bring back what was removed
+    #[arg(long)]
+    overwrite: bool,
     /// How to print the new one
     #[arg(long, value_enum, default_value = "table")]
     output: ListOutput,
@@ -112,6 +117,7 @@ pub(super) enum Status {
     Accepted,
     Processed,
     Failed,
+    Discarded,
     Rejected,
     Duplicate,
     Test,
@@ -124,6 +130,7 @@ impl Status {
             Status::Accepted => "accepted",
             Status::Processed => "processed",
             Status::Failed => "failed",
+            Status::Discarded => "discarded",
             Status::Rejected => "rejected",
             Status::Duplicate => "duplicate",
             Status::Test => "test",
@@ -215,12 +222,31 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
         "/api/admin/requests/{}/send-again",
         encoded(&args.request_id)
     );
-    let sent = client.change(Method::POST, &path, None).await?.data;
+    let body = args.overwrite.then(|| json!({"overwrite": true}));
+    let sent = client
+        .change(Method::POST, &path, body.as_ref())
+        .await?
+        .data;
     if let ListOutput::Json = args.output {
         return print(&json_pretty(&sent)?);
     }
     if sent["replayed"] == true {
         note("its idempotency key was accepted before; this is the request that came first");
+    }
+    let left = sent["items_left"].as_u64().unwrap_or(0);
+    if left > 0 {
+        let (items, were) = if left == 1 {
+            ("item", "was")
+        } else {
+            ("items", "were")
+        };
+        note(&format!(
+            "{left} {items} left as in the data pool: changed or removed since; --overwrite sends what {were} left too"
+        ));
+    }
+    if sent["request_id"].is_null() {
+        note("nothing was sent");
+        return Ok(());
     }
     print(&format!("{}\n", shown(&plain(&sent["request_id"]))))
 }

@@ -6,13 +6,17 @@
 //! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
 //! `kill -9` is safe.
 
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::error::CliError;
 use super::{ConfigArgs, load, logging, program};
-use crate::config::{Loaded, Runtime};
+use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
+use crate::sqlite::suspect;
 
 /// What `headgate serve` is told.
 #[derive(Debug, clap::Args)]
@@ -29,17 +33,71 @@ pub struct ServeArgs {
 /// # Errors
 /// Exit code 2 for the configuration, 70 for storage, 1 for everything else.
 pub fn run(args: &ServeArgs) -> Result<(), CliError> {
-    let loaded = load(&args.config)?;
+    let mut loaded = load(&args.config)?;
+    listen_again(&mut loaded);
+    let mut listened = None;
     logging::start(&loaded.settings.log);
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    run_to_end(&loaded.settings.runtime, async {
+    let served = run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
         let (daemon, files) = start(&loaded).await?;
+        listened = Some((daemon.service_address.clone(), daemon.admin_address.clone()));
         invite(&daemon)?;
         run_until_signalled(daemon, files, signals, || load(&args.config)).await
-    })
+    });
+    if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {
+        start_again(listened)?;
+    }
+    served
+}
+
+/// Where the daemon listened, in the environment of the one that follows it: a port that the system chose stays.
+const SERVICE_AT: &str = "STARTED_AGAIN_SERVICE";
+const ADMIN_AT: &str = "STARTED_AGAIN_ADMIN";
+
+/// Listens where the daemon before this one did, if this process was another daemon before.
+fn listen_again(loaded: &mut Loaded) {
+    let settings = &mut loaded.settings;
+    for (name, listen) in [
+        (SERVICE_AT, &mut settings.server.listen),
+        (ADMIN_AT, &mut settings.admin.listen),
+    ] {
+        let at = std::env::var_os(name);
+        let at = at
+            .as_ref()
+            .and_then(|at| at.to_str()?.strip_prefix("http://"));
+        if let (Some(at), Listen::Tcp(address)) = (at, listen) {
+            *address = at.to_owned();
+        }
+    }
+}
+
+/// A damaged file is repaired by a start. So that nobody has to make one, this process becomes the next daemon: the
+/// system closes everything that the old one held, as a kill would, and nothing is copied back. Returns if that was done
+/// often enough: then a person must look.
+fn start_again(listened: Option<(String, String)>) -> Result<(), CliError> {
+    /// How often it was done, in the environment of the next.
+    const TIMES: &str = "STARTED_AGAIN_AFTER_DAMAGE";
+    const TIMES_MAX: u32 = 3;
+    let times = std::env::var_os(TIMES);
+    let times = times.and_then(|times| times.to_str()?.parse().ok());
+    let times: u32 = times.unwrap_or(0);
+    if times >= TIMES_MAX {
+        tracing::error!(
+            "files of the data folder were found damaged again and again; `headgate repair` looks at all of them"
+        );
+        return Ok(());
+    }
+    let mut next = Command::new("/proc/self/exe");
+    next.args(std::env::args_os().skip(1));
+    next.env(TIMES, (times + 1).to_string());
+    if let Some((service, admin)) = listened {
+        next.env(SERVICE_AT, service).env(ADMIN_AT, admin);
+    }
+    let error = next.exec();
+    Err(CliError::failed(format!("cannot start again: {error}")))
 }
 
 /// Runs the daemon's future on a runtime as configured. When it has ended nothing is waited for: a

@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: nothing is discarded that was not named, and nothing at all without a yes.
 
+use std::io::IsTerminal as _;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -33,6 +35,12 @@ enum SinkCommand {
     Retry(RetryArgs),
     /// Discard dead letters for good
     Discard(DiscardArgs),
+    /// List the batches that wait for another attempt
+    Retries(RetriesArgs),
+    /// Give up batches that wait: their items become dead letters
+    GiveUp(GiveUpArgs),
+    /// Forget a sink that is not in the configuration any more, with all that is kept for it
+    Forget(ForgetArgs),
 }
 
 /// What `headgate sink list` is told.
@@ -108,6 +116,70 @@ struct DiscardArgs {
     admin: AdminArgs,
 }
 
+/// What `headgate sink retries` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink retries team
+  headgate sink retries team --output json")]
+struct RetriesArgs {
+    /// The sink
+    name: String,
+    /// How many to show, those that have waited longest
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
+    limit: u64,
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink give-up` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate sink give-up team 17
+  headgate sink give-up team --all
+
+The items become dead letters, and the sink goes on with what waits behind them. `headgate sink retries` lists
+what waits, `headgate sink retry` sends dead letters again.")]
+struct GiveUpArgs {
+    /// The sink
+    name: String,
+    /// The batch with this id
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all",
+          value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    id: Option<u64>,
+    /// All batches that wait
+    #[arg(long)]
+    all: bool,
+    /// Do not ask before all are given up, which is asked on a terminal only
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate sink forget` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate sink forget team --yes
+
+Of a sink that was taken out of the configuration everything is kept until then: what was accepted since, its
+retries, dead letters and state.")]
+struct ForgetArgs {
+    /// The sink
+    name: String,
+    /// Do not ask; needed where there is no terminal to ask on
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
 /// Which dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[group(multiple = false)]
@@ -159,6 +231,9 @@ pub async fn run(args: SinkArgs) -> Result<(), CliError> {
         SinkCommand::Retry(args) if args.chosen.is_nothing() => retry_now(&args).await,
         SinkCommand::Retry(args) => send_again(&args).await,
         SinkCommand::Discard(args) => discard(&args).await,
+        SinkCommand::Retries(args) => retries(&args).await,
+        SinkCommand::GiveUp(args) => give_up(&args).await,
+        SinkCommand::Forget(args) => forget(&args).await,
     }
 }
 
@@ -166,8 +241,19 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let sinks = client.list("/api/admin/sinks", "", usize::MAX).await?;
     print_list(args.output, &sinks, "no sinks are configured", |sinks| {
-        format!("{}{}", sinks_table(sinks), refusals(sinks))
+        let (refused, kept) = (refusals(sinks), unconfigured(sinks));
+        format!("{}{refused}{kept}", sinks_table(sinks))
     })
+}
+
+/// What is kept for sinks that are not configured any more.
+fn unconfigured(sinks: &[Value]) -> String {
+    let unconfigured = sinks.iter().filter(|sink| sink["state"] == "unconfigured");
+    let lines = unconfigured.map(|sink| {
+        let (name, reason) = (plain(&sink["name"]), plain(&sink["reason"]));
+        format!("\n{}: {}\n", shown(&name), shown(&reason))
+    });
+    lines.collect()
 }
 
 /// What is new for sinks and not in use, with the reasons.
@@ -293,6 +379,76 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
     let done = client.change(Method::DELETE, &path, None).await?.data;
     let discarded = count(&client, &done, "discarded")?;
     print(&format!("{} discarded\n", letters(discarded)))
+}
+
+async fn retries(args: &RetriesArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let path = format!("{}/retries", sink(&args.name));
+    let retries = client.list(&path, "", args.limit as usize).await?;
+    let none = "nothing waits for another attempt";
+    print_list(args.output, &retries, none, retries_table)
+}
+
+fn retries_table(retries: &[Value]) -> Table {
+    let mut table = Table::new(&["ID", "DUE", "ITEMS", "ATTEMPTS", "FIRST REQUEST", "REASON"]);
+    for retry in retries {
+        let cell = |name: &str| plain(&retry[name]);
+        table.row(&[
+            &cell("id"),
+            &cell("due_at"),
+            &cell("items"),
+            &cell("attempts"),
+            &cell("first_request_id"),
+            &cut(cell("reason")),
+        ]);
+    }
+    table
+}
+
+async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let name = shown(&args.name);
+    // Nothing is lost by it: what is given up can be sent again.
+    let asks = args.all && !args.yes && std::io::stdin().is_terminal();
+    let question = format!("Give up all waiting batches of the sink {name}?");
+    if asks && !confirmed(&question, "give up")? {
+        return Err(CliError::failed("nothing was given up"));
+    }
+    let (method, path) = match args.id {
+        Some(id) => (Method::DELETE, format!("{}/retries/{id}", sink(&args.name))),
+        None => (
+            Method::POST,
+            format!("{}/retries/give-up", sink(&args.name)),
+        ),
+    };
+    let done = client.change(method, &path, None).await?.data;
+    let given_up = count(&client, &done, "given_up")?;
+    let noun = if given_up == 1 { "batch" } else { "batches" };
+    let dead = letters(count(&client, &done, "dead_letters")?);
+    print(&format!("{given_up} waiting {noun} given up: {dead}\n"))
+}
+
+async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let name = shown(&args.name);
+    let question = format!("Forget the sink {name}, with all that is kept for it, for good?");
+    if !args.yes && !confirmed(&question, "forget")? {
+        return Err(CliError::failed("nothing was forgotten"));
+    }
+    let done = client
+        .change(Method::DELETE, &sink(&args.name), None)
+        .await?
+        .data;
+    let retries = count(&client, &done, "retries")?;
+    let noun = if retries == 1 { "batch" } else { "batches" };
+    let dead = letters(count(&client, &done, "dead_letters")?);
+    print(&format!(
+        "the sink {name} is forgotten, with {retries} waiting {noun} and {dead}\n"
+    ))
+}
+
+fn sink(name: &str) -> String {
+    format!("/api/admin/sinks/{}", encoded(name))
 }
 
 fn question(chosen: &Chosen, name: &str) -> String {

@@ -2,10 +2,11 @@
 //!
 //! Called by [`load`](super::load) for each source, before anything is merged.
 //!
-//! **Invariant**: what is kept deserialises into [`Settings`](super::Settings), whatever the source said; list
-//! elements keep their index even if nothing of them fits, so that later messages name the right one.
+//! **Invariant**: what is kept deserialises into [`Settings`](super::Settings), whatever the source said; what was
+//! refused leaves a mark, so that nothing says later that it is missing. List elements keep their index even if nothing
+//! of them fits.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,46 +27,40 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Checks a section and keeps the entries that fit.
+    /// Checks a section and keeps the entries that fit, and marks of those that do not, under the names that were meant.
     pub(super) fn table(&mut self, path: &str, node: Node, fields: &[Field]) -> Node {
-        self.checked_table(path, node, fields).0
-    }
-
-    /// Also returns the keys that are there, or were meant to be there.
-    fn checked_table(
-        &mut self,
-        path: &str,
-        node: Node,
-        fields: &[Field],
-    ) -> (Node, HashSet<&'static str>) {
-        let mut kept = Vec::new();
-        let mut present = HashSet::new();
-        let Data::Table(entries) = node.data else {
-            self.misfit(path, &node, &Shape::Table(&[]));
-            return (
-                Node::empty_table(node.line),
-                fields.iter().map(|field| field.name).collect(),
-            );
-        };
+        let mut kept: Vec<Entry> = Vec::new();
+        let mut refused = Vec::new();
         let names: Vec<&'static str> = fields.iter().map(|field| field.name).collect();
-        for Entry { name, line, node } in entries {
-            let path = problem::join(path, &name);
-            let Some(field) = fields.iter().find(|field| field.name == name) else {
-                present.extend(problem::nearest(&name, names.iter().copied()));
-                let hint = problem::hint(&name, &names);
-                self.report(&path, line, format!("unknown key{hint}"));
-                continue;
-            };
-            present.insert(field.name);
-            if let Some(node) = self.value(&path, node, &field.shape) {
+        if let Data::Table(entries) = node.data {
+            for Entry { name, line, node } in entries {
+                let path = problem::join(path, &name);
+                let Some(field) = fields.iter().find(|field| field.name == name) else {
+                    let hint = problem::hint(&name, &names);
+                    self.report(&path, line, format!("unknown key{hint}"));
+                    let meant = problem::nearest(&name, names.iter().copied());
+                    refused.push((meant.unwrap_or(&name).to_owned(), line));
+                    continue;
+                };
+                match self.value(&path, node, &field.shape) {
+                    Some(node) => kept.push(Entry { name, line, node }),
+                    None => refused.push((name, line)),
+                }
+            }
+        } else {
+            self.misfit(path, &node, &Shape::Table(&[]));
+            refused.extend(names.iter().map(|name| ((*name).to_owned(), node.line)));
+        }
+        for (name, line) in refused {
+            if !kept.iter().any(|entry| entry.name == name) {
+                let node = Node::refused(line);
                 kept.push(Entry { name, line, node });
             }
         }
-        let node = Node {
+        Node {
             data: Data::Table(kept),
             line: node.line,
-        };
-        (node, present)
+        }
     }
 
     /// Checks one setting; none if it does not fit.
@@ -154,37 +149,43 @@ impl Checker<'_> {
         let Data::List(elements) = &mut node.data else {
             return node;
         };
+        let mut first: HashMap<String, usize> = HashMap::new();
         for (index, element_node) in elements.iter_mut().enumerate() {
             let line = element_node.line;
             let taken = std::mem::replace(element_node, Node::empty_table(line));
-            *element_node = self.element(&format!("{path}[{index}]"), taken, element);
+            let path_of = |index| format!("{path}[{index}]");
+            *element_node = self.element(&path_of(index), taken, element);
+            let Some(name) = element_node.name() else {
+                continue;
+            };
+            // Later sources change what earlier ones declare; within one it is a slip.
+            match first.get(name) {
+                Some(other) => {
+                    let (name, other) = (problem::quoted(name), path_of(*other));
+                    let name_line = element_node
+                        .entries()
+                        .iter()
+                        .find(|entry| entry.name == "name")
+                        .and_then(|entry| entry.line);
+                    let message = format!("the name {name} is taken by {other}");
+                    self.report(&format!("{path}[{index}].name"), name_line, message);
+                }
+                None => drop(first.insert(name.to_owned(), index)),
+            }
         }
         node
     }
 
+    /// What is missing is said when all sources are known: another one may have it.
     fn element(&mut self, path: &str, node: Node, element: &Element) -> Node {
-        let line = node.line;
-        let (node, present) = self.checked_table(path, node, element.fields);
-        for field in element.fields {
-            if field.required && !present.contains(field.name) {
-                let message = format!("missing; wants {}", field.shape.wants());
-                self.report(&problem::join(path, field.name), line, message);
-            }
-        }
-        let given = element.one_of.iter().filter(|name| present.contains(*name));
-        let one_of = || {
-            let quoted: Vec<String> = element
-                .one_of
-                .iter()
-                .map(|name| format!("`{name}`"))
-                .collect();
-            quoted.join(" or ")
-        };
-        match given.count() {
-            _ if element.one_of.is_empty() => {}
-            1 => {}
-            0 => self.report(path, line, format!("has no key; wants {}", one_of())),
-            _ => self.report(path, line, format!("wants either {}, not both", one_of())),
+        let node = self.table(path, node, element.fields);
+        let given = element.one_of.iter().filter(|name| {
+            let given = node.get(name);
+            given.is_some_and(|given| given.data != Data::Refused)
+        });
+        if given.count() > 1 {
+            let message = format!("wants either {}, not both", element.either());
+            self.report(path, node.line, message);
         }
         node
     }

@@ -2,14 +2,14 @@
 //!
 //! Used where a configuration leaves out a part of a list element, and by tests.
 //!
-//! **Invariant**: equal to the embedded `default.toml`, which a test checks; an empty name only ever stands for a
+//! **Invariant**: equal to the embedded `default.toml` with the sink `pool`, which a test checks; an empty name only ever stands for a
 //! name that has been reported as missing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{
-    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins,
+    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins, Pool,
     Postgres, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits, Start, Storage,
 };
 
@@ -24,6 +24,7 @@ impl Default for Settings {
             runtime: Runtime::default(),
             log: Log::default(),
             plugins: Plugins::default(),
+            pool: Pool::default(),
             streams: Vec::new(),
             connectors: Vec::new(),
             read_keys: Vec::new(),
@@ -120,6 +121,12 @@ impl Default for Plugins {
     }
 }
 
+impl Default for Pool {
+    fn default() -> Self {
+        Pool { enabled: true }
+    }
+}
+
 impl Default for Sink {
     fn default() -> Self {
         Sink {
@@ -127,6 +134,7 @@ impl Default for Sink {
             plugin: "pool".to_owned(),
             sha256: None,
             streams: Vec::new(),
+            except: Vec::new(),
             start: Start::default(),
             ordering: Ordering::default(),
             retry: Retry::default(),

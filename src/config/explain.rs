@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Loaded;
 use super::merge::Origins;
-use super::problem;
+use super::problem::{self, Origin};
 use super::schema::{Field, ROOT, Shape};
 
 /// One effective setting.
@@ -76,16 +76,29 @@ fn table(rows: &mut Vec<Row>, origins: &Origins, path: &str, value: &Value, fiel
                     table(rows, origins, &path, value, element.fields);
                 }
             }
-            _ => rows.push(Row {
-                value: value.clone(),
-                origin: match origins.of(&path) {
-                    Some(origin) => origin.to_string(),
-                    None => "default".to_owned(),
-                },
-                path,
-            }),
+            _ => row(rows, origins, path, value),
         }
     }
+}
+
+/// A row; of a table that several sources have made together, one for each key.
+fn row(rows: &mut Vec<Row>, origins: &Origins, path: String, value: &Value) {
+    let origin = origins.of(&path);
+    if let (Some(origin), Value::Object(members)) = (origin, value) {
+        let inside = members.keys().map(|name| problem::join(&path, name));
+        let mut sources = inside.filter_map(|path| origins.of(&path));
+        if sources.any(|other| other.source() != origin.source()) {
+            for (name, value) in members {
+                row(rows, origins, problem::join(&path, name), value);
+            }
+            return;
+        }
+    }
+    rows.push(Row {
+        value: value.clone(),
+        origin: origin.map_or_else(|| "default".to_owned(), Origin::to_string),
+        path,
+    });
 }
 
 fn write_toml(text: &mut String, value: &Value) {

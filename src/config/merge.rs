@@ -1,11 +1,14 @@
 //! Merges the checked sources into settings, and knows which source each setting came from.
 //!
-//! Called by [`load`](super::load). The only file that names figment.
+//! Called by [`load`](super::load). The only file that names figment, which merges the sections and makes the settings;
+//! what it is given has its lists of named things merged already.
 //!
-//! **Invariant**: tables are merged key by key, everything else (lists and secrets too) is replaced as a whole, and
-//! the origins follow the same rule, so that the origin of a setting is the source of its value.
+//! **Invariant**: tables are merged key by key and lists of tables by the names of their elements, in the order in which
+//! names are first seen; everything else (other lists and secrets too) is replaced as a whole. The origins follow the
+//! same rule, so that the origin of a setting is the source of its value; that of a name is the source that brought it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use figment::value::{Dict, Map, Value};
@@ -13,8 +16,8 @@ use figment::{Error, Figment, Metadata, Profile, Provider};
 
 use super::Settings;
 use super::problem::{self, Origin};
-use super::schema::{Field, ROOT, Shape};
-use super::tree::{Data, Node};
+use super::schema::{Element, Field, ROOT, Shape};
+use super::tree::{Data, Entry, Node};
 
 /// One checked source.
 pub(super) struct Layer {
@@ -25,66 +28,209 @@ pub(super) struct Layer {
 
 /// Where each setting that some source names was set last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Origins(BTreeMap<String, Origin>);
+pub(super) struct Origins(BTreeMap<String, Place>);
+
+/// Where a setting was set.
+#[derive(Debug, Clone)]
+struct Place {
+    origin: Origin,
+    /// The setting as this source counts: elements that other sources name do not stand in it.
+    path: String,
+    /// What stands there was refused.
+    refused: bool,
+}
 
 impl Origins {
     /// The origin of exactly this setting; none if it has its default.
     pub(super) fn of(&self, path: &str) -> Option<&Origin> {
-        self.0.get(path)
+        self.0.get(path).map(|place| &place.origin)
     }
 
-    /// The origin of this setting, or of the nearest table or list around it.
-    pub(super) fn nearest(&self, path: &str) -> Option<&Origin> {
-        let mut path = path;
+    /// The origin of this setting, or of the nearest table or list around it, and the setting as that source counts.
+    pub(super) fn nearest(&self, path: &str) -> Option<(&Origin, String)> {
+        let mut around = path;
         loop {
-            if let Some(origin) = self.0.get(path) {
-                return Some(origin);
+            if let Some(place) = self.0.get(around) {
+                let inside = &path[around.len()..];
+                return Some((&place.origin, format!("{}{inside}", place.path)));
             }
-            let end = path.rfind(['.', '['])?;
-            path = &path[..end];
+            let end = around.rfind(['.', '['])?;
+            around = &around[..end];
         }
     }
 
-    fn record(&mut self, layer: &Layer, path: String, line: Option<usize>) {
-        let origin = Origin {
-            line,
-            ..Origin::of(layer.rank, &layer.source)
+    /// Whether this setting, or anything inside it, was refused.
+    pub(super) fn was_refused(&self, path: &str) -> bool {
+        self.at_and_inside(path).any(|(_, place)| place.refused)
+    }
+
+    /// This setting was made of that one.
+    pub(super) fn follow(&mut self, path: &str, from: &str) {
+        if let Some(place) = self.0.get(from).cloned() {
+            self.0.insert(path.to_owned(), place);
+        }
+    }
+
+    fn at_and_inside(&self, path: &str) -> impl Iterator<Item = (&String, &Place)> {
+        let from = (Bound::Included(path), Bound::Unbounded);
+        let beginning = self
+            .0
+            .range::<str, _>(from)
+            .map_while(move |(known, place)| {
+                let rest = known.strip_prefix(path)?;
+                Some((known, place, rest))
+            });
+        beginning
+            .filter(|(.., rest)| rest.is_empty() || rest.starts_with(['.', '[']))
+            .map(|(known, place, _)| (known, place))
+    }
+
+    fn forget(&mut self, path: &str) {
+        let gone: Vec<String> = self
+            .at_and_inside(path)
+            .map(|(known, _)| known.clone())
+            .collect();
+        for path in gone {
+            self.0.remove(&path);
+        }
+    }
+}
+
+/// Lays one source over what those before it said.
+struct Laying<'a> {
+    layer: &'a Layer,
+    origins: &'a mut Origins,
+}
+
+/// A setting: as all sources count, and as its own does.
+struct Path {
+    merged: String,
+    own: String,
+}
+
+impl Path {
+    fn key(&self, name: &str) -> Path {
+        Path {
+            merged: problem::join(&self.merged, name),
+            own: problem::join(&self.own, name),
+        }
+    }
+
+    fn element(&self, merged: usize, own: usize) -> Path {
+        Path {
+            merged: format!("{}[{merged}]", self.merged),
+            own: format!("{}[{own}]", self.own),
+        }
+    }
+}
+
+impl Laying<'_> {
+    fn lay(
+        &mut self,
+        path: &Path,
+        line: Option<usize>,
+        under: &mut Node,
+        over: &Node,
+        shape: &Shape,
+    ) {
+        match (shape, &over.data) {
+            (_, Data::Refused) => {}
+            (Shape::Table(_) | Shape::Secrets(_) | Shape::Free, Data::Table(entries)) => {
+                self.table(path, under, entries, shape);
+            }
+            (Shape::Tables(element), Data::List(elements)) => {
+                self.elements(path, under, elements, element);
+            }
+            (_, data) => {
+                // An earlier list may have been longer.
+                self.origins.forget(&path.merged);
+                if let (Shape::List(..), Data::List(elements)) = (shape, data) {
+                    for (index, element) in elements.iter().enumerate() {
+                        self.record(&path.element(index, index), element.line, false);
+                    }
+                }
+                under.data = data.clone();
+            }
+        }
+        self.record(path, line, over.data == Data::Refused);
+    }
+
+    fn table(&mut self, path: &Path, under: &mut Node, entries: &[Entry], shape: &Shape) {
+        let mut merged = match std::mem::replace(&mut under.data, Data::Refused) {
+            Data::Table(merged) => merged,
+            _ => Vec::new(),
         };
-        self.0.insert(path, origin);
+        for Entry { name, line, node } in entries {
+            let found = merged.iter().position(|entry| entry.name == *name);
+            let index = found.unwrap_or_else(|| {
+                merged.push(Entry {
+                    name: name.clone(),
+                    line: *line,
+                    node: Node::refused(*line),
+                });
+                merged.len() - 1
+            });
+            // Only what was refused has a name that the schema does not know.
+            let shape = shape.of(name).unwrap_or(&Shape::Free);
+            self.lay(&path.key(name), *line, &mut merged[index].node, node, shape);
+        }
+        under.data = Data::Table(merged);
     }
 
-    fn table(&mut self, layer: &Layer, path: &str, node: &Node, fields: &[Field]) {
-        for entry in node.entries() {
-            let path = problem::join(path, &entry.name);
-            let shape = fields
-                .iter()
-                .find(|field| field.name == entry.name)
-                .map(|field| &field.shape);
-            match (shape, &entry.node.data) {
-                (Some(Shape::Table(fields)), _) => {
-                    self.table(layer, &path, &entry.node, fields);
-                }
-                (Some(Shape::Tables(element)), Data::List(nodes)) => {
-                    // Lists within lists vanish with the outer one.
-                    if !path.contains('[') {
-                        let inside = format!("{path}[");
-                        self.0.retain(|known, _| !known.starts_with(&inside));
-                    }
-                    for (index, node) in nodes.iter().enumerate() {
-                        let path = format!("{path}[{index}]");
-                        self.table(layer, &path, node, element.fields);
-                        self.record(layer, path, node.line);
-                    }
-                }
-                (Some(Shape::List(..)), Data::List(nodes)) => {
-                    for (index, node) in nodes.iter().enumerate() {
-                        self.record(layer, format!("{path}[{index}]"), node.line);
-                    }
-                }
-                _ => {}
-            }
-            self.record(layer, path, entry.line);
+    fn elements(&mut self, path: &Path, under: &mut Node, elements: &[Node], element: &Element) {
+        let mut merged = match std::mem::replace(&mut under.data, Data::Refused) {
+            Data::List(merged) => merged,
+            _ => Vec::new(),
+        };
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for (index, node) in merged.iter().enumerate() {
+            known.extend(node.name().map(|name| (name.to_owned(), index)));
         }
+        for (own, node) in elements.iter().enumerate() {
+            let found = node.name().and_then(|name| known.get(name).copied());
+            let index = found.unwrap_or_else(|| {
+                merged.push(Node::empty_table(node.line));
+                known.extend(node.name().map(|name| (name.to_owned(), merged.len() - 1)));
+                merged.len() - 1
+            });
+            let path = path.element(index, own);
+            self.give_way(&path, &mut merged[index], node, element);
+            let name = path.key("name").merged;
+            let brought = self.origins.0.get(&name).cloned();
+            let shape = Shape::Table(element.fields);
+            self.lay(&path, node.line, &mut merged[index], node, &shape);
+            if let Some(brought) = brought {
+                self.origins.0.insert(name, brought);
+            }
+        }
+        under.data = Data::List(merged);
+    }
+
+    /// Of settings that exclude each other, the one that is new makes the others go.
+    fn give_way(&mut self, path: &Path, under: &mut Node, over: &Node, element: &Element) {
+        let given = |name: &str| over.get(name).is_some();
+        let Data::Table(entries) = &mut under.data else {
+            return;
+        };
+        if element.one_of.iter().any(|name| given(name)) {
+            let gone = |name: &str| element.one_of.contains(&name) && !given(name);
+            entries.retain(|entry| !gone(&entry.name));
+            for name in element.one_of.iter().filter(|name| gone(name)) {
+                self.origins.forget(&path.key(name).merged);
+            }
+        }
+    }
+
+    fn record(&mut self, path: &Path, line: Option<usize>, refused: bool) {
+        let place = Place {
+            origin: Origin {
+                line,
+                ..Origin::of(self.layer.rank, &self.layer.source)
+            },
+            path: path.own.clone(),
+            refused,
+        };
+        self.origins.0.insert(path.merged.clone(), place);
     }
 }
 
@@ -94,10 +240,7 @@ impl Origins {
 ///
 /// The path and a message, if the schema let something pass that the settings do not take.
 pub(super) fn merge(mut layers: Vec<Layer>) -> Result<(Settings, Origins), (String, String)> {
-    let mut origins = Origins::default();
-    for layer in &layers {
-        origins.table(layer, "", &layer.node, ROOT);
-    }
+    let origins = merge_lists(&mut layers);
     for later in 1..layers.len() {
         let (earlier, rest) = layers.split_at_mut(later);
         if let Some(layer) = rest.first() {
@@ -118,6 +261,33 @@ pub(super) fn merge(mut layers: Vec<Layer>) -> Result<(Settings, Origins), (Stri
     }
 }
 
+/// Adds to the lists of each source what the sources before it say of them: figment replaces lists.
+fn merge_lists(layers: &mut [Layer]) -> Origins {
+    let mut origins = Origins::default();
+    let mut merged = Node::empty_table(None);
+    let root = Path {
+        merged: String::new(),
+        own: String::new(),
+    };
+    for layer in layers {
+        let mut laying = Laying {
+            layer,
+            origins: &mut origins,
+        };
+        let entries = layer.node.entries();
+        laying.table(&root, &mut merged, entries, &Shape::Table(ROOT));
+        let Data::Table(entries) = &mut layer.node.data else {
+            continue;
+        };
+        for entry in entries {
+            if let (Data::List(_), Some(merged)) = (&entry.node.data, merged.get(&entry.name)) {
+                entry.node = merged.clone();
+            }
+        }
+    }
+    origins
+}
+
 /// `{ file = … }` below `{ env = … }` would be merged into a secret that has both.
 fn drop_shadowed_secrets(earlier: &mut Node, later: &Node, fields: &[Field]) {
     let Data::Table(entries) = &mut earlier.data else {
@@ -128,14 +298,10 @@ fn drop_shadowed_secrets(earlier: &mut Node, later: &Node, fields: &[Field]) {
             .iter()
             .find(|field| field.name == entry.name)
             .map(|field| &field.shape);
-        let over = later
-            .entries()
-            .iter()
-            .find(|other| other.name == entry.name);
-        match (shape, over) {
+        match (shape, later.get(&entry.name)) {
             (Some(Shape::Secret), Some(_)) => false,
             (Some(Shape::Table(fields)), Some(over)) => {
-                drop_shadowed_secrets(&mut entry.node, &over.node, fields);
+                drop_shadowed_secrets(&mut entry.node, over, fields);
                 true
             }
             _ => true,
@@ -155,19 +321,21 @@ impl Provider for Layer {
 }
 
 fn dict(node: &Node) -> Dict {
-    node.entries()
-        .iter()
-        .map(|entry| (entry.name.clone(), value(&entry.node)))
+    let entries = node.entries().iter();
+    entries
+        .filter_map(|entry| Some((entry.name.clone(), value(&entry.node)?)))
         .collect()
 }
 
-fn value(node: &Node) -> Value {
-    match &node.data {
+/// None for what was refused.
+fn value(node: &Node) -> Option<Value> {
+    Some(match &node.data {
         Data::Text(text) | Data::Time(text) => Value::from(text.clone()),
         Data::Integer(number) => Value::from(*number),
         Data::Float(number) => Value::from(*number),
         Data::Boolean(value) => Value::from(*value),
-        Data::List(nodes) => Value::from(nodes.iter().map(value).collect::<Vec<Value>>()),
+        Data::List(nodes) => Value::from(nodes.iter().filter_map(value).collect::<Vec<Value>>()),
         Data::Table(_) => Value::from(dict(node)),
-    }
+        Data::Refused => return None,
+    })
 }

@@ -11,7 +11,7 @@ use super::checks::{self, Check};
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
-    /// Only meaningful in list elements: everything else has a default.
+    /// Some source must set it. Only meaningful in list elements: everything else has a default.
     pub(super) required: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Field {
 pub(super) enum Shape {
     /// A section, merged key by key.
     Table(&'static [Field]),
-    /// A list of tables, replaced as a whole.
+    /// A list of tables, merged by their names.
     Tables(&'static Element),
     /// A list of strings with at least so many entries, replaced as a whole.
     List(Check, usize),
@@ -32,9 +32,9 @@ pub(super) enum Shape {
     /// One of these words.
     Choice(&'static [&'static str]),
     Secret,
-    /// A table of secrets; the check is of their names.
+    /// A table of secrets, merged key by key; the check is of their names.
     Secrets(Check),
-    /// A table whose keys are not ours: the plugin's schema checks it.
+    /// A table whose keys are not ours, merged key by key: the plugin's schema checks it.
     Free,
     /// 64 hex digits; capitals become lowercase. The check says whose.
     Digest(Check),
@@ -42,14 +42,35 @@ pub(super) enum Shape {
     Time,
 }
 
-/// What each table of a list holds.
+/// What each table of a list holds. It is known by its `name`.
 pub(super) struct Element {
     pub(super) fields: &'static [Field],
     /// Exactly one of these must be there.
     pub(super) one_of: &'static [&'static str],
 }
 
+impl Element {
+    /// For messages: `` `secret` or `sha256` ``.
+    pub(super) fn either(&self) -> String {
+        let quoted: Vec<String> = self.one_of.iter().map(|name| format!("`{name}`")).collect();
+        quoted.join(" or ")
+    }
+}
+
 impl Shape {
+    /// The shape of a key of a table, if it is known.
+    pub(super) fn of(&self, name: &str) -> Option<&Shape> {
+        match self {
+            Shape::Table(fields) => {
+                let field = fields.iter().find(|field| field.name == name)?;
+                Some(&field.shape)
+            }
+            Shape::Secrets(_) => Some(&Shape::Secret),
+            Shape::Free => Some(&Shape::Free),
+            _ => None,
+        }
+    }
+
     /// For messages: what is wanted.
     pub(super) fn wants(&self) -> String {
         match self {
@@ -104,6 +125,7 @@ pub(super) const ROOT: &[Field] = &[
     field("runtime", Shape::Table(RUNTIME)),
     field("log", Shape::Table(LOG)),
     field("plugins", Shape::Table(PLUGINS)),
+    field("pool", Shape::Table(POOL)),
     field("streams", Shape::Tables(&STREAM)),
     field("connectors", Shape::Tables(&CONNECTOR)),
     field("read_keys", Shape::Tables(&READ_KEY)),
@@ -170,6 +192,8 @@ const PLUGINS: &[Field] = &[
     field("compile_timeout_seconds", Shape::Integer(1, 3600)),
 ];
 
+const POOL: &[Field] = &[field("enabled", Shape::Boolean)];
+
 const STREAM: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::stream_name)),
@@ -184,6 +208,7 @@ const CONNECTOR: Element = Element {
         required("name", Shape::Text(checks::name)),
         required("kind", Shape::Choice(&["ingest", "webhook"])),
         field("item_key", Shape::Text(checks::item_key)),
+        field("may_delete", Shape::Boolean),
         field("requests_per_second", Shape::Integer(1, RATE_MAX)),
         field("burst", Shape::Integer(1, RATE_MAX)),
         field("keys", Shape::Tables(&KEY)),
@@ -220,6 +245,7 @@ const SINK: Element = Element {
         required("plugin", Shape::Plugin),
         field("sha256", Shape::Digest(checks::sha256_of_file)),
         required("streams", Shape::List(checks::pattern, 1)),
+        field("except", Shape::List(checks::pattern, 0)),
         field("start", Shape::Choice(&["now", "oldest"])),
         field("ordering", Shape::Choice(&["any", "strict"])),
         field("retry", Shape::Table(RETRY)),

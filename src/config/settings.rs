@@ -2,7 +2,8 @@
 //!
 //! Filled by [`load`](super::load); read by the daemon and handed on to the modules by value.
 //!
-//! **Invariant**: `Settings::default()` equals what the embedded `default.toml` says; units stand last in names.
+//! **Invariant**: `Settings::default()` equals what the embedded `default.toml` says, with the sink `pool`; units
+//! stand last in names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub log: Log,
     /// Limits on plugins.
     pub plugins: Plugins,
+    /// The data pool.
+    pub pool: Pool,
     /// Declared streams.
     pub streams: Vec<Stream>,
     /// Declared connectors with their ingest keys.
@@ -184,6 +187,14 @@ pub struct Plugins {
     pub compile_timeout_seconds: u64,
 }
 
+/// `[pool]`: the data pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pool {
+    /// Whether the sink `pool` is there, declared or not.
+    pub enabled: bool,
+}
+
 /// `[[streams]]`: a named destination for items.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -227,6 +238,8 @@ pub struct Connector {
     pub kind: ConnectorKind,
     /// The item key of requests without `X-Item-Key`.
     pub item_key: Option<String>,
+    /// Whether its keys may remove items; without it, those of `ingest` may and those of `webhook` may not.
+    pub may_delete: Option<bool>,
     /// Overrides [`Limits::requests_per_second`] for each of its keys.
     pub requests_per_second: Option<u32>,
     /// Overrides [`Limits::burst`] for each of its keys.
@@ -303,6 +316,8 @@ pub struct Sink {
     pub sha256: Option<String>,
     /// Names of streams; `*` at the end stands for any rest.
     pub streams: Vec<String>,
+    /// Those of them that it does not take, written in the same way.
+    pub except: Vec<String>,
     /// Where it begins when it is new.
     pub start: Start,
     /// Whether a batch may overtake one that waits for a retry.
@@ -461,16 +476,19 @@ fn digest(secret: Option<&Secret>, sha256: Option<&str>) -> Option<[u8; 32]> {
 impl Sink {
     /// Whether items of every stream go to this sink.
     pub fn takes_all(&self) -> bool {
-        self.streams.iter().any(|pattern| pattern == "*")
+        self.except.is_empty() && self.streams.iter().any(|pattern| pattern == "*")
     }
 
     /// Whether items of this stream go to this sink.
     pub fn matches(&self, stream: &str) -> bool {
-        self.streams
-            .iter()
-            .any(|pattern| match pattern.strip_suffix('*') {
-                Some(prefix) => stream.starts_with(prefix),
-                None => stream == pattern,
-            })
+        let named = |patterns: &[String]| {
+            patterns
+                .iter()
+                .any(|pattern| match pattern.strip_suffix('*') {
+                    Some(prefix) => stream.starts_with(prefix),
+                    None => stream == pattern,
+                })
+        };
+        named(&self.streams) && !named(&self.except)
     }
 }

@@ -10,6 +10,7 @@ use super::{DEFAULT_TOML, Loaded, Settings, Sources, load};
 
 mod explain;
 mod layers;
+mod lists;
 mod problems;
 mod references;
 mod schema;

@@ -26,6 +26,8 @@ pub(super) enum Data {
     Time(String),
     List(Vec<Node>),
     Table(Vec<Entry>),
+    /// Something that the checker refused: it is there, and has no value.
+    Refused,
 }
 
 /// A key of a table with its value.
@@ -54,6 +56,14 @@ impl Node {
         }
     }
 
+    /// What stands for a value that was refused.
+    pub(super) fn refused(line: Option<usize>) -> Self {
+        Node {
+            data: Data::Refused,
+            line,
+        }
+    }
+
     /// A value without a place, as environment variables give it.
     pub(super) fn bare(data: Data) -> Self {
         Node { data, line: None }
@@ -67,6 +77,22 @@ impl Node {
         }
     }
 
+    /// A key of a table.
+    pub(super) fn get(&self, name: &str) -> Option<&Node> {
+        let mut entries = self.entries().iter();
+        entries
+            .find(|entry| entry.name == name)
+            .map(|entry| &entry.node)
+    }
+
+    /// The name of an element of a list, if it has one that can be used.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.get("name")?.data {
+            Data::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// For messages: what was found. Never the text of a string, which may be a secret.
     pub(super) fn found(&self) -> String {
         match &self.data {
@@ -77,6 +103,7 @@ impl Node {
             Data::Time(_) => "a date or time".to_owned(),
             Data::List(_) => "a list".to_owned(),
             Data::Table(_) => "a table".to_owned(),
+            Data::Refused => "a value that was refused".to_owned(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What one setting means for another: references, duplicates, secrets, collisions; and warnings.
+//! What all sources together must say, and what one setting means for another: what is missing, references, secrets,
+//! collisions; and warnings.
 //!
 //! Called by [`load`](super::load) on the merged settings, after every value has been checked on its own.
 //!
@@ -10,32 +11,26 @@ use std::sync::Arc;
 
 use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
+use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
-use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, checks};
+use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, checks, pool};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
     origins: &'a Origins,
     env: HashMap<&'a str, &'a str>,
-    /// Paths that were refused before.
-    refused: Vec<String>,
     pub(super) problems: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
 }
 
 impl<'a> Validator<'a> {
-    pub(super) fn new(
-        origins: &'a Origins,
-        env: &'a [(String, String)],
-        before: &[Problem],
-    ) -> Self {
+    pub(super) fn new(origins: &'a Origins, env: &'a [(String, String)]) -> Self {
         Validator {
             origins,
             env: env
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_str()))
                 .collect(),
-            refused: before.iter().map(|problem| problem.path.clone()).collect(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -43,13 +38,41 @@ impl<'a> Validator<'a> {
 
     /// Checks everything and resolves the secrets.
     pub(super) fn run(&mut self, settings: &mut Settings) {
+        self.whole("", ROOT);
         self.admin_token(settings);
         self.listeners(settings);
         self.limits(settings);
-        self.streams(settings);
         self.keys(settings);
         self.sinks(settings);
         self.general_warnings(settings);
+    }
+
+    /// Whether all sources together say what must be said of each element of a list.
+    fn whole(&mut self, path: &str, fields: &[Field]) {
+        for field in fields {
+            let Shape::Tables(element) = field.shape else {
+                continue;
+            };
+            let list = problem::join(path, field.name);
+            for index in 0.. {
+                let path = format!("{list}[{index}]");
+                if self.origins.of(&path).is_none() {
+                    break;
+                }
+                let said = |name: &str| self.origins.of(&problem::join(&path, name)).is_some();
+                let missing = element.fields.iter();
+                let missing: Vec<_> = missing.filter(|f| f.required && !said(f.name)).collect();
+                let has_key = element.one_of.is_empty() || element.one_of.iter().any(|k| said(k));
+                for field in missing {
+                    let message = format!("missing; wants {}", field.shape.wants());
+                    self.problem(&problem::join(&path, field.name), message);
+                }
+                if !has_key {
+                    self.problem(&path, format!("has no key; wants {}", element.either()));
+                }
+                self.whole(&path, element.fields);
+            }
+        }
     }
 
     fn admin_token(&mut self, settings: &mut Settings) {
@@ -70,7 +93,8 @@ impl<'a> Validator<'a> {
     }
 
     fn listeners(&mut self, settings: &Settings) {
-        if self.was_refused("server.listen") || self.was_refused("admin.listen") {
+        let was_refused = |path| self.origins.was_refused(path);
+        if was_refused("server.listen") || was_refused("admin.listen") {
             return;
         }
         if settings.server.listen.collides_with(&settings.admin.listen) {
@@ -100,34 +124,17 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn streams(&mut self, settings: &Settings) {
-        let names = settings.streams.iter().enumerate();
-        let names =
-            names.map(|(index, stream)| (format!("streams[{index}]"), stream.name.as_str()));
-        self.distinct_names(names.collect());
-    }
-
     fn keys(&mut self, settings: &mut Settings) {
         let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
-        let connectors = settings.connectors.iter().enumerate();
-        let connectors = connectors.map(|(i, c)| (format!("connectors[{i}]"), c.name.as_str()));
-        self.distinct_names(connectors.collect());
-        let read_keys = settings.read_keys.iter().enumerate();
-        let read_keys = read_keys.map(|(i, key)| (format!("read_keys[{i}]"), key.name.as_str()));
-        self.distinct_names(read_keys.collect());
-
         let mut digests = HashMap::new();
         for (i, connector) in settings.connectors.iter_mut().enumerate() {
-            let names = connector.keys.iter().enumerate();
-            let names =
-                names.map(|(j, key)| (format!("connectors[{i}].keys[{j}]"), key.name.as_str()));
-            self.distinct_names(names.collect());
             for (j, key) in connector.keys.iter_mut().enumerate() {
                 let path = format!("connectors[{i}].keys[{j}]");
                 self.declared(&format!("{path}.stream"), &key.stream, &streams);
                 if self.resolve(&path, &mut key.secret, checks::ingest_key) {
                     let label = format!(
-                        "{path} ({} of {})",
+                        "{} ({} of {})",
+                        self.locate(&path, String::new()).path,
                         quoted(&key.name),
                         quoted(&connector.name)
                     );
@@ -141,7 +148,8 @@ impl<'a> Validator<'a> {
                 self.declared(&format!("{path}.streams[{j}]"), stream, &streams);
             }
             if self.resolve(&path, &mut key.secret, checks::read_key) {
-                let label = format!("{path} ({})", quoted(&key.name));
+                let shown = self.locate(&path, String::new()).path;
+                let label = format!("{shown} ({})", quoted(&key.name));
                 self.distinct_key(&mut digests, &path, label, key.digest());
             }
         }
@@ -149,10 +157,19 @@ impl<'a> Validator<'a> {
 
     fn sinks(&mut self, settings: &mut Settings) {
         let plugins_dir = settings.storage.plugins_dir();
-        let names = settings.sinks.iter().enumerate();
-        let names = names.map(|(index, sink)| (format!("sinks[{index}]"), sink.name.as_str()));
-        self.distinct_names(names.collect());
         for (index, sink) in settings.sinks.iter_mut().enumerate() {
+            if sink.name == pool::NAME && !settings.pool.enabled {
+                let switch = match self.origins.of("pool.enabled") {
+                    Some(origin) => origin.to_string(),
+                    None => "default".to_owned(),
+                };
+                self.problem(
+                    &format!("sinks[{index}]"),
+                    format!(
+                        "the sink pool is declared here, and {switch} does without it (pool.enabled = false); take one of the two away"
+                    ),
+                );
+            }
             if let Some(http) = &mut sink.http {
                 self.http(&format!("sinks[{index}].http"), http);
             }
@@ -187,12 +204,6 @@ impl<'a> Validator<'a> {
                     ),
                 );
             }
-        }
-        if settings.sinks.is_empty() && !self.was_refused("sinks") {
-            self.warning(
-                "sinks",
-                "no sinks: requests are accepted and logged, and their items go nowhere".to_owned(),
-            );
         }
     }
 
@@ -250,30 +261,6 @@ impl<'a> Validator<'a> {
                 ),
             );
         }
-        if settings.connectors.is_empty() && !self.was_refused("connectors") {
-            self.warning(
-                "connectors",
-                "none declared: only keys that were made at run time can submit".to_owned(),
-            );
-        }
-    }
-
-    /// Reports names that were used before; empty ones are missing, which has been reported.
-    fn distinct_names(&mut self, names: Vec<(String, &str)>) {
-        let mut first: HashMap<&str, &str> = HashMap::new();
-        for (path, name) in &names {
-            if name.is_empty() {
-                continue;
-            }
-            if let Some(other) = first.get(name) {
-                self.problem(
-                    &format!("{path}.name"),
-                    format!("the name {} is taken by {other}", quoted(name)),
-                );
-            } else {
-                first.insert(name, path);
-            }
-        }
     }
 
     /// Resolves the secret of a key; false if the key has no usable digest.
@@ -328,7 +315,7 @@ impl<'a> Validator<'a> {
     fn declared(&mut self, path: &str, stream: &str, streams: &[String]) {
         // A stream whose own declaration was refused may well be the one that is meant here.
         if stream.is_empty()
-            || self.was_refused("streams")
+            || self.origins.was_refused("streams")
             || streams.iter().any(|name| name == stream)
         {
             return;
@@ -343,15 +330,6 @@ impl<'a> Validator<'a> {
         );
     }
 
-    /// Whether this setting, or anything inside it, was refused.
-    fn was_refused(&self, path: &str) -> bool {
-        self.refused.iter().any(|refused| {
-            refused
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        })
-    }
-
     fn problem(&mut self, path: &str, message: String) {
         let problem = self.locate(path, message);
         self.problems.push(problem);
@@ -363,13 +341,13 @@ impl<'a> Validator<'a> {
     }
 
     fn locate(&self, path: &str, message: String) -> Problem {
-        let origin = match self.origins.nearest(path) {
-            Some(origin) => origin.clone(),
-            None => Origin::of(0, &Arc::from("default")),
+        let (origin, path) = match self.origins.nearest(path) {
+            Some((origin, path)) => (origin.clone(), path),
+            None => (Origin::of(0, &Arc::from("default")), path.to_owned()),
         };
         Problem {
             origin,
-            path: path.to_owned(),
+            path,
             message,
         }
     }

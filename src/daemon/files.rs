@@ -57,10 +57,11 @@ impl Lock {
                 data_dir.display()
             )));
         }
-        file.set_len(0)
+        // For people: a disk that is full must not keep the daemon from starting.
+        let _ = file
+            .set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(failed)?;
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { _file: file })
     }
 }
@@ -137,13 +138,14 @@ pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonErro
     };
     match std::fs::read_to_string(path) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        Ok(_) => return Err(failed(&"it is empty")),
+        // A power cut took what was in it: nobody can know the token, a new one is made.
+        Ok(_) => {}
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&error)),
         Err(_) => {}
     }
     let random = generate(KeyKind::Ingest).map_err(|error| failed(&error))?;
     let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));
-    // Complete or not at all: an empty file would stop every later start.
+    // Complete or not at all.
     let unfinished = path.with_extension("unfinished");
     let write = || -> std::io::Result<()> {
         let mut file = OpenOptions::new()
@@ -153,7 +155,12 @@ pub(super) fn admin_token(settings: &config::Admin) -> Result<String, DaemonErro
             .mode(0o600)
             .open(&unfinished)?;
         writeln!(file, "{token}")?;
-        std::fs::rename(&unfinished, path)
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|error| failed(&error))?;
     Ok(token)

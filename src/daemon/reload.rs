@@ -32,10 +32,18 @@ impl Reload {
         }
         self.parts.live.look_again();
         self.sinks.apply(&loaded.settings.sinks).await;
+        self.tell_gaps();
         self.parts.configuration.set_rows(explain(loaded));
         tracing::info!(
             "the configuration was read again: read keys and sinks are as it says; other changes take effect at the next start"
         );
+    }
+
+    /// Says which streams reach no sink, or none that writes the data pool.
+    pub(super) fn tell_gaps(&self) {
+        for gap in self.parts.delivery.gaps(&self.parts.catalog) {
+            tracing::warn!("{gap}");
+        }
     }
 
     /// The configuration cannot be used, and the old one stays.
@@ -52,7 +60,7 @@ pub struct Files {
     known: BTreeMap<PathBuf, Option<Look>>,
 }
 
-/// What a file looks like from outside; none: it is not there.
+/// What a file looks like from outside; none: it is not there, or is an empty folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     bytes: u64,
@@ -118,9 +126,39 @@ impl Files {
 fn look(path: &Path) -> Option<Look> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = path.metadata().ok()?;
+    // A folder without anything in it is as good as none: the start makes the one of the plugins.
+    if metadata.is_dir() && path.read_dir().ok()?.next().is_none() {
+        return None;
+    }
     Some(Look {
         bytes: metadata.len(),
         inode: metadata.ino(),
         changed: metadata.modified().ok(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    #[test]
+    fn the_folder_that_the_start_makes_is_no_change_and_what_comes_into_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sources = Sources {
+            working_dir: folder.path().to_owned(),
+            config_file: None,
+            env: vec![(
+                "HEADGATE_STORAGE__DATA_DIR".to_owned(),
+                folder.path().join("data").display().to_string(),
+            )],
+        };
+        let loaded = load(&sources).expect("the defaults are good");
+        let files = Files::of(&loaded);
+        let plugins = loaded.settings.storage.plugins_dir();
+        std::fs::create_dir_all(&plugins).expect("a folder");
+        assert_eq!(files.looks(), files.known);
+        std::fs::write(plugins.join("mine.wasm"), "").expect("a file");
+        assert_ne!(files.looks(), files.known);
+    }
 }

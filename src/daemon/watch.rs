@@ -1,30 +1,32 @@
-//! What is looked after while the daemon runs: room on the disk, checkpoints, floods, old progress,
-//! memory after a burst.
+//! What is looked after while the daemon runs: room on the disk, retention, views, floods, old progress,
+//! memory after a burst, when keys were used.
 //!
 //! **Invariant**: the gate closes before the disk is full, and opens again when there is room.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::memory;
+use super::{ballast, memory};
 use crate::clock;
 use crate::http::Parts;
 use crate::journal::Retention;
 use crate::pool::Pool;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Seconds between checkpoints of a pool that is written to: until then the journal keeps payloads.
-const CHECKPOINT_SECONDS: u64 = 5;
 const EXPIRE_SECONDS: u64 = 600;
+/// Views are made for so long in a second, with pauses for the lanes.
+const VIEWS_TIME: Duration = Duration::from_millis(500);
+const VIEWS_PAUSE: Duration = Duration::from_millis(20);
+/// Seconds between writes of when keys were used.
+const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
     pub(super) parts: Parts,
     pub(super) data_dir: PathBuf,
     pub(super) disk_free_bytes_min: u64,
-    pub(super) retention_ms: u64,
     pub(super) payloads: Retention,
     pub(super) bodies: Retention,
 }
@@ -43,13 +45,24 @@ impl Watch {
                 () = stop.cancelled() => return,
             }
             let low = self.check_disk();
+            if !low {
+                ballast::keep(&self.data_dir);
+            }
             self.keep(low).await;
             self.parts.ingest.log_floods(clock::unix_ms());
             self.parts.live.cut_off();
-            if second % CHECKPOINT_SECONDS == 0 {
-                self.on_pool("checkpoint", |pool| pool.checkpoint()).await;
-                self.parts.delivery.release();
+            self.parts.pool.notice_damage();
+            self.parts.journal.notice_damage();
+            self.refresh_views().await;
+            if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
+                let catalog = std::sync::Arc::clone(&self.parts.catalog);
+                let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
+            let stopping = stop.clone();
+            self.on_pool("forget removals", move |pool| {
+                pool.forget_removed(|| stopping.is_cancelled())
+            })
+            .await;
             // A second in which nothing moved, after some in which it did: the burst is over.
             let newest = *self.parts.journal.newest().borrow();
             let renderers = self.parts.metrics.renderers.get();
@@ -61,10 +74,10 @@ impl Watch {
             }
             before = now;
             if second % EXPIRE_SECONDS == 0 {
-                let before_ms = clock::unix_ms().saturating_sub(self.retention_ms);
-                self.on_pool("expire", move |pool| {
-                    pool.expire_progress(before_ms)?;
-                    pool.forget_removed()
+                let oldest = self.parts.journal.oldest_logged().await.ok().flatten();
+                self.on_pool("expire", move |pool| match oldest {
+                    Some(oldest) => pool.forget_before(oldest),
+                    None => Ok(()),
                 })
                 .await;
             }
@@ -78,9 +91,19 @@ impl Watch {
             ..retention
         };
         self.parts.journal.keep_bodies(unless_low(self.bodies));
-        let kept = self.parts.delivery.keep(unless_low(self.payloads));
-        if let Err(error) = kept.await {
+        let tended = self.parts.delivery.tend(unless_low(self.payloads));
+        if let Err(error) = tended.await {
             tracing::warn!(%error, "payloads are kept longer than they must be");
+        }
+    }
+
+    /// Views with the fields that came in the last second. Where there are very many, some wait for the next.
+    async fn refresh_views(&self) {
+        let begun = Instant::now();
+        while self.on_pool("views", Pool::refresh_views).await == Some(true)
+            && begun.elapsed() < VIEWS_TIME
+        {
+            tokio::time::sleep(VIEWS_PAUSE).await;
         }
     }
 
@@ -109,16 +132,17 @@ impl Watch {
     }
 
     /// Runs something that blocks on the pool, away from the runtime's workers.
-    async fn on_pool<E: std::fmt::Display + Send + 'static>(
+    async fn on_pool<T: Send + 'static, E: std::fmt::Display + Send + 'static>(
         &self,
         task: &'static str,
-        run: impl FnOnce(&Pool) -> Result<(), E> + Send + 'static,
-    ) {
+        run: impl FnOnce(&Pool) -> Result<T, E> + Send + 'static,
+    ) -> Option<T> {
         let pool = std::sync::Arc::clone(&self.parts.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),
             Err(error) => tracing::error!(task, %error, "the pool cannot be looked after"),
         }
+        None
     }
 }

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::status::Assignment;
+use super::waiting::lost_list;
 use super::wishes::Wishes;
 use super::{Delivery, LaneState, LaneStatus, pace, verdict};
-use crate::batch::{Batch, Slice};
+use crate::batch::{Action, Batch, Slice};
 use crate::clock;
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
-use crate::journal::log::Filter;
 use crate::journal::{self, JournalError, ReadRequest, StorageError};
-use crate::plugin::{Failure, Instance, Plugin, PluginError, Seat, Taken};
-use crate::pool::{Part, PoolError, Retry, Settlement};
+use crate::plugin::{Failure, Instance, NotTaken, Plugin, PluginError, Progress, Seat, Taken};
+use crate::pool::{Call, Part, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
@@ -28,6 +28,8 @@ const FAILURES_BEFORE_PAUSE: u32 = 5;
 const HALVES_BEFORE_PAUSE: u32 = 32;
 /// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
+/// Between two tries to store what cannot be stored yet.
+const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 /// Pauses of a lane as a whole.
 const LANE_PAUSES: RetrySettings = RetrySettings {
     first_ms: 1_000,
@@ -51,6 +53,8 @@ pub struct Lane {
     stored_at: Instant,
     /// The lane has looked at what it left behind when it ran the last time.
     opened: bool,
+    /// The batch that the sink was called with and that is not settled. It comes again before everything else, as it is.
+    call: Option<Call>,
     /// The retry that comes first.
     next_retry: Option<Retry>,
     /// The last step was a retry: new entries are next, so that neither starves.
@@ -72,10 +76,17 @@ pub struct Lane {
 enum Step {
     /// There may be more to do.
     Worked,
-    /// Nothing to do before the next entry or this time (Unix time in milliseconds).
+    /// Nothing to do before the next entry or this time (time lived, in milliseconds).
     Idle(Option<u64>),
-    /// The sink or the storage does not work: wait until this time.
+    /// The sink or the storage does not work: wait until this time (time lived, in milliseconds).
     Failing(u64),
+}
+
+/// What there is of new entries.
+enum Cut {
+    Batch(Batch),
+    /// Nothing for this sink.
+    Nothing(Step),
 }
 
 /// Why a step could not be made.
@@ -107,6 +118,7 @@ impl Lane {
             heard: Wishes::default(),
             status,
             opened: false,
+            call: None,
             next_retry: None,
             retried: false,
             failures: 0,
@@ -184,11 +196,14 @@ impl Lane {
         if !self.opened {
             self.open().await?;
         }
+        if self.call.is_some() {
+            return self.take_next().await;
+        }
         // A paused lane looks for anything that the sink takes; it need not be due.
         let due_ms = if self.pauses > 0 {
             u64::MAX
         } else {
-            clock::unix_ms()
+            clock::lived_ms()
         };
         let due = |lane: &Self| {
             let next = lane.next_retry.as_ref();
@@ -219,6 +234,7 @@ impl Lane {
 
     /// Looks at what the lane left behind.
     async fn open(&mut self) -> Result<(), StepError> {
+        self.call = self.delivery.pool.call(&self.name)?;
         self.next_retry = self.next_retry()?;
         if self.pauses == 0 {
             self.status.set_state(LaneState::Running);
@@ -274,93 +290,169 @@ impl Lane {
         Ok(())
     }
 
+    /// New entries: a batch, or several that are settled together.
     async fn take_next(&mut self) -> Result<Step, StepError> {
         self.linger().await;
-        let cursor = self.status.cursor();
+        let mut settlement = self.settlement();
+        let mut done = Vec::new();
+        let mut items = 0;
+        loop {
+            let batch = match self.call.clone() {
+                Some(call) => {
+                    settlement.cursor = Some(call.through);
+                    self.read(&call.parts, 2, &mut settlement).await?
+                }
+                None => match self.cut(&mut settlement).await? {
+                    Cut::Batch(batch) => batch,
+                    Cut::Nothing(_) if !done.is_empty() => break,
+                    Cut::Nothing(step) => return Ok(step),
+                },
+            };
+            if batch.is_empty() {
+                break;
+            }
+            match self.write(batch.clone()).await? {
+                Ok(taken) => {
+                    let Taken { staged, rejected } = taken;
+                    let keeps_state = !staged.state.is_empty();
+                    settlement.staged.add(staged);
+                    verdict::bury(&batch, 1, rejected, &mut settlement);
+                    items += batch.len() as usize;
+                    done.push(batch);
+                    self.failures = 0;
+                    if keeps_state || !self.goes_on(items) {
+                        break;
+                    }
+                }
+                Err(NotTaken { failure, progress }) => {
+                    let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
+                    let is_down = self.is_down_after(&failure);
+                    let reason = failure.to_string();
+                    verdict::put_aside(&self.sink, &rest, attempts, failure, &mut settlement);
+                    self.settle(settlement).await?;
+                    done.iter().for_each(|batch| self.count(batch));
+                    if self.pauses > 0 || is_down {
+                        return Ok(self.pause(&reason));
+                    }
+                    return Ok(Step::Worked);
+                }
+            }
+        }
+        self.settle(settlement).await?;
+        for batch in &done {
+            self.succeeded(batch);
+        }
+        self.last_items = items;
+        let oldest = done.first().and_then(|batch| batch.slices().first());
+        if let Some(oldest) = oldest {
+            let waited_ms = clock::unix_ms().saturating_sub(oldest.entry.received_ms);
+            let waited = Duration::from_millis(waited_ms).as_secs_f64();
+            self.delivery.metrics.delivery_seconds.observe(waited);
+        }
+        Ok(Step::Worked)
+    }
+
+    /// Whether another batch may be settled together with those before it, which have so many items. Upserts and removals
+    /// in turn are batches of a few items each, and a flush for each of them would be dear.
+    fn goes_on(&self, items: usize) -> bool {
+        items < self.sink.batch.items_max
+            && self.sink.ordering != Ordering::Strict
+            && !self.reaches_others()
+            && self.pauses == 0
+    }
+
+    /// What the sink did outside is done when the call ends, whether it is settled or not.
+    fn reaches_others(&self) -> bool {
+        self.sink.http.is_some() || self.sink.postgres.is_some()
+    }
+
+    /// The next batch of new entries. Of a sink that reaches others it is stored what is in it, so that exactly this
+    /// batch comes again if nobody learns what became of it.
+    async fn cut(&mut self, settlement: &mut Settlement) -> Result<Cut, StepError> {
+        let after = settlement.cursor;
+        let cursor = after.unwrap_or_else(|| self.status.cursor());
         let sink = &self.sink;
+        let removals = self.plugin.as_ref().is_some_and(Plugin::takes_removals);
         let request = ReadRequest {
             after: cursor,
             items_max: sink.batch.items_max,
             bytes_max: sink.batch.bytes_max,
-            wanted: &|stream| sink.matches(stream),
+            wanted: &|stream, action| {
+                sink.matches(stream) && (action == Action::Upsert || removals)
+            },
         };
         let mut taken = self.delivery.journal.read_after(request).await?;
-        let mut settlement = self.settlement();
         settlement.cursor = Some(taken.through);
-        self.give_up_unreadable(&mut taken, &mut settlement).await?;
+        self.give_up_unreadable(&mut taken, settlement).await?;
         let entries = std::mem::take(&mut taken.entries);
-        let Some(oldest_ms) = entries.first().map(|entry| entry.received_ms) else {
-            if settlement.dead_letters.is_empty() {
-                return self.skip_to(cursor, taken.through);
-            }
-            self.settle(settlement)?;
-            return Ok(Step::Worked);
-        };
-        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
-        match self.write(batch.clone()).await? {
-            Ok(taken) => {
-                let Taken { staged, rejected } = taken;
-                settlement.staged = staged;
-                verdict::bury(&batch, 1, rejected, &mut settlement);
-                self.settle(settlement)?;
-                self.succeeded(&batch);
-                let waited_ms = clock::unix_ms().saturating_sub(oldest_ms);
-                self.delivery
-                    .metrics
-                    .delivery_seconds
-                    .observe(Duration::from_millis(waited_ms).as_secs_f64());
-                Ok(Step::Worked)
-            }
-            Err(failure) => {
-                let is_down = self.is_down_after(&failure);
-                let reason = failure.to_string();
-                verdict::put_aside(&self.sink, &batch, 1, failure, &mut settlement);
-                self.settle(settlement)?;
-                if self.pauses > 0 || is_down {
-                    return Ok(self.pause(&reason));
-                }
-                Ok(Step::Worked)
-            }
+        if entries.is_empty() && after.is_some() {
+            return Ok(Cut::Nothing(Step::Worked));
         }
+        if entries.is_empty() && settlement.dead_letters.is_empty() {
+            return Ok(Cut::Nothing(self.skip_to(cursor, taken.through)?));
+        }
+        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
+        if self.reaches_others() && !batch.is_empty() {
+            let call = Call {
+                parts: verdict::parts(&batch),
+                through: taken.through,
+            };
+            let mut noted = self.settlement();
+            noted.calling = Some(call.clone());
+            noted.dead_letters = std::mem::take(&mut settlement.dead_letters);
+            self.settle(noted).await?;
+            self.call = Some(call);
+        }
+        Ok(Cut::Batch(batch))
     }
 
-    /// Another attempt at a batch that failed before. While the lane is paused this is how it finds
-    /// out whether the sink works again: nothing tells then that the batch is to blame, so the attempt
-    /// does not count.
+    /// Another attempt at a batch that failed before. While the lane is paused this is how it finds out whether the sink
+    /// works again. In any order nothing tells then that the batch is to blame, so the attempt does not count; in strict
+    /// order it does: nothing else could ever end a batch that is to blame and holds up all others.
     async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
         let mut settlement = self.settlement();
-        let batch = match retry.resent {
-            true => Batch::resent(self.delivery.pool.resent(retry.id)?, retry.attempts + 1),
-            false => self.read_again(&retry, &mut settlement).await?,
-        };
         let attempts = retry.attempts;
+        let batch = match retry.resent {
+            true => Batch::resent(self.delivery.pool.resent(retry.id)?, attempts + 1),
+            false if retry.parts.is_empty() => {
+                let lost = vec![(retry.seqs.0, lost_list(&retry))];
+                self.bury(lost, &mut settlement).await?;
+                Batch::new(Vec::new(), 1)
+            }
+            false => {
+                self.read(&retry.parts, attempts + 1, &mut settlement)
+                    .await?
+            }
+        };
         settlement.retry_done = Some(retry);
         if batch.is_empty() {
-            self.settle(settlement)?;
+            self.settle(settlement).await?;
             return Ok(Step::Worked);
         }
-        let failure = match self.write(batch.clone()).await? {
+        let NotTaken { failure, progress } = match self.write(batch.clone()).await? {
             Ok(taken) => {
                 let Taken { staged, rejected } = taken;
                 settlement.staged = staged;
                 verdict::bury(&batch, attempts + 1, rejected, &mut settlement);
-                self.settle(settlement)?;
+                self.settle(settlement).await?;
                 self.succeeded(&batch);
                 return Ok(Step::Worked);
             }
-            Err(failure) => failure,
+            Err(failed) => failed,
         };
+        let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
         let reason = failure.to_string();
         let probing = self.pauses > 0;
         let works = matches!(failure, Failure::Reject { .. });
+        let strict = self.sink.ordering == Ordering::Strict;
         // In any order new batches tell whether the sink is down.
-        let is_down = self.sink.ordering == Ordering::Strict && self.is_down_after(&failure);
-        if probing && !works {
-            verdict::postpone(&self.sink, &batch, attempts, &reason, &mut settlement);
+        let is_down = strict && self.is_down_after(&failure);
+        if probing && !works && !strict {
+            verdict::postpone(&self.sink, &rest, attempts, &reason, &mut settlement);
         } else {
-            verdict::put_aside(&self.sink, &batch, attempts + 1, failure, &mut settlement);
+            verdict::put_aside(&self.sink, &rest, counted, failure, &mut settlement);
         }
-        self.settle(settlement)?;
+        self.settle(settlement).await?;
         if probing && works {
             self.resume();
         } else if probing || is_down {
@@ -369,48 +461,48 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// The batch of a retry, from the journal. What cannot be read any more becomes dead letters.
-    async fn read_again(
+    /// What is left of a batch that the sink did not take. If it settled some of it, it works.
+    fn rest(
+        &mut self,
+        batch: Batch,
+        attempts: u32,
+        progress: Progress,
+        settlement: &mut Settlement,
+    ) -> (Batch, u32) {
+        if progress.taken > 0 {
+            self.failures = 0;
+            self.resume();
+        }
+        verdict::rest(batch, attempts, progress, settlement)
+    }
+
+    /// A batch as it was stored, from the journal. What cannot be read any more becomes dead letters.
+    async fn read(
         &self,
-        retry: &Retry,
+        parts: &[Part],
+        attempt: u32,
         settlement: &mut Settlement,
     ) -> Result<Batch, StepError> {
-        let seqs: Vec<u64> = retry.parts.iter().map(|Part(seq, ..)| *seq).collect();
-        let entries = self.delivery.journal.read_many(&seqs).await?;
-        let mut entries = entries.into_iter().peekable();
-        let mut slices = Vec::with_capacity(retry.parts.len());
-        let mut gone = Vec::new();
-        for Part(seq, start, end) in retry.parts.iter().copied() {
-            match entries.next_if(|entry| entry.seq == seq) {
-                Some(entry) => slices.push(Slice {
-                    entry,
-                    start,
-                    end,
-                    base: 0,
-                }),
-                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
-            }
-        }
+        let (slices, gone) = self.delivery.read_parts(parts).await?;
         self.bury(gone, settlement).await?;
-        Ok(Batch::new(slices, retry.attempts + 1))
+        Ok(Batch::new(slices, attempt))
     }
 
     /// Calls the plugin. The outer error is the instance's that could not be started.
-    async fn write(&mut self, batch: Batch) -> Result<Result<Taken, Failure>, StepError> {
+    async fn write(&mut self, batch: Batch) -> Result<Result<Taken, NotTaken>, StepError> {
         if self.instance.as_ref().is_some_and(Instance::is_worn_out) {
             self.instance = None;
         }
         let Some(plugin) = &self.plugin else {
-            return Ok(Err(Failure::Trap {
-                reason: "the plugin is not loaded".to_owned(),
-            }));
+            let reason = "the plugin is not loaded".to_owned();
+            return Ok(Err(Failure::Trap { reason }.into()));
         };
         let instance = match self.instance.take() {
             Some(instance) => self.instance.insert(instance),
             None => self.instance.insert(plugin.start(&self.seat).await?),
         };
         let result = instance.write(batch).await;
-        if let Err(failure) = &result {
+        if let Err(NotTaken { failure, .. }) = &result {
             if matches!(failure, Failure::Trap { .. }) {
                 self.instance = None;
                 self.delivery.metrics.sink_traps.inc();
@@ -444,14 +536,8 @@ impl Lane {
         unreadable: Vec<(u64, String)>,
         settlement: &mut Settlement,
     ) -> Result<(), StepError> {
-        for (seq, reason) in unreadable {
-            let rows = (self.delivery.journal)
-                .log_at(&Filter::default(), &[seq])
-                .await?;
-            settlement
-                .dead_letters
-                .push(verdict::unreadable(seq, rows.first(), reason));
-        }
+        let letters = self.delivery.letters_of(unreadable).await?;
+        settlement.dead_letters.extend(letters);
         Ok(())
     }
 
@@ -462,7 +548,7 @@ impl Lane {
             self.store_cursor()?;
         }
         if through > cursor {
-            self.delivery.release();
+            self.delivery.forget_passed();
             return Ok(Step::Worked);
         }
         if self.next_retry.is_none() {
@@ -470,13 +556,22 @@ impl Lane {
         }
         let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
         let behind = self.status.cursor() > self.stored_cursor;
-        let store_ms = behind.then(|| clock::unix_ms() + 1_000);
+        let store_ms = behind.then(|| clock::lived_ms() + 1_000);
         Ok(Step::Idle([retry_ms, store_ms].into_iter().flatten().min()))
     }
 
-    fn settle(&mut self, settlement: Settlement) -> Result<(), StepError> {
-        self.delivery.pool.settle(&settlement)?;
+    async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
+        settlement.called = settlement.cursor.is_some() && self.call.is_some();
+        if !self.commit(&settlement).await? {
+            tracing::info!(
+                sink = &*self.name,
+                "a retry was given up while it was tried"
+            );
+            self.next_retry = self.next_retry()?;
+            return Ok(());
+        }
         if let Some(cursor) = settlement.cursor {
+            self.call = None;
             self.stored_cursor = cursor;
             self.stored_at = Instant::now();
             self.status.set_cursor(cursor);
@@ -489,14 +584,47 @@ impl Lane {
             self.next_retry = self.next_retry()?;
         }
         self.busy_at = Some(Instant::now());
-        self.delivery.release();
+        self.delivery.forget_passed();
         Ok(())
+    }
+
+    /// Commits a step. While the disk is full, or another process holds the file, the step waits: what the sink did is not
+    /// asked of it a second time.
+    async fn commit(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+        let stopping = &self.status.stopping;
+        let mut waits = false;
+        loop {
+            let error = match self.delivery.pool.settle(settlement) {
+                Err(error) if error.passes() && !stopping.is_cancelled() => error,
+                done => {
+                    if waits {
+                        self.status.set_state(LaneState::Running);
+                    }
+                    return done;
+                }
+            };
+            if !waits {
+                tracing::warn!(sink = &*self.name, %error, "what the sink did cannot be stored yet: the lane waits");
+            }
+            waits = true;
+            self.status.set_state(LaneState::Paused {
+                reason: error.to_string(),
+                until_ms: clock::unix_ms() + STORAGE_PAUSE.as_secs() * 1_000,
+            });
+            tokio::select! {
+                () = tokio::time::sleep(STORAGE_PAUSE) => {}
+                () = stopping.cancelled() => {}
+            }
+        }
     }
 
     fn succeeded(&mut self, batch: &Batch) {
         self.failures = 0;
         self.resume();
-        self.last_items = batch.len() as usize;
+        self.count(batch);
+    }
+
+    fn count(&self, batch: &Batch) {
         self.delivery.metrics.sink_batches.inc();
         self.delivery
             .metrics
@@ -517,16 +645,15 @@ impl Lane {
         self.pauses = self.pauses.saturating_add(1);
         let now_ms = clock::unix_ms();
         let pause_ms = pace::pause_ms(&LANE_PAUSES, self.pauses);
-        let until_ms = now_ms + pause_ms;
         tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms, "the sink is paused; its data waits");
         self.status.set_last_error(now_ms, reason);
         self.status.set_state(LaneState::Paused {
             reason: reason.to_owned(),
-            until_ms,
+            until_ms: now_ms + pause_ms,
         });
         // Whatever the storage or the plugin did: begin afresh.
         self.instance = None;
-        Step::Failing(until_ms)
+        Step::Failing(clock::lived_ms() + pause_ms)
     }
 
     /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
@@ -563,11 +690,11 @@ impl Lane {
     }
 }
 
-/// Ends at a Unix time in milliseconds; never without one.
-async fn sleep_until(unix_ms: Option<u64>) {
-    match unix_ms {
-        Some(unix_ms) => {
-            let left = unix_ms.saturating_sub(clock::unix_ms());
+/// Ends at a moment of time lived, in milliseconds; never without one.
+async fn sleep_until(lived_ms: Option<u64>) {
+    match lived_ms {
+        Some(lived_ms) => {
+            let left = lived_ms.saturating_sub(clock::lived_ms());
             tokio::time::sleep(Duration::from_millis(left)).await;
         }
         None => std::future::pending().await,

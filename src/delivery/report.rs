@@ -8,10 +8,11 @@
 use uuid::Uuid;
 
 use super::Delivery;
+use crate::batch::Action;
 use crate::journal::log::{Filter, LogRow};
 use crate::journal::page::Budget;
 use crate::journal::{Outcome, StorageError};
-use crate::pool::{PoolError, SinkState};
+use crate::pool::{GivenUp, PoolError, SinkState};
 
 /// The status of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Status {
     Processed,
     /// Some sink gave up on some of its items.
     Failed,
+    /// Some sink gave up on some of its items, and somebody discarded them.
+    Discarded,
     /// Refused.
     Rejected,
     /// A repeat.
@@ -34,10 +37,11 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 7] = [
+    pub const ALL: [Status; 8] = [
         Status::Accepted,
         Status::Processed,
         Status::Failed,
+        Status::Discarded,
         Status::Rejected,
         Status::Duplicate,
         Status::Test,
@@ -50,6 +54,7 @@ impl Status {
             Self::Accepted => "accepted",
             Self::Processed => "processed",
             Self::Failed => "failed",
+            Self::Discarded => "discarded",
             Self::Rejected => "rejected",
             Self::Duplicate => "duplicate",
             Self::Test => "test",
@@ -65,7 +70,7 @@ impl Status {
     /// How it stands in the log.
     fn outcome(self) -> Outcome {
         match self {
-            Self::Accepted | Self::Processed | Self::Failed => Outcome::Accepted,
+            Self::Accepted | Self::Processed | Self::Failed | Self::Discarded => Outcome::Accepted,
             Self::Rejected => Outcome::Rejected,
             Self::Duplicate => Outcome::Duplicate,
             Self::Test => Outcome::Test,
@@ -81,8 +86,10 @@ pub struct Report {
     pub row: LogRow,
     /// What became of it.
     pub status: Status,
-    /// When the last sink had it: Unix time in milliseconds.
+    /// When the last sink had it: Unix time in milliseconds. None unless every sink has it.
     pub processed_ms: Option<u64>,
+    /// Why sinks gave up on it, a sentence each.
+    pub failures: Vec<String>,
     /// The sinks that want its stream, by name; not those that were added later.
     pub sinks: Vec<(String, SinkState)>,
 }
@@ -110,6 +117,8 @@ pub enum ReportError {
     Pool(#[from] PoolError),
 }
 
+/// Characters of a sink's reason.
+const REASON_CHARS_MAX: usize = 500;
 /// Entries whose status is computed in one go.
 const CHUNK: u32 = 200;
 
@@ -120,7 +129,8 @@ impl Delivery {
     /// The files cannot be read.
     pub async fn report(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
         let row = self.journal.log_get(request_id).await?;
-        let reports = self.complete(row.into_iter().collect()).await?;
+        let mut reports = self.complete(row.into_iter().collect()).await?;
+        self.explain(&mut reports).await?;
         Ok(reports.into_iter().next())
     }
 
@@ -168,12 +178,15 @@ impl Delivery {
                     Status::Accepted | Status::Processed => {
                         self.accepted_page(filter, status, limit, budget).await?
                     }
-                    Status::Failed => self.failed_page(filter, limit, budget).await?,
+                    Status::Failed | Status::Discarded => {
+                        self.given_up_page(filter, status, limit, budget).await?
+                    }
                     _ => self.plain_page(&filter, limit, budget).await?,
                 });
             }
             merged(pages, limit)
         };
+        self.explain(&mut page.reports).await?;
         if let Some(next) = page.next
             && page.reports.len() < limit as usize
         {
@@ -266,10 +279,11 @@ impl Delivery {
         }
     }
 
-    /// Requests that have dead letters.
-    async fn failed_page(
+    /// Requests that have dead letters, or had some that were discarded.
+    async fn given_up_page(
         &self,
         mut filter: Filter,
+        status: Status,
         limit: u32,
         mut budget: Budget,
     ) -> Result<Page, ReportError> {
@@ -280,11 +294,14 @@ impl Delivery {
             let Some(range) = self.journal.log_range(&filter).await? else {
                 return Ok(page);
             };
-            let seqs = self.pool.failed_seqs(range.end, chunk).await?;
+            let seqs = match status {
+                Status::Discarded => self.pool.discarded_seqs(range.end, chunk).await?,
+                _ => self.pool.failed_seqs(range.end, chunk).await?,
+            };
             let rows = self.journal.log_at(&filter, &seqs).await?;
             budget.spend(seqs.len());
             for report in self.complete(rows).await? {
-                if report.status == Status::Failed {
+                if report.status == status {
                     page.next = Some(report.row.seq);
                     page.reports.push(report);
                     if page.reports.len() >= limit as usize {
@@ -315,13 +332,18 @@ impl Delivery {
             },
             row,
             processed_ms: None,
+            failures: Vec::new(),
             sinks: Vec::new(),
         };
         let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
         for lane in self.lanes() {
             let sink = lane.sink();
+            let takes_removals = lane.takes_removals();
             let mut wanted: Vec<&mut Report> = (reports.iter_mut())
-                .filter(|report| report.row.entry.outcome == Outcome::Accepted)
+                .filter(|report| match report.row.entry.outcome.action() {
+                    Some(Action::Remove) => takes_removals && has_payload(report),
+                    action => action.is_some(),
+                })
                 .filter(|report| sink.matches(&report.row.entry.stream))
                 .collect();
             let seqs: Vec<u64> = wanted.iter().map(|report| report.row.seq).collect();
@@ -332,24 +354,86 @@ impl Delivery {
                 }
             }
         }
-        let accepted = |report: &&mut Report| report.row.entry.outcome == Outcome::Accepted;
+        let accepted = |report: &&mut Report| report.row.entry.outcome.action().is_some();
         for report in reports.iter_mut().filter(accepted) {
-            let mut waiting = false;
-            for (_, state) in &report.sinks {
-                match *state {
-                    SinkState::Done(at_ms) => report.processed_ms = report.processed_ms.max(at_ms),
-                    SinkState::Failed => report.status = Status::Failed,
-                    SinkState::Waiting | SinkState::Retrying => waiting = true,
-                }
+            let is = |wanted: fn(&SinkState) -> bool| {
+                let mut states = report.sinks.iter().map(|(_, state)| state);
+                states.any(wanted)
+            };
+            let became = if is(|state| *state == SinkState::Failed) {
+                Status::Failed
+            } else if is(|state| matches!(state, SinkState::Waiting | SinkState::Retrying)) {
+                Status::Accepted
+            } else if is(|state| matches!(state, SinkState::Discarded(_))) {
+                Status::Discarded
+            } else {
+                Status::Processed
+            };
+            // A removal is called so whatever becomes of it; its sinks say more.
+            if report.row.entry.outcome == Outcome::Accepted {
+                report.status = became;
             }
-            if waiting {
-                report.processed_ms = None;
-            } else if report.status == Status::Accepted {
-                report.status = Status::Processed;
+            if became == Status::Processed {
+                let done = report.sinks.iter().map(|(_, state)| match state {
+                    SinkState::Done(at_ms) => *at_ms,
+                    _ => None,
+                });
+                report.processed_ms = done.max().flatten();
             }
         }
         Ok(reports)
     }
+
+    /// Adds why sinks gave up.
+    async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
+        for lane in self.lanes() {
+            let name = &**lane.name();
+            let failed = |report: &&mut Report| {
+                let mut sinks = report.sinks.iter();
+                sinks.any(|(sink, state)| *state == SinkState::Failed && *sink == *name)
+            };
+            let failed: Vec<&mut Report> = reports.iter_mut().filter(failed).collect();
+            if failed.is_empty() {
+                continue;
+            }
+            let seqs: Vec<u64> = failed.iter().map(|report| report.row.seq).collect();
+            let reasons = self.pool.reasons(name, &seqs).await?;
+            for (report, reasons) in failed.into_iter().zip(reasons) {
+                let told = reasons.iter().map(|reason| failure(name, reason));
+                report.failures.extend(told);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Everything that went wrong: why it was refused, what is odd about it, why sinks gave up.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        let failures = self.failures.iter().map(String::as_str);
+        self.row.entry.error.as_deref().into_iter().chain(failures)
+    }
+}
+
+/// `crm: answered 503 after 3 attempts`
+fn failure(sink: &str, given_up: &GivenUp) -> String {
+    let reason = &given_up.reason;
+    let cut = reason.char_indices().nth(REASON_CHARS_MAX);
+    let shown = match cut {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason.clone(),
+    };
+    // Without an attempt there was nothing to try.
+    match given_up.attempts {
+        0 => format!("{sink}: {shown}"),
+        1 => format!("{sink}: {shown} after 1 attempt"),
+        attempts => format!("{sink}: {shown} after {attempts} attempts"),
+    }
+}
+
+/// Removals that older versions logged were no business of the sinks.
+fn has_payload(report: &Report) -> bool {
+    report.row.entry.http_status == 202
 }
 
 /// Only entries up to this position from now on.

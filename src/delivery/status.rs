@@ -58,6 +58,9 @@ struct Shown {
     sink: Arc<config::Sink>,
     /// SHA-256 of the component that is in use, once it was loaded.
     plugin: Option<String>,
+    /// Whether that component may write the pool.
+    writes_pool: Option<bool>,
+    takes_removals: bool,
     state: LaneState,
     last_error: Option<(u64, String)>,
     refused: Option<String>,
@@ -75,6 +78,8 @@ impl LaneStatus {
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),
                 plugin: None,
+                writes_pool: None,
+                takes_removals: true,
                 state: LaneState::Starting,
                 last_error: None,
                 refused: None,
@@ -93,9 +98,26 @@ impl LaneStatus {
         Arc::clone(&self.shown().sink)
     }
 
+    /// The settings in use or about to be, and whether the plugin writes the data pool, as far as that is known.
+    pub fn reach(&self) -> (Arc<config::Sink>, Option<bool>) {
+        let shown = self.shown();
+        match &shown.next {
+            Some(next) => (Arc::clone(&next.sink), Some(next.plugin.writes_pool())),
+            None => {
+                let built_in = config::reach::writes_pool(&shown.sink.plugin);
+                (Arc::clone(&shown.sink), built_in.or(shown.writes_pool))
+            }
+        }
+    }
+
     /// Everything up to here was delivered, put aside for a retry, or given up.
     pub fn cursor(&self) -> u64 {
         self.cursor.load(Ordering::Acquire)
+    }
+
+    /// Whether the sink hears of removals; as long as its plugin is not loaded, it may.
+    pub fn takes_removals(&self) -> bool {
+        self.shown().takes_removals
     }
 
     /// What the lane is doing.
@@ -160,11 +182,16 @@ impl LaneStatus {
         let next = shown.next.take()?;
         shown.sink = Arc::clone(&next.sink);
         shown.plugin = Some(next.plugin.sha256().to_owned());
+        shown.writes_pool = Some(next.plugin.writes_pool());
+        shown.takes_removals = next.plugin.takes_removals();
         Some(next)
     }
 
     pub(super) fn set_plugin(&self, plugin: &Plugin) {
-        self.shown().plugin = Some(plugin.sha256().to_owned());
+        let mut shown = self.shown();
+        shown.plugin = Some(plugin.sha256().to_owned());
+        shown.writes_pool = Some(plugin.writes_pool());
+        shown.takes_removals = plugin.takes_removals();
     }
 
     pub(super) fn set_cursor(&self, cursor: u64) {

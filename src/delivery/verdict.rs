@@ -8,17 +8,37 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pace;
-use crate::batch::Batch;
+use crate::batch::{Batch, Slice};
 use crate::clock;
 use crate::config::Sink;
 use crate::journal::log::LogRow;
-use crate::plugin::Failure;
+use crate::plugin::{Failure, Progress};
 use crate::pool::{DeadLetter, Part, Retry, Settlement};
 
 /// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
 /// The longest pause that a sink may ask for.
 const ASKED_PAUSE_MS_MAX: u64 = 3_600_000;
+
+/// What is left of a batch, and the attempts at that, after an attempt in which the sink settled some of it: of those the
+/// refused ones become dead letters, the others are a batch of their own.
+pub(super) fn rest(
+    batch: Batch,
+    attempts: u32,
+    progress: Progress,
+    settlement: &mut Settlement,
+) -> (Batch, u32) {
+    if progress.taken == 0 {
+        return (batch, attempts);
+    }
+    let (settled, rest) = batch.split_at(progress.taken);
+    let refused = progress.refused.into_iter().flat_map(|(range, reason)| {
+        let within = range.start..range.end.min(progress.taken);
+        within.map(move |index| (index, reason.clone()))
+    });
+    bury(&settled, attempts, refused.collect(), settlement);
+    (rest, 1)
+}
 
 /// Decides about a batch after its `attempts`-th attempt failed.
 pub(super) fn put_aside(
@@ -28,8 +48,11 @@ pub(super) fn put_aside(
     failure: Failure,
     settlement: &mut Settlement,
 ) {
+    if batch.is_empty() {
+        return;
+    }
     let reason = failure.to_string();
-    let now_ms = clock::unix_ms();
+    let now_ms = clock::lived_ms();
     let (attempts_max, asked_ms) = match failure {
         Failure::Reject { .. } => (0, None),
         Failure::Trap { .. } => (sink.retry.attempts.min(TRAPS_MAX), None),
@@ -65,7 +88,7 @@ pub(super) fn put_aside(
         }
         None => settlement
             .dead_letters
-            .extend(letters(batch, attempts, &reason, now_ms)),
+            .extend(letters(batch, attempts, &reason, clock::unix_ms())),
     }
 }
 
@@ -77,7 +100,7 @@ pub(super) fn postpone(
     reason: &str,
     settlement: &mut Settlement,
 ) {
-    let due_ms = clock::unix_ms() + pace::pause_ms(&sink.retry, attempts.max(1));
+    let due_ms = clock::lived_ms() + pace::pause_ms(&sink.retry, attempts.max(1));
     settlement
         .retries
         .push(retry(batch, attempts, due_ms, reason));
@@ -86,14 +109,8 @@ pub(super) fn postpone(
 fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
     Retry {
         id: 0,
-        parts: batch
-            .slices()
-            .iter()
-            .map(|slice| {
-                let base = slice.base;
-                Part(slice.entry.seq, base + slice.start, base + slice.end)
-            })
-            .collect(),
+        seqs: (0, 0),
+        parts: parts(batch),
         resent: batch.is_resent(),
         attempts,
         due_ms,
@@ -101,7 +118,18 @@ fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
     }
 }
 
-fn letters<'a>(
+/// What is in a batch, as it is stored.
+pub(super) fn parts(batch: &Batch) -> Vec<Part> {
+    let slices = batch.slices().iter();
+    let part = |slice: &Slice| {
+        let base = slice.base;
+        Part(slice.entry.seq, base + slice.start, base + slice.end)
+    };
+    slices.map(part).collect()
+}
+
+/// A dead letter for each item.
+pub(super) fn letters<'a>(
     batch: &'a Batch,
     attempts: u32,
     reason: &'a str,
@@ -116,6 +144,7 @@ fn letters<'a>(
             stream: Arc::clone(&entry.stream),
             position,
             key: item.key.to_owned(),
+            action: entry.action,
             fields: item.fields.to_owned(),
             reason: reason.to_owned(),
             attempts,
@@ -156,6 +185,9 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
         stream: entry.map_or_else(|| "".into(), |entry| Arc::clone(&entry.stream)),
         position: 0,
         key: String::new(),
+        action: entry
+            .and_then(|entry| entry.outcome.action())
+            .unwrap_or_default(),
         fields: String::new(),
         reason,
         attempts: 0,
@@ -168,12 +200,12 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
 mod tests {
     use std::time::Duration;
 
-    use super::{ASKED_PAUSE_MS_MAX, put_aside};
-    use crate::batch::{Batch, Entry, Slice};
+    use super::{ASKED_PAUSE_MS_MAX, put_aside, rest};
+    use crate::batch::{Action, Batch, Entry, Slice};
     use crate::clock;
     use crate::config::Sink;
     use crate::item::ItemsWriter;
-    use crate::plugin::Failure;
+    use crate::plugin::{Failure, Progress};
     use crate::pool::{Part, Settlement};
 
     fn batch(items: u32) -> Batch {
@@ -186,6 +218,7 @@ mod tests {
             request_id: uuid::Uuid::nil(),
             stream: "s".into(),
             received_ms: 0,
+            action: Action::Upsert,
             items: writer.into_items(),
         };
         Batch::new(vec![Slice::whole(entry.into())], 1)
@@ -236,6 +269,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_settled_before_a_failure_never_comes_again() {
+        let progress = Progress {
+            taken: 3,
+            refused: vec![(1..2, "no".to_owned()), (2..9, "never".to_owned())],
+        };
+        let mut settlement = Settlement::default();
+        let (left, attempts) = rest(batch(5), 7, progress.clone(), &mut settlement);
+        let dead: Vec<_> = (settlement.dead_letters.iter())
+            .map(|one| (one.position, &*one.reason, one.attempts))
+            .collect();
+        assert_eq!(dead, [(1, "no", 7), (2, "never", 7)]);
+        assert_eq!(attempts, 1, "it is the first one at this batch");
+        put_aside(
+            &Sink::default(),
+            &left,
+            attempts,
+            asks(None),
+            &mut settlement,
+        );
+        assert_eq!(settlement.retries[0].parts, [Part(7, 3, 5)]);
+
+        let mut settlement = Settlement::default();
+        let (left, _) = rest(batch(3), 1, progress, &mut settlement);
+        put_aside(&Sink::default(), &left, 1, trap(), &mut settlement);
+        assert!(settlement.retries.is_empty());
+        assert_eq!(settlement.dead_letters.len(), 2);
+    }
+
+    #[test]
     fn a_sink_that_asks_for_a_retry_gets_all_its_attempts() {
         let last = Sink::default().retry.attempts;
         assert_eq!(decide(1, last - 1, asks(None)).retries.len(), 1);
@@ -259,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_a_sink_asks_for_is_kept_within_an_hour() {
-        let now_ms = clock::unix_ms();
+        let now_ms = clock::lived_ms();
         let soon = decide(1, 1, asks(Some(Duration::from_millis(40)))).retries[0].due_ms;
         assert!((now_ms + 40..now_ms + 10_000).contains(&soon), "{soon}");
         let late = decide(1, 1, asks(Some(Duration::MAX))).retries[0].due_ms;

@@ -8,11 +8,13 @@ mod audit;
 mod backups;
 mod change;
 mod connectors;
+mod forget;
 mod keys;
 mod letters;
 mod read_keys;
 mod renderers;
 mod requests;
+mod retries;
 mod sinks;
 mod status;
 mod streams;
@@ -29,11 +31,12 @@ pub(super) use again::{
     ContentData, GetContent, ItemContent, SendRequestAgain, content, send_request_again,
 };
 pub(super) use audit::ListAudit;
-pub(super) use backups::{PostBackup, told as backup_told};
-pub(super) use change::change_by;
+pub(super) use backups::{PostBackup, make as make_backup, told as backup_told};
+pub(super) use change::{actor, change_by, note};
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
 };
+pub(super) use forget::{ForgetSink, forget};
 pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
 pub(super) use letters::{
     DiscardLetter, DiscardLetters, Refused, RetrySink, SendAgain, discard, retry, send_again,
@@ -43,7 +46,8 @@ pub(super) use read_keys::{
 };
 pub(super) use renderers::{ListRenderers, PostAdminTicket, renderers};
 pub(super) use requests::{GetRequest, ListRequests};
-pub(super) use sinks::{ListDeadLetters, ListSinks, SinkData, sinks};
+pub(super) use retries::{GiveUpRetries, GiveUpRetry, ListRetries, RetryData, give_up, retries};
+pub(super) use sinks::{ListDeadLetters, ListSinks, SinkData, UNCONFIGURED, sinks};
 pub(super) use status::{GetStatus, problems};
 pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
 

@@ -9,6 +9,7 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 
 use super::Parts;
+use super::condition::Condition;
 use super::envelope::{self, ErrorBody, Success};
 
 /// How the daemon is.
@@ -80,6 +81,9 @@ pub(super) struct GetMetrics(pub(super) Parts);
 )]
 impl GetMetrics {
     async fn handle(&self, res: &mut Response) {
+        let condition = Condition::of(&self.0).await;
+        let amounts = condition.amounts(&self.0).await;
+        condition.show(&amounts, &self.0);
         res.status_code(StatusCode::OK);
         res.headers_mut().insert(
             CONTENT_TYPE,

@@ -1,6 +1,6 @@
-//! The endpoints of callers: submit, and ask what became of it.
+//! The endpoints of callers: submit, remove, and ask what became of it.
 //!
-//! **Invariant**: both endpoints run the same pipeline; they differ in where the stream's name
+//! **Invariant**: both endpoints that submit run the same pipeline; they differ in where the stream's name
 //! comes from.
 
 use std::fmt::Write as _;
@@ -190,6 +190,35 @@ async fn submit(
     }
 }
 
+/// `DELETE /api/streams/{stream}/items/{key}`
+pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response) {
+    let stream = req.param::<String>("stream").unwrap_or_default();
+    let key = req.param::<String>("key").unwrap_or_default();
+    let headers = req.headers();
+    let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let head = Head {
+        request_id: request_id(req),
+        received_ms: clock::unix_ms(),
+        endpoint: Endpoint::Items,
+        stream: Some(&stream),
+        authorization: bytes(&AUTHORIZATION),
+        content_type: None,
+        content_length: None,
+        item_key: None,
+        idempotency_key: bytes(&IDEMPOTENCY_KEY),
+        client: client(req),
+        noted: None,
+    };
+    let answer = parts.ingest.remove(head, &key).await;
+    if let Some(quota) = answer.quota {
+        tell_quota(res, quota);
+    }
+    match answer.result {
+        Ok(accepted) => acknowledge(res, &accepted),
+        Err(error) => envelope::refuse(req, res, &error),
+    }
+}
+
 fn acknowledge(res: &mut Response, accepted: &Accepted) {
     let receipt = &accepted.receipt;
     let id = receipt.request_id;
@@ -260,13 +289,13 @@ pub(super) struct RequestState {
     timestamp: String,
     /// Its stream.
     stream: String,
-    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate`, `test` or `removed`.
+    /// `accepted`, `processed`, `failed`, `discarded`, `rejected`, `duplicate`, `test` or `removed`.
     status: &'static str,
     /// Number of items.
     items_received: u32,
-    /// Why it was refused; empty if it was not.
+    /// Why it was refused, or why sinks gave up on it.
     errors: Vec<String>,
-    /// When the last sink had it.
+    /// When the last sink had it; null unless its status is `processed`.
     processed_at: Option<String>,
     /// The sinks that want its stream.
     sinks: Vec<SinkStateData>,
@@ -277,9 +306,9 @@ pub(super) struct RequestState {
 pub(super) struct SinkStateData {
     /// Name of the sink.
     name: String,
-    /// `waiting`, `done`, `retrying` or `failed`.
+    /// `waiting`, `done`, `retrying`, `failed`, or `discarded`: an operator discarded items that the sink had given up.
     state: &'static str,
-    /// When it was done, where that is still known.
+    /// When it was done or discarded, where that is still known.
     at: Option<String>,
 }
 
@@ -290,6 +319,7 @@ impl From<&(String, SinkState)> for SinkStateData {
             SinkState::Done(at_ms) => ("done", at_ms.map(clock::rfc3339)),
             SinkState::Retrying => ("retrying", None),
             SinkState::Failed => ("failed", None),
+            SinkState::Discarded(at_ms) => ("discarded", Some(clock::rfc3339(*at_ms))),
         };
         Self {
             name: name.clone(),
@@ -308,7 +338,7 @@ impl From<&Report> for RequestState {
             stream: entry.stream.to_string(),
             status: report.status.as_str(),
             items_received: entry.items,
-            errors: entry.error.iter().map(ToString::to_string).collect(),
+            errors: report.errors().map(str::to_owned).collect(),
             processed_at: report.processed_ms.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
         }

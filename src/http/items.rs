@@ -1,9 +1,7 @@
-//! Reading the pool over HTTP, and removing from it.
+//! Reading the pool over HTTP, and having items removed.
 //!
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
-
-use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
@@ -12,12 +10,10 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Parts;
 use super::envelope::{self, ErrorBody, Listing, Success};
-use super::outer::request_id;
+use super::ingest::{self, ReceiptData};
 use super::reader::{self, Refused};
-use super::{Parts, ingest};
-use crate::catalog::Caller;
-use crate::error::AcceptError;
 use crate::item;
 use crate::pool::{Item, PageLimit, Position};
 
@@ -25,8 +21,6 @@ const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
 /// About how much a page holds.
 const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Longest key of an item (the same as on the way in).
-const KEY_BYTES_MAX: usize = 512;
 
 /// An item of the pool.
 #[derive(Debug, Serialize, ToSchema)]
@@ -178,36 +172,29 @@ impl GetItem {
     }
 }
 
-/// What was removed.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RemovedData {
-    /// The stream.
-    stream: String,
-    /// Key of the item.
-    key: String,
-    /// Position of the change, as in the messages of `GET /api/live`; null for a test key.
-    id: Option<String>,
-}
-
 /// `DELETE /api/streams/{stream}/items/{key}`
 pub(super) struct DeleteItem(pub(super) Parts);
 
 /// Remove an item.
 ///
-/// With an ingest key of the stream. Renderers are told at once; requests that were accepted before do not bring
-/// the item back.
+/// With an ingest key of the stream, whose connector may remove (`may_delete`). A removal is a request like those that
+/// submit items: 202 means that it is on disk, whether or not there is such an item; it comes after everything that was
+/// accepted before it and before everything that is accepted later; every sink hears of it, and
+/// `GET /api/requests/{request_id}` tells what became of it. Nothing that was accepted before it brings the item back.
 #[endpoint(
     operation_id = "delete_item",
     tags("submit"),
     parameters(
         ("stream" = String, Path, description = "Name of the key's stream."),
         ("key" = String, Path, description = "Key of the item."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; a repeat within 24 hours is answered like the first and not processed again."),
     ),
     responses(
-        (status_code = 200, body = Success<RemovedData>, description = "Removed, and on disk."),
-        (status_code = 400, body = ErrorBody, description = "No item can have such a key."),
+        (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
+        (status_code = 400, body = ErrorBody, description = "No item can have such a key, or a header cannot be used."),
         (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
-        (status_code = 404, body = ErrorBody, description = "No such item, or the stream is not the key's."),
+        (status_code = 403, body = ErrorBody, description = "The key's connector may not remove items."),
+        (status_code = 404, body = ErrorBody, description = "The stream is not the key's."),
         (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
         (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
     ),
@@ -215,81 +202,7 @@ pub(super) struct DeleteItem(pub(super) Parts);
 )]
 impl DeleteItem {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let caller = match ingest::known_caller(&self.0, req, res) {
-            Ok(caller) => caller,
-            Err(error) => return envelope::refuse(req, res, &error),
-        };
-        match self.remove(&caller, req).await {
-            Ok(Some(removed)) => envelope::ok(res, removed),
-            Ok(None) => no_such_item(req, res),
-            Err(error) => envelope::refuse(req, res, &error),
-        }
-    }
-}
-
-impl DeleteItem {
-    async fn remove(
-        &self,
-        caller: &Caller,
-        req: &Request,
-    ) -> Result<Option<RemovedData>, AcceptError> {
-        let stream = &caller.key.stream;
-        if req.param::<String>("stream").as_deref() != Some(&**stream) {
-            return Err(AcceptError::StreamNotFound);
-        }
-        let key = req.param::<String>("key").unwrap_or_default();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(AcceptError::invalid(format!(
-                "the key of an item has 1 to {KEY_BYTES_MAX} bytes; check the end of the path"
-            )));
-        }
-        let id = if caller.test {
-            None
-        } else {
-            match remove_from_pool(&self.0, stream, &key).await? {
-                Some(id) => Some(id.to_string()),
-                None => return Ok(None),
-            }
-        };
-        let client = ingest::client(req);
-        self.0.ingest.log_removal(request_id(req), caller, client);
-        Ok(Some(RemovedData {
-            stream: stream.to_string(),
-            key,
-            id,
-        }))
-    }
-}
-
-/// Removes an item, once that is in the pool; none if there is no such item.
-pub(super) async fn remove_from_pool(
-    parts: &Parts,
-    stream: &Arc<str>,
-    key: &str,
-) -> Result<Option<Position>, AcceptError> {
-    let accepted = *parts.journal.newest().borrow();
-    // What was accepted and is not in the pool yet may hold the item.
-    let expected = parts.delivery.passed() < accepted;
-    let pool = Arc::clone(&parts.pool);
-    let (stream, key) = (Arc::clone(stream), key.to_owned());
-    let removing =
-        tokio::task::spawn_blocking(move || pool.remove(&stream, &key, accepted, expected));
-    let removed = removing.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "removing an item ended early");
-        Ok(None)
-    });
-    match removed {
-        Ok(seq) => Ok(seq.map(|seq| Position {
-            seq,
-            ..parts.pool.position()
-        })),
-        Err(error) => {
-            tracing::error!(%error, "an item cannot be removed");
-            Err(AcceptError::Unavailable {
-                reason: "the data pool cannot be written",
-                retry_after_seconds: 30,
-            })
-        }
+        ingest::remove(&self.0, req, res).await;
     }
 }
 

@@ -289,17 +289,20 @@ impl PostTicket {
     }
 }
 
-/// Reads what is asked for and answers with a ticket.
+/// Reads what is asked for and answers with a ticket; for which streams it is, if it was given.
 pub(super) async fn give_ticket(
     parts: &Parts,
     reader: Arc<Reader>,
     origin: Option<String>,
     req: &mut Request,
     res: &mut Response,
-) {
+) -> Option<Vec<Arc<str>>> {
     let wanted: TicketRequest = match body::small_json(req).await {
         Ok(wanted) => wanted.unwrap_or_default(),
-        Err(message) => return envelope::invalid(req, res, message),
+        Err(message) => {
+            envelope::invalid(req, res, message);
+            return None;
+        }
     };
     let streams = match &wanted.streams {
         None => reader.streams.clone(),
@@ -307,14 +310,18 @@ pub(super) async fn give_ticket(
             Ok(streams) if !streams.is_empty() => streams,
             Ok(_) => {
                 let message = "`streams` must name a stream, or be left out for all of the key";
-                return envelope::invalid(req, res, message);
+                envelope::invalid(req, res, message);
+                return None;
             }
-            Err(refused) => return refused.answer(req, res),
+            Err(refused) => {
+                refused.answer(req, res);
+                return None;
+            }
         },
     };
     let grant = Grant {
         reader,
-        streams,
+        streams: streams.clone(),
         origin: wanted.origin.or(origin),
     };
     match parts.live.tickets.give(grant) {
@@ -326,8 +333,12 @@ pub(super) async fn give_ticket(
             res.headers_mut()
                 .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             envelope::created(res, data);
+            Some(streams)
         }
-        Err(error) => envelope::internal(req, res, &error),
+        Err(error) => {
+            envelope::internal(req, res, &error);
+            None
+        }
     }
 }
 

@@ -62,7 +62,9 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .get(sink::Sink(p()))
                 .push(Router::with_path("retry").post(sink::Retry(p())))
                 .push(Router::with_path("again").post(sink::SendAgain(p())))
-                .push(Router::with_path("discard").post(sink::Discard(p()))),
+                .push(Router::with_path("discard").post(sink::Discard(p())))
+                .push(Router::with_path("give-up").post(sink::GiveUp(p())))
+                .push(Router::with_path("forget").post(sink::Forget(p()))),
         )
         .push(Router::with_path("renderers").get(renderers::Renderers(p())))
         .push(read_key_routes(parts))

@@ -2,8 +2,9 @@
 //!
 //! The admin API calls [`Ingest::send_again`] and shows [`Ingest::kept`].
 //!
-//! **Invariant**: what is sent again is durable before anybody is told, like every accepted request. A refused
-//! request is run by the connector's settings of today; nothing is logged of one that is refused again.
+//! **Invariant**: what is sent again is durable before anybody is told, like every accepted request. Items of an
+//! accepted request do not overwrite what was accepted after it, unless that is asked for. A refused request is run by
+//! the connector's settings of today; nothing is logged of one that is refused again.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +16,12 @@ use super::{Accepted, Head, Ingest, claim};
 use crate::batch::Entry;
 use crate::catalog::Connector;
 use crate::clock;
+use crate::config::OnUpdate;
 use crate::error::AcceptError;
-use crate::item::Items;
+use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint, LogRow};
 use crate::journal::{Claim, LogEntry, Outcome, RefusedBody, StorageError};
+use crate::pool::{Pool, PoolError};
 
 /// What is kept of a request.
 #[derive(Debug)]
@@ -36,8 +39,19 @@ pub enum Kept {
 pub struct SentAgain {
     /// The request that was sent again.
     pub from: LogEntry,
-    /// The new one; or the one that was accepted first with its idempotency key.
-    pub accepted: Accepted,
+    /// The new one; or the one that was accepted first with its idempotency key. None: all its items were left.
+    pub accepted: Option<Accepted>,
+    /// Items that were left as they are: they were changed or removed by something accepted later.
+    pub items_left: u32,
+}
+
+/// What is to become of items that were changed since.
+#[derive(Debug, Clone, Copy)]
+pub enum Newer<'a> {
+    /// They stay as they are in this pool.
+    Stays(&'a Pool),
+    /// They are overwritten.
+    IsOverwritten,
 }
 
 /// Why a request is not sent again. Nothing was stored.
@@ -72,9 +86,17 @@ pub enum AgainError {
     /// The pipeline refused it.
     #[error(transparent)]
     Refused(#[from] AcceptError),
+    /// What is newer cannot be told yet.
+    #[error(
+        "the data pool has not everything yet that was accepted, so nobody can tell what is newer than this request; try again when it has caught up, or overwrite"
+    )]
+    Behind,
     /// The journal cannot be read.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The pool cannot be read.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
 }
 
 impl Ingest {
@@ -98,11 +120,12 @@ impl Ingest {
             Outcome::Test => Kept::Nothing(
                 "nothing is kept of a request with a test key; send it with a live key",
             ),
-            Outcome::Removed => Kept::Nothing("the request removed an item; it had no items"),
+            Outcome::Removed => Kept::Nothing(REMOVAL),
         })
     }
 
-    /// Sends what is kept of a request again, as the new request `id` of whoever calls.
+    /// Sends what is kept of a request again, as the new request `id` of whoever calls. `newer` is about the items of
+    /// an accepted request; what was refused has no older place in the order.
     ///
     /// # Errors
     /// See [`AgainError`].
@@ -111,6 +134,7 @@ impl Ingest {
         request_id: Uuid,
         id: Uuid,
         client: Client,
+        newer: Newer<'_>,
     ) -> Result<SentAgain, AgainError> {
         let started = Instant::now();
         self.gate.check()?;
@@ -147,13 +171,50 @@ impl Ingest {
             Kept::Body(kept) => self.run_again(&kept, &connector, &mut log)?,
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
-                (entry.items.clone(), None)
+                (self.not_newer(&entry, newer).await?, None)
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
         };
+        let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let items_left = match from.outcome {
+            Outcome::Accepted => from.items.saturating_sub(count),
+            _ => 0,
+        };
+        if items_left > 0 && count == 0 {
+            return Ok(SentAgain {
+                from,
+                accepted: None,
+                items_left,
+            });
+        }
+        log.items = count;
         let accepted = self.submit(log, items, claim).await?;
         self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
-        Ok(SentAgain { from, accepted })
+        Ok(SentAgain {
+            from,
+            accepted: Some(accepted),
+            items_left,
+        })
+    }
+
+    /// The items of an accepted request, without those that must stay as they are.
+    async fn not_newer(&self, entry: &Entry, newer: Newer<'_>) -> Result<Items, AgainError> {
+        let Newer::Stays(pool) = newer else {
+            return Ok(entry.items.clone());
+        };
+        let stream = self.catalog.stream(&entry.stream);
+        let merges = stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge);
+        let newer = pool.newer_than(entry, merges).await?;
+        if newer.is_empty() {
+            return Ok(entry.items.clone());
+        }
+        let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
+        for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
+            // Part of what fitted before.
+            let fits = older.push(item.key, item.fields);
+            fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
+        }
+        Ok(older.into_items())
     }
 
     /// The pipeline over a body that was refused: what it comes to goes into the log entry.
@@ -208,6 +269,7 @@ impl Ingest {
     }
 }
 
+const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
 const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
 
 /// Why the body of a refused request is not there.

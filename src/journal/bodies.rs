@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 use sqlx::Row;
 
-use super::{Journal, Retention, Shared, StorageError};
+use super::{Journal, Retention, Shared, StorageError, timeline};
 
 /// Bodies given up in one step.
 const STEP: i64 = 16;
@@ -100,27 +100,23 @@ impl Bodies {
     }
 
     /// Gives up some of the oldest, if they are too old or too many; true if there may be more to give up.
-    pub(super) fn give_up(
-        &mut self,
-        connection: &Connection,
-        now_ms: u64,
-    ) -> Result<bool, rusqlite::Error> {
+    pub(super) fn give_up(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
         let Some(retention) = self.shared.bodies() else {
             return Ok(false);
         };
         let mut left = self.bytes(connection)?;
-        let oldest_ms = now_ms.saturating_sub(retention.age_ms_max);
-        let mut oldest = connection
-            .prepare_cached("SELECT seq, bytes, received_ms FROM bodies ORDER BY seq LIMIT ?1")?;
+        let aged = timeline::older_than(connection, retention.age_ms_max)?;
+        let mut oldest =
+            connection.prepare_cached("SELECT seq, bytes FROM bodies ORDER BY seq LIMIT ?1")?;
         let rows = oldest.query_map([STEP], |row| {
             let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
-            Ok((number(0)?, number(1)?, number(2)?))
+            Ok((number(0)?, number(1)?))
         })?;
         let mut looked_at = 0;
         let mut through = None;
         for row in rows {
-            let (seq, bytes, received_ms) = row?;
-            if left <= retention.bytes_max && received_ms >= oldest_ms {
+            let (seq, bytes) = row?;
+            if left <= retention.bytes_max && seq > aged {
                 break;
             }
             left = left.saturating_sub(bytes);

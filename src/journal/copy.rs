@@ -2,13 +2,15 @@
 //!
 //! A backup asks the first, a restore does the second.
 //!
-//! **Invariant**: a restored journal gives no number to a request that the life it was copied from gave to another:
-//! ids of batches are made of them, and by those ids receivers know repeats.
+//! **Invariant**: a restored journal gives no number to a request that the life it was copied from gave to another: who
+//! noted one (`accepted_seq` in the pool, a log) finds one request by it. Ids of batches are made of ids of requests.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::schema::ACCEPTED;
 use super::{Durability, StorageError, schema};
 
 /// More requests than the other life can have taken since it was copied.
@@ -28,17 +30,35 @@ pub struct Standing {
 /// # Errors
 /// SQLite's.
 pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlite::Error> {
-    let sql = "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND r.outcome = 0
+    let sql = format!(
+        "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND {ACCEPTED}
             AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
             AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
-         ORDER BY r.seq LIMIT 1";
+         ORDER BY r.seq LIMIT 1"
+    );
     let missing: Option<i64> = connection
-        .query_row(sql, [after.cast_signed()], |row| row.get(0))
+        .query_row(&sql, [after.cast_signed()], |row| row.get(0))
         .optional()?;
     Ok(Standing {
         last_seq: schema::last_seq(connection)?,
         missing: missing.map(i64::unsigned_abs),
     })
+}
+
+/// Makes an empty journal at `path`.
+///
+/// # Errors
+/// SQLite's.
+pub fn make(path: &Path) -> Result<(), StorageError> {
+    schema::open_writer(path, Durability::Os).map(drop)
+}
+
+/// Has a journal that was salvaged give these numbers to nobody: those after the start, up to and including the end.
+///
+/// # Errors
+/// SQLite's.
+pub fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
+    schema::skip(connection, numbers)
 }
 
 /// Makes the copy at `path` a journal of its own, whose numbers go on far above `highest`.

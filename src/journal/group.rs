@@ -128,7 +128,7 @@ impl<'a> Group<'a> {
             claim,
         } = submission;
         if let Some(claim) = &claim {
-            let now_ms = clock::unix_ms();
+            let now_ms = clock::lived_ms();
             if let Some(held) = self.claims.find(self.connection, claim, now_ms)? {
                 log.outcome = Outcome::Duplicate;
                 if held.payload != claim.payload {
@@ -158,9 +158,9 @@ impl<'a> Group<'a> {
             items: log.items,
             replayed: false,
         };
-        if log.outcome != Outcome::Accepted {
+        let Some(action) = log.outcome.action() else {
             return Ok((receipt, None));
-        }
+        };
         let bytes = items.as_bytes();
         statements.payload.execute(rusqlite::params![
             self.last_seq.cast_signed(),
@@ -172,6 +172,7 @@ impl<'a> Group<'a> {
             request_id: log.request_id,
             stream: log.stream,
             received_ms: log.received_ms,
+            action,
             items,
         };
         Ok((receipt, Some(Arc::new(entry))))

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: what is kept is bounded by bytes and age; what a sink still needs is not this module's business.
 
-use super::{Journal, StorageError};
+use super::{Journal, StorageError, timeline};
 
 /// Payloads looked at in one query.
 const STEP: i64 = 1_000;
@@ -32,7 +32,7 @@ impl Journal {
     ///
     /// # Errors
     /// SQLite's.
-    pub async fn kept_from(&self, retention: Retention, now_ms: u64) -> Result<u64, StorageError> {
+    pub async fn kept_from(&self, retention: Retention) -> Result<u64, StorageError> {
         if retention.age_ms_max == 0 || retention.bytes_max == 0 {
             return Ok(u64::MAX);
         }
@@ -45,11 +45,13 @@ impl Journal {
         .await?;
         kept.bytes += bytes.unsigned_abs();
         kept.through = through.map_or(kept.through, i64::unsigned_abs);
-        let oldest_ms = now_ms.saturating_sub(retention.age_ms_max);
+        let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
+            .bind(timeline::before(retention.age_ms_max))
+            .fetch_one(&self.reads)
+            .await?;
         loop {
-            let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
-                "SELECT p.seq, length(p.items), r.received_ms FROM payloads p JOIN requests r ON r.seq = p.seq
-                 WHERE p.seq > ? AND p.seq <= ? ORDER BY p.seq LIMIT ?",
+            let rows: Vec<(i64, i64)> = sqlx::query_as(
+                "SELECT seq, length(items) FROM payloads WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             )
             .bind(kept.from.cast_signed())
             .bind(kept.through.cast_signed())
@@ -59,8 +61,8 @@ impl Journal {
             if rows.is_empty() {
                 return Ok(kept.from);
             }
-            for (seq, bytes, received_ms) in rows {
-                if kept.bytes <= retention.bytes_max && received_ms.unsigned_abs() >= oldest_ms {
+            for (seq, bytes) in rows {
+                if kept.bytes <= retention.bytes_max && seq > aged {
                     return Ok(kept.from);
                 }
                 kept.from = seq.unsigned_abs();
@@ -74,13 +76,16 @@ impl Journal {
 mod tests {
     use std::sync::Arc;
 
+    use rusqlite::Connection;
     use uuid::Uuid;
 
     use super::*;
+    use crate::clock;
     use crate::item::ItemsWriter;
     use crate::journal::log::{Client, Endpoint};
     use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
     use crate::metrics::Metrics;
+    use crate::sqlite::Fuse;
 
     /// A request that came at `received_ms` with one item of about 100 bytes.
     fn submission(received_ms: u64) -> Submission {
@@ -122,36 +127,40 @@ mod tests {
             log_retention_bytes: u64::MAX,
         };
         let path = folder.path().join("journal.db");
-        let journal = Journal::open(&path, options, Arc::new(Metrics::new())).await;
+        let metrics = Arc::new(Metrics::new());
+        let journal = Journal::open(&path, options, metrics, &Fuse::default()).await;
         let journal = journal.expect("it opens");
-        for received_ms in [1_000, 2_000, 3_000, 4_000] {
+        // Whatever the time of day was when they came.
+        for received_ms in [4_000, 3_000, 2_000, 1_000] {
             let submitted = journal.submit(submission(received_ms)).await;
             submitted.expect("it is taken");
         }
-        let kept = |bytes_max, age_ms_max, now_ms| {
+        let point = Connection::open(&path).expect("it opens");
+        point
+            .execute(
+                "INSERT INTO timeline (lived_ms, seq) VALUES (?1, 1)",
+                [clock::lived_ms().cast_signed() - 60_000],
+            )
+            .expect("it writes");
+        let kept = |bytes_max, age_ms_max| {
             let retention = Retention {
                 bytes_max,
                 age_ms_max,
             };
             let journal = &journal;
-            async move {
-                journal
-                    .kept_from(retention, now_ms)
-                    .await
-                    .expect("it reads")
-            }
+            async move { journal.kept_from(retention).await.expect("it reads") }
         };
-        assert_eq!(kept(1 << 20, 3_600_000, 4_000).await, 0, "all of it");
-        assert_eq!(kept(1 << 20, 2_000, 4_000).await, 1, "the first is too old");
-        assert_eq!(kept(250, 3_600_000, 4_000).await, 2, "two fit");
+        assert_eq!(kept(1 << 20, 3_600_000).await, 0, "all of it");
+        assert_eq!(kept(1 << 20, 60_000).await, 1, "the first is too old");
+        assert_eq!(kept(250, 3_600_000).await, 2, "two fit");
         journal
             .submit(submission(5_000))
             .await
             .expect("it is taken");
-        assert_eq!(kept(250, 3_600_000, 5_000).await, 3, "the last two");
-        assert_eq!(kept(10, 3_600_000, 5_000).await, 5, "none fits");
-        assert_eq!(kept(0, 3_600_000, 5_000).await, u64::MAX);
-        assert_eq!(kept(1 << 20, 0, 5_000).await, u64::MAX);
+        assert_eq!(kept(250, 3_600_000).await, 3, "the last two");
+        assert_eq!(kept(10, 3_600_000).await, 5, "none fits");
+        assert_eq!(kept(0, 3_600_000).await, u64::MAX);
+        assert_eq!(kept(1 << 20, 0).await, u64::MAX);
         journal.close().await;
     }
 }

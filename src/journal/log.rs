@@ -14,6 +14,7 @@ use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 
 use super::{Journal, StorageError};
+use crate::batch::Action;
 
 /// What became of a request at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub enum Outcome {
     Duplicate,
     /// Came with a test key: checked, logged, not stored.
     Test,
-    /// Removed an item.
+    /// A removal, stored and on its way to the sinks.
     Removed,
 }
 
@@ -40,6 +41,15 @@ impl Outcome {
         Outcome::Removed,
     ];
 
+    /// What the sinks are asked for; none: they do not hear of it.
+    pub fn action(self) -> Option<Action> {
+        match self {
+            Self::Accepted => Some(Action::Upsert),
+            Self::Removed => Some(Action::Remove),
+            Self::Rejected | Self::Duplicate | Self::Test => None,
+        }
+    }
+
     /// The number that stands in the file.
     pub(super) fn code(self) -> i64 {
         match self {
@@ -51,7 +61,7 @@ impl Outcome {
         }
     }
 
-    fn from_code(code: i64) -> Self {
+    pub(super) fn from_code(code: i64) -> Self {
         match code {
             1 => Self::Rejected,
             2 => Self::Duplicate,
@@ -255,6 +265,17 @@ impl Journal {
         Ok(ids.collect())
     }
 
+    /// The position of the oldest entry of the log.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn oldest_logged(&self) -> Result<Option<u64>, StorageError> {
+        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM requests")
+            .fetch_one(self.reads())
+            .await?;
+        Ok(oldest.map(i64::unsigned_abs))
+    }
+
     /// The connectors that the log has requests of, by name, at most 1,000.
     ///
     /// # Errors
@@ -262,7 +283,7 @@ impl Journal {
     pub async fn log_connectors(&self) -> Result<Vec<String>, StorageError> {
         // A step of the index for each name, however many requests there are.
         let sql = "WITH RECURSIVE names (name) AS (
-                 SELECT min(connector) FROM requests
+                 SELECT min(connector) FROM requests WHERE connector > ''
                  UNION ALL SELECT (SELECT min(connector) FROM requests WHERE connector > name)
                      FROM names WHERE name IS NOT NULL
              ) SELECT name FROM names WHERE name IS NOT NULL LIMIT 1000";

@@ -10,8 +10,10 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 
+use super::log::Outcome;
+use super::schema::ACCEPTED;
 use super::{ReadRequest, StorageError, Taken};
-use crate::batch::Entry;
+use crate::batch::{Action, Entry};
 use crate::item::Items;
 
 /// Bytes of entries that stay in memory for the lanes.
@@ -76,7 +78,11 @@ impl Recent {
         let mut items = 0;
         let mut bytes = 0;
         for entry in self.entries.range(start..) {
-            if (request.wanted)(&entry.stream) {
+            if (request.wanted)(&entry.stream, entry.action) {
+                let first = taken.entries.first();
+                if first.is_some_and(|first| first.action != entry.action) {
+                    break;
+                }
                 items += entry.items.len();
                 bytes += entry.items.byte_len();
                 let full = items > request.items_max || bytes > request.bytes_max;
@@ -97,49 +103,37 @@ fn cost(entry: &Entry) -> usize {
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
 /// none.
-const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream FROM (
+const SELECT_WAITING: &str = "SELECT w.seq, w.bytes, r.stream, r.outcome FROM (
          SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1
-         UNION ALL SELECT seq, NULL FROM quarantine WHERE seq > ?1 ORDER BY seq LIMIT 4096
+         UNION ALL SELECT seq, NULL FROM quarantine WHERE seq > ?1 ORDER BY seq LIMIT ?2
      ) w JOIN requests r ON r.seq = w.seq ORDER BY w.seq";
-const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream FROM quarantine q \
+const SELECT_QUARANTINED: &str = "SELECT q.seq, q.reason, r.stream, r.outcome FROM quarantine q \
      JOIN requests r ON r.seq = q.seq WHERE q.seq > ? AND q.seq <= ? ORDER BY q.seq";
-const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms \
+const SELECT_ENTRIES: &str = "SELECT p.seq, p.crc32, p.items, r.request_id, r.stream, r.received_ms, r.outcome \
      FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq IN (";
 /// Payloads fetched by one statement.
 const FETCHED_MAX: usize = 500;
+/// What waits is looked at in steps that grow from this to that: a batch may end soon.
+const LOOKED_AT: std::ops::RangeInclusive<u32> = 64..=4_096;
 
 pub(super) async fn read_after(
     reads: &sqlx::SqlitePool,
     request: &ReadRequest<'_>,
 ) -> Result<Taken, StorageError> {
-    let waiting = sqlx::query(SELECT_WAITING)
-        .bind(request.after.cast_signed())
-        .fetch_all(reads)
-        .await?;
     let mut taken = Taken {
         through: request.after,
         ..Taken::default()
     };
-    let mut wanted = Vec::new();
-    let mut bytes = 0;
-    for row in &waiting {
-        let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
-        // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
-        let stream: Option<&str> = row.try_get("stream").ok();
-        let size: Option<i64> = row.try_get("bytes")?;
-        if let Some(size) = size
-            && stream.is_none_or(|stream| (request.wanted)(stream))
-        {
-            bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
-            let full = bytes > request.bytes_max || wanted.len() >= request.items_max;
-            if full && !wanted.is_empty() {
-                break;
-            }
-            wanted.push(seq);
-        }
-        taken.through = seq;
+    let mut look = Look {
+        through: request.after,
+        ..Look::default()
+    };
+    let mut step = *LOOKED_AT.start();
+    while look.on(reads, request, step).await? {
+        step = step.saturating_mul(4);
     }
-    let found = read_many(reads, &wanted).await?;
+    taken.through = look.through;
+    let found = read_many(reads, &look.wanted).await?;
     let mut items = 0;
     for (seq, entry) in found {
         match entry {
@@ -167,7 +161,7 @@ pub(super) async fn read_after(
     for row in quarantined {
         if row
             .try_get::<&str, _>("stream")
-            .is_ok_and(|stream| (request.wanted)(stream))
+            .is_ok_and(|stream| (request.wanted)(stream, action(&row)))
         {
             let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
             if !taken.corrupt.iter().any(|(corrupt, _)| *corrupt == seq) {
@@ -178,6 +172,56 @@ pub(super) async fn read_after(
     Ok(taken)
 }
 
+/// What a batch can be made of.
+#[derive(Default)]
+struct Look {
+    /// Everything up to here was looked at.
+    through: u64,
+    /// What is to be fetched.
+    wanted: Vec<u64>,
+    bytes: usize,
+    /// Of all that is wanted.
+    action: Option<Action>,
+}
+
+impl Look {
+    /// Looks at so many entries more; true if the batch may go on behind them.
+    async fn on(
+        &mut self,
+        reads: &sqlx::SqlitePool,
+        request: &ReadRequest<'_>,
+        step: u32,
+    ) -> Result<bool, StorageError> {
+        let rows = sqlx::query(SELECT_WAITING)
+            .bind(self.through.cast_signed())
+            .bind(step)
+            .fetch_all(reads)
+            .await?;
+        for row in &rows {
+            let seq = row.try_get::<i64, _>("seq")?.unsigned_abs();
+            // A name that cannot be read is nobody's; the entry is looked at when it is fetched.
+            let stream: Option<&str> = row.try_get("stream").ok();
+            let size: Option<i64> = row.try_get("bytes")?;
+            let action = action(row);
+            if let Some(size) = size
+                && stream.is_none_or(|stream| (request.wanted)(stream, action))
+            {
+                if *self.action.get_or_insert(action) != action {
+                    return Ok(false);
+                }
+                self.bytes += usize::try_from(size).unwrap_or(usize::MAX / 2);
+                let full = self.bytes > request.bytes_max || self.wanted.len() >= request.items_max;
+                if full && !self.wanted.is_empty() {
+                    return Ok(false);
+                }
+                self.wanted.push(seq);
+            }
+            self.through = seq;
+        }
+        Ok(rows.len() == step as usize && step < *LOOKED_AT.end())
+    }
+}
+
 /// Entries by their sequence numbers, in that order, each with what is wrong with it if it cannot be
 /// read. Those that are gone are left out.
 pub(super) async fn read_many(
@@ -186,30 +230,9 @@ pub(super) async fn read_many(
 ) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, StorageError> {
     let mut found = Vec::with_capacity(seqs.len());
     for chunk in seqs.chunks(FETCHED_MAX) {
-        match fetch(reads, chunk).await {
-            Ok(rows) => found.extend(rows),
-            // One page of the file may be damaged: the other entries must not suffer for it.
-            Err(_) => {
-                for seq in chunk {
-                    match fetch(reads, std::slice::from_ref(seq)).await {
-                        Ok(rows) => found.extend(rows),
-                        Err(error) if is_corrupt(&error) => {
-                            found.push((*seq, Err(format!("the row cannot be read: {error}"))));
-                        }
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-            }
-        }
+        found.extend(fetch(reads, chunk).await?);
     }
     Ok(found)
-}
-
-/// Whether the file itself is damaged there, and not the machine busy or out of memory.
-fn is_corrupt(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    let code: Option<i32> = code.and_then(|code| code.parse().ok());
-    code.is_some_and(|code| code & 0xff == rusqlite::ffi::SQLITE_CORRUPT)
 }
 
 async fn fetch(
@@ -236,14 +259,45 @@ pub(super) async fn has_released_after(
     reads: &sqlx::SqlitePool,
     seq: u64,
 ) -> Result<bool, StorageError> {
-    let sql = "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
+    let sql = format!(
+        "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
             AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
-         FROM requests r WHERE r.seq > ? AND r.outcome = 0 ORDER BY r.seq LIMIT 1";
-    let released: Option<bool> = sqlx::query_scalar(sql)
+         FROM requests r WHERE r.seq > ? AND {ACCEPTED} ORDER BY r.seq LIMIT 1"
+    );
+    let released: Option<bool> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
         .bind(seq.cast_signed())
         .fetch_optional(reads)
         .await?;
     Ok(released.unwrap_or(false))
+}
+
+/// Removals after a position, oldest first, as far as their payloads are there and can be read: those among the next
+/// [`FETCHED_MAX`], and the position of the last of these; none: there are no more.
+pub(super) async fn removals_after(
+    reads: &sqlx::SqlitePool,
+    after: u64,
+) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
+    let sql = "SELECT seq FROM requests WHERE outcome = ? AND seq > ? ORDER BY seq LIMIT ?";
+    let seqs: Vec<i64> = sqlx::query_scalar(sql)
+        .bind(Outcome::Removed.code())
+        .bind(after.cast_signed())
+        .bind(i64::try_from(FETCHED_MAX).unwrap_or(i64::MAX))
+        .fetch_all(reads)
+        .await?;
+    let seqs: Vec<u64> = seqs.into_iter().map(i64::unsigned_abs).collect();
+    let Some(last) = seqs.last().copied() else {
+        return Ok(None);
+    };
+    let found = read_many(reads, &seqs).await?;
+    let entries = found.into_iter().filter_map(|(_, entry)| entry.ok());
+    Ok(Some((entries.collect(), last)))
+}
+
+/// What the request of a row asks of its items.
+fn action(row: &SqliteRow) -> Action {
+    let outcome = row.try_get("outcome").map(Outcome::from_code);
+    let action = outcome.ok().and_then(Outcome::action);
+    action.unwrap_or_default()
 }
 
 /// Checks a payload and makes an entry of it.
@@ -271,6 +325,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
         received_ms: received_ms.unsigned_abs(),
+        action: action(row),
         items,
     }))
 }

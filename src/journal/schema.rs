@@ -12,7 +12,7 @@ use super::{Durability, StorageError};
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -79,6 +79,18 @@ CREATE TABLE bodies (
 );
 ";
 
+/// How far the log had come at which time lived.
+const TIMELINE_3: &str = "
+CREATE TABLE timeline (
+    lived_ms INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL
+);
+";
+
+/// Of the alias `r`: accepted requests, all of which have a payload until every sink has them. Removals that older
+/// versions logged were answered 200 and had none.
+pub(super) const ACCEPTED: &str = "(r.outcome = 0 OR (r.outcome = 4 AND r.http_status = 202))";
+
 /// The indexes that format 1 had of the log.
 const LOG_FROM_1: &str = "
 DROP INDEX requests_by_connector;
@@ -97,10 +109,13 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     match found {
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         0 => connection.execute_batch(&format!(
-            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} {SENT_AGAIN} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} {SENT_AGAIN} {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         1 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} {SENT_AGAIN} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        2 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {

@@ -11,7 +11,9 @@ use rusqlite::{Connection, OptionalExtension};
 use super::Shared;
 use super::bodies::Bodies;
 use super::claims::Claims;
+use super::quarantine;
 use super::spans::{self, Spans};
+use super::timeline::{self, Timeline};
 use crate::{clock, sqlite};
 
 /// A slice ends after this time, at the next step.
@@ -36,6 +38,20 @@ struct Round {
     excess: u64,
     /// When its next slice may begin.
     resume_at: Instant,
+}
+
+/// What a slice works on.
+pub(super) struct Work<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) claims: &'a mut Claims,
+    pub(super) spans: &'a Spans,
+    pub(super) bodies: &'a mut Bodies,
+    pub(super) timeline: &'a mut Timeline,
+    pub(super) shared: &'a Shared,
+    /// The highest number that was given out.
+    pub(super) last_seq: u64,
+    /// No request waits.
+    pub(super) idle: bool,
 }
 
 #[derive(Debug)]
@@ -67,15 +83,17 @@ impl Tidy {
     }
 
     /// One slice, in a transaction of its own. Does nothing when nothing is due.
-    pub(super) fn run(
-        &mut self,
-        connection: &Connection,
-        claims: &mut Claims,
-        spans: &Spans,
-        bodies: &mut Bodies,
-        shared: &Shared,
-        idle: bool,
-    ) -> Result<(), rusqlite::Error> {
+    pub(super) fn run(&mut self, work: Work<'_>) -> Result<(), rusqlite::Error> {
+        let Work {
+            connection,
+            claims,
+            spans,
+            bodies,
+            timeline,
+            shared,
+            last_seq,
+            idle,
+        } = work;
         let target = shared.prune_to.load(Ordering::Relaxed);
         let pruned_to = match self.pruned_to {
             Some(pruned_to) => pruned_to,
@@ -90,10 +108,19 @@ impl Tidy {
                 .is_none_or(|expired_at| expired_at.elapsed() >= EXPIRE_EVERY),
         };
         let bodies_are_over = bodies.are_over(connection)?;
-        if !expire && !bodies_are_over && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING)) {
+        let point_is_due = timeline.is_due(last_seq);
+        if !expire
+            && !bodies_are_over
+            && !point_is_due
+            && (waiting == 0 || (!idle && waiting < PAYLOADS_WAITING))
+        {
             return Ok(());
         }
         sqlite::execute(connection, "BEGIN IMMEDIATE")?;
+        let noted = match point_is_due {
+            true => timeline.noted(connection, last_seq)?,
+            false => *timeline,
+        };
         let mut pruned_to = pruned_to;
         while pruned_to < target && started.elapsed() < SLICE {
             let next = next_payloads(connection, pruned_to, target)?;
@@ -104,22 +131,26 @@ impl Tidy {
         }
         // Whether expiry has more to do; payloads have their own measure.
         let mut more = false;
-        let now_ms = clock::unix_ms();
         if expire || bodies_are_over {
-            more = bodies.give_up(connection, now_ms)?;
+            more = bodies.give_up(connection)?;
             while more && started.elapsed() < SLICE {
-                more = bodies.give_up(connection, now_ms)?;
+                more = bodies.give_up(connection)?;
             }
         }
         if expire {
-            claims.expire(connection, now_ms)?;
+            let now_ms = clock::lived_ms();
+            let mut more_claims = claims.expire(connection, now_ms)?;
+            while more_claims && started.elapsed() < SLICE {
+                more_claims = claims.expire(connection, now_ms)?;
+            }
+            more |= more_claims;
             let excess = match self.round {
                 Some(round) => round.excess,
                 None => spans.excess(connection, self.log_retention_bytes)?,
             };
+            let aged = timeline::older_than(connection, self.log_retention_ms)?;
             let due = Due {
-                before_ms: now_ms.saturating_sub(self.log_retention_ms),
-                through: excess,
+                through: excess.max(aged),
                 released: target,
             };
             let mut more_log = expire_log(connection, due)?;
@@ -128,12 +159,15 @@ impl Tidy {
             }
             more |= more_log;
             spans::forget(connection)?;
+            timeline::forget(connection, self.log_retention_ms)?;
+            quarantine::give_up(connection, target)?;
             self.round = Some(Round {
                 excess,
                 resume_at: started,
             });
         }
         sqlite::execute(connection, "COMMIT")?;
+        *timeline = noted;
         if expire && !more {
             more = give_space_back(connection, started)?;
         }
@@ -163,9 +197,7 @@ impl Tidy {
 /// Which log entries go.
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    /// Received before: Unix time in milliseconds.
-    before_ms: u64,
-    /// Whatever their age, up to this position.
+    /// Up to this position: they are too old, or too many.
     through: u64,
     /// Every sink has the requests up to here.
     released: u64,
@@ -200,14 +232,13 @@ fn next_payloads(
 fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error> {
     let deleted = connection
         .prepare_cached(
-            "DELETE FROM requests WHERE (received_ms < ?1 OR seq <= ?2)
-                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?4))
+            "DELETE FROM requests WHERE seq <= ?1
+                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?3))
                  AND seq < (SELECT max(seq) FROM requests)
                  AND seq < coalesce((SELECT min(seq) FROM payloads), 9223372036854775807)
-                 AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?3), 9223372036854775807)",
+                 AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?2), 9223372036854775807)",
         )?
         .execute([
-            due.before_ms.cast_signed(),
             due.through.cast_signed(),
             due.released.cast_signed(),
             LOG_STEP,

@@ -2,15 +2,15 @@
 //!
 //! What one group writes is in `journal/group.rs`; what is tidied between groups in `journal/tidy.rs`.
 //!
-//! **Invariant**: receipts leave only after COMMIT returned ok. An error other than a full disk ends
-//! the writer for good, because what the file then holds is unknown; the next start reads it afresh.
+//! **Invariant**: receipts leave only after COMMIT returned ok. A full disk, or another process that holds
+//! the file, costs the group and nothing else; any other error blows the fuse of all files, and whoever
+//! finds it blown, here or elsewhere, writes nothing more.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
 use super::bodies::Bodies;
@@ -18,10 +18,11 @@ use super::claims::Claims;
 use super::group::Group;
 use super::queue::{Job, Queue};
 use super::spans::Spans;
-use super::tidy::Tidy;
+use super::tidy::{Tidy, Work};
+use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
-use crate::sqlite;
+use crate::sqlite::{self, Trouble, WriteAheadLog};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
 /// group. A timer of the runtime is twenty times as coarse.
@@ -38,12 +39,14 @@ const CHECKPOINT_FRAMES: u32 = 4_000;
 
 struct Writer {
     connection: Connection,
+    log: WriteAheadLog,
     options: Options,
     last_seq: u64,
     claims: Claims,
     spans: Spans,
     bodies: Bodies,
     tidy: Tidy,
+    timeline: Timeline,
     shared: Arc<Shared>,
 }
 
@@ -73,8 +76,11 @@ pub(super) fn start(
 ) -> Result<JoinHandle<()>, StorageError> {
     let claims = Claims::open(&connection)?;
     let spans = Spans::open(&connection)?;
+    let timeline = Timeline::open(&connection, last_seq)?;
     let writer = Writer {
         connection,
+        log: WriteAheadLog::default(),
+        timeline,
         spans,
         tidy: Tidy::new(options.log_retention_ms, options.log_retention_bytes),
         options,
@@ -86,20 +92,20 @@ pub(super) fn start(
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())
         .spawn(move || {
-            let fuse = Fuse(Arc::clone(&writer.shared));
+            let on_panic = OnPanic(Arc::clone(&writer.shared));
             writer.run(&queue);
-            drop(fuse);
+            drop(on_panic);
         })?;
     Ok(thread)
 }
 
 /// A writer that panics has failed for good, too.
-struct Fuse(Arc<Shared>);
+struct OnPanic(Arc<Shared>);
 
-impl Drop for Fuse {
+impl Drop for OnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.failed.send_replace(true);
+            self.0.fuse.fail(&self.0.path, "the writer panicked");
         }
     }
 }
@@ -115,8 +121,10 @@ impl Writer {
                 queue.take(&mut jobs);
                 self.group(&mut jobs);
             }
-            self.between_groups(!work);
-            if *self.shared.failed.borrow() {
+            if !self.shared.fuse.is_blown() {
+                self.between_groups(!work);
+            }
+            if self.shared.fuse.is_blown() {
                 // Whoever still waits is told that the journal is closed.
                 queue.close();
                 queue.take(&mut jobs);
@@ -124,15 +132,17 @@ impl Writer {
                 return;
             }
         }
-        // Orderly end: the next start finds a short write-ahead log.
-        let _ = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        // Orderly end: time goes on from here, and the next start finds a short write-ahead log.
+        let _ = self.timeline.noted(&self.connection, self.last_seq);
+        let _ = sqlite::empty_log(&self.connection);
     }
 
-    /// Commits the jobs in one transaction and answers them. When the disk is full the jobs are
-    /// refused and the writer goes on.
+    /// Commits the jobs in one transaction and answers them. When the disk is full, or another process
+    /// holds the file, the jobs are refused and the writer goes on.
     fn group(&mut self, jobs: &mut Vec<Job>) {
+        if self.shared.fuse.is_blown() {
+            return self.refuse(Answers::default(), jobs, JournalError::Closed);
+        }
         let started = Instant::now();
         let size = jobs.len();
         let mut answers = Answers::default();
@@ -187,20 +197,18 @@ impl Writer {
 
     /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
     fn between_groups(&mut self, idle: bool) {
-        let checkpointed = if sqlite::frames() >= CHECKPOINT_FRAMES {
-            sqlite::checkpoint(&self.connection).map(|_| ())
-        } else {
-            Ok(())
-        };
-        let tidied = checkpointed.and_then(|()| {
-            self.tidy.run(
-                &self.connection,
-                &mut self.claims,
-                &self.spans,
-                &mut self.bodies,
-                &self.shared,
+        let copied = self.log.tend(&self.connection, CHECKPOINT_FRAMES);
+        let tidied = copied.and_then(|()| {
+            self.tidy.run(Work {
+                connection: &self.connection,
+                claims: &mut self.claims,
+                spans: &self.spans,
+                bodies: &mut self.bodies,
+                timeline: &mut self.timeline,
+                shared: &self.shared,
+                last_seq: self.last_seq,
                 idle,
-            )
+            })
         });
         if let Err(error) = tidied {
             self.roll_back(&error);
@@ -209,22 +217,33 @@ impl Writer {
 
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
-        let rolled_back =
-            self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok();
-        let restored = self.claims.rolled_back(&self.connection).is_ok();
+        let shared = &self.shared;
+        let trouble = shared.fuse.judge(&shared.path, &self.connection, error);
+        let rolled_back = match self.connection.is_autocommit() {
+            true => Ok(()),
+            false => self.connection.execute_batch("ROLLBACK"),
+        };
+        let restored = rolled_back.and_then(|()| self.claims.rolled_back(&self.connection));
         self.bodies.rolled_back();
         self.tidy.rolled_back();
-        if sqlite::is_full(error) && rolled_back && restored {
-            tracing::error!("the disk is full: requests are refused until there is room");
-            return JournalError::DiskFull;
+        if let Err(error) = restored {
+            shared.fuse.judge(&shared.path, &self.connection, &error);
         }
-        tracing::error!(%error, "the journal cannot be written; the process ends, the next start reads it afresh");
-        // The file stays as it is: closing it must not copy the write-ahead log back.
-        let _ = self
-            .connection
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-        self.shared.failed.send_replace(true);
-        JournalError::Closed
+        if shared.fuse.is_blown() {
+            return JournalError::Closed;
+        }
+        match trouble {
+            Trouble::Busy => {
+                tracing::warn!(
+                    "another process holds journal.db: requests are refused until it lets go"
+                );
+                JournalError::Busy
+            }
+            _ => {
+                tracing::error!("the disk is full: requests are refused until there is room");
+                JournalError::DiskFull
+            }
+        }
     }
 
     /// Answers the callers, then wakes the lanes.

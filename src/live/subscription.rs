@@ -3,7 +3,8 @@
 //! A subscription holds a position for each of its streams and nothing else that grows: what it has not
 //! sent yet stays where it is, in the pool's memory or file, where newer values replace older ones.
 //! Without a usable position a stream begins with a snapshot: everything the pool holds, in the order of
-//! changes, a page at a time; what changes meanwhile comes behind, as in any other catching up.
+//! changes, a page at a time. It is complete where it reaches the last change from before it began: an item that
+//! changes meanwhile comes behind, as in any other catching up. So it ends, however often the stream changes.
 //!
 //! **Invariant**: [`Subscription::next`] may be dropped at any await and called again: nothing is lost,
 //! nothing is sent twice.
@@ -253,12 +254,14 @@ impl Subscription {
         let Position { epoch, .. } = self.position();
         let nowhere = Position { epoch, seq: 0 };
         let stream = Arc::clone(&self.streams[at].stream);
+        let from = self.streams[at].snapshot_from.unwrap_or(0);
+        let is_last = page.through >= from;
         let runs: Vec<&[Change]> = page
             .changes
             .chunk_by(|a, b| a.removed == b.removed)
             .collect();
         let (last, before) = match runs.split_last() {
-            Some((last, before)) if !page.more && !last[0].removed => (Some(*last), before),
+            Some((last, before)) if is_last && !last[0].removed => (Some(*last), before),
             _ => (None, &*runs),
         };
         for run in before {
@@ -271,7 +274,7 @@ impl Subscription {
             self.outbox.push_back(frame);
         }
         self.streams[at].position = page.through;
-        if !page.more {
+        if is_last {
             self.streams[at].snapshot_from = None;
             let kind = Kind::Snapshot { complete: true };
             let items = last.unwrap_or_default().iter();

@@ -29,7 +29,7 @@ pub struct Grant {
     pub origin: Option<String>,
 }
 
-/// The tickets that were given out and not used.
+/// The tickets that were given out and not used, each with its end in time lived.
 #[derive(Debug, Default)]
 pub struct Tickets(Mutex<HashMap<KeyHash, (u64, Grant)>>);
 
@@ -45,7 +45,7 @@ impl Tickets {
         for byte in secret {
             ticket.push_str(&format!("{byte:02x}"));
         }
-        let now_ms = clock::unix_ms();
+        let now_ms = clock::lived_ms();
         let ends_ms = now_ms + TICKET_MS;
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tickets.len() >= TICKETS_MAX {
@@ -60,7 +60,7 @@ impl Tickets {
             tickets.remove(&oldest);
         }
         tickets.insert(KeyHash::of(&ticket), (ends_ms, grant));
-        Ok((ticket, ends_ms))
+        Ok((ticket, clock::unix_of_lived(ends_ms)))
     }
 
     /// Uses a ticket up. `None` if it is unknown, used, too old, bound to another origin than
@@ -69,9 +69,10 @@ impl Tickets {
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (ends_ms, grant) = tickets.remove(&KeyHash::of(ticket))?;
         drop(tickets);
-        let now_ms = clock::unix_ms();
+        let in_time = clock::lived_ms() < ends_ms;
         let at_home = grant.origin.as_deref().is_none_or(comes_from);
-        (now_ms < ends_ms && at_home && grant.reader.is_valid_at(now_ms)).then_some(grant)
+        let valid = grant.reader.is_valid_at(clock::unix_ms());
+        (in_time && at_home && valid).then_some(grant)
     }
 }
 

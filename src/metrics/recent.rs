@@ -1,6 +1,7 @@
 //! The last hour, minute by minute, of all requests and of each connector: what the charts show.
 //!
-//! `ingest` notes every request here; it is lost when the process ends.
+//! `ingest` notes every request here. What the process before counted is counted again from the request log, in the
+//! background, by `daemon`; requests without a valid key, and how long answers took, are not in the log.
 //!
 //! **Invariant**: bounded: [`MINUTES`] numbers for each of at most [`CONNECTORS_MAX`] connectors.
 
@@ -23,7 +24,9 @@ pub struct Minute {
     pub errors: u64,
     /// Items accepted.
     pub items: u64,
-    /// Time from the head of a request to its answer, summed up.
+    /// Requests of which it is known how long they took.
+    pub timed: u64,
+    /// Time from the head of those requests to their answers, summed up.
     pub took: Duration,
     /// The longest of these times.
     pub took_max: Duration,
@@ -36,6 +39,7 @@ impl Minute {
             requests: self.requests + other.requests,
             errors: self.errors + other.errors,
             items: self.items + other.items,
+            timed: self.timed + other.timed,
             took: self.took + other.took,
             took_max: self.took_max.max(other.took_max),
         }
@@ -66,6 +70,7 @@ impl Ring {
                 requests: 0,
                 errors: 0,
                 items: 0,
+                timed: 0,
                 took: Duration::ZERO,
                 took_max: Duration::ZERO,
             }; MINUTES],
@@ -85,6 +90,13 @@ impl Ring {
         }
         let slot = &mut self.minutes[slot(minute)];
         *slot = slot.and(request);
+    }
+
+    /// Adds what is known of an earlier minute, unless it is further back than the ring reaches.
+    fn restore(&mut self, minute: u64, requests: Minute) {
+        if minute + MINUTES as u64 > self.newest {
+            self.note(minute, requests);
+        }
     }
 
     /// The hour that ends with `minute`, oldest first.
@@ -129,6 +141,18 @@ impl Recent {
         }
     }
 
+    /// Notes what a connector's requests came to in a minute (since 1970) that may be past.
+    pub fn restore(&self, connector: &str, minute: u64, requests: Minute) {
+        let mut state = self.lock();
+        state.all.restore(minute, requests);
+        if let Some(ring) = state.connectors.get_mut(connector) {
+            ring.restore(minute, requests);
+        } else if state.connectors.len() < CONNECTORS_MAX {
+            let ring = state.connectors.entry(connector.into());
+            ring.or_insert_with(Ring::new).restore(minute, requests);
+        }
+    }
+
     /// The hour before this Unix time in milliseconds, oldest minute first: of a connector, or of all requests.
     pub fn hour(&self, connector: Option<&str>, now_ms: u64) -> Vec<Minute> {
         let state = self.lock();
@@ -156,6 +180,7 @@ mod tests {
         requests: 1,
         errors: 0,
         items: 3,
+        timed: 1,
         took: Duration::from_millis(2),
         took_max: Duration::from_millis(2),
     };
@@ -191,6 +216,22 @@ mod tests {
         let after = requests(&recent, None, START_MS + 60 * MINUTE_MS);
         assert_eq!((after[0], after[1], after[59]), (0, 1, 1));
         assert_eq!(after.iter().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn what_was_counted_before_joins_what_is_counted_now() {
+        let recent = Recent::default();
+        let shop: Arc<str> = "shop".into();
+        let minute = START_MS / MINUTE_MS;
+        recent.note(Some(&shop), START_MS, ONE);
+        recent.restore("shop", minute, ONE);
+        recent.restore("shop", minute - 59, ONE);
+        // Nothing is forgotten for something too old.
+        recent.restore("shop", minute - 60, ONE);
+        for connector in [None, Some("shop")] {
+            let hour = requests(&recent, connector, START_MS);
+            assert_eq!((hour[0], hour[59], hour.iter().sum::<u64>()), (1, 2, 3));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::egress::{self, Calls};
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
 use super::veil::Veil;
-use super::{Grants, Seat};
+use super::{Grants, Progress, Seat};
 use crate::batch::{self, Batch};
 use crate::pool::{Effect, Staged};
 
@@ -26,7 +26,15 @@ use crate::pool::{Effect, Staged};
 pub(super) mod bindings {
     wasmtime::component::bindgen!({
         path: "plugins/sdk/wit",
-        world: "postgres-sink",
+        inline: "
+            package headgate:host;
+            /// All that a sink may import and export.
+            world host {
+                include headgate:sink/postgres-sink@1.1.0;
+                export headgate:sink/removals@1.1.0;
+            }
+        ",
+        world: "headgate:host/host",
         imports: { "headgate:sink/postgres.execute": async | trappable, default: trappable },
         exports: { default: async },
         with: { "headgate:sink/batches.batch": crate::batch::Batch },
@@ -34,7 +42,7 @@ pub(super) mod bindings {
 }
 
 use bindings::headgate::sink::{
-    batches, logging, metrics, pool, postgres, renderers, secrets, state,
+    batches, delivery, logging, metrics, pool, postgres, renderers, secrets, state,
 };
 
 /// Handles that a guest may hold at once.
@@ -42,6 +50,9 @@ const HANDLES_MAX: usize = 1_000;
 
 /// Effects of one kind that a guest may stage in one call.
 const EFFECTS_MAX: usize = 1_000;
+
+/// What a refusal takes beside its reason.
+const REFUSAL_BYTES: usize = 64;
 
 /// Keys of a sink's state, bytes of a key, bytes of a value.
 const STATE_KEYS_MAX: u64 = 1_000;
@@ -63,6 +74,8 @@ pub(super) struct Host {
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
+    /// What the guest says to be done for good, however the call ends.
+    pub(super) progress: Progress,
     /// Ticks of the interruption clock until the guest's time is up.
     pub(super) ticks_left: u64,
 }
@@ -103,6 +116,7 @@ impl Host {
                 refused: false,
             },
             staged: Staged::default(),
+            progress: Progress::default(),
             ticks_left: 0,
         }
     }
@@ -110,6 +124,7 @@ impl Host {
     /// A new call: nothing is staged, nothing held.
     pub(super) fn begin(&mut self) {
         self.staged = Staged::default();
+        self.progress = Progress::default();
         self.held_bytes = 0;
     }
 
@@ -249,6 +264,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Host>> {
     metrics::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     state::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     secrets::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
+    delivery::add_to_linker::<Host, HasSelf<Host>>(&mut linker, |host| host)?;
     // Streams, clocks, random numbers, standard input and output: no files, no sockets.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(&mut linker)?;
     // Language runtimes ask for these at their start, the standard library of Rust among them: the
@@ -460,6 +476,25 @@ impl renderers::Host for Host {
     fn publish(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
         let batch = self.table.get(&batch)?.clone();
         stage(&mut self.staged.publishes, batch)
+    }
+}
+
+impl delivery::Host for Host {
+    fn carries(&mut self, batch: Resource<Batch>, range: batches::Span) -> wasmtime::Result<()> {
+        self.calls.carry(self.table.get(&batch)?, range.into());
+        Ok(())
+    }
+
+    fn taken(&mut self, count: u32) -> wasmtime::Result<()> {
+        self.progress.taken = self.progress.taken.max(count);
+        Ok(())
+    }
+
+    fn refused(&mut self, range: batches::Span, reason: String) -> wasmtime::Result<()> {
+        self.hold(REFUSAL_BYTES + reason.len())?;
+        let range = range.start..range.start.saturating_add(range.count);
+        self.progress.refused.push((range, reason));
+        Ok(())
     }
 }
 

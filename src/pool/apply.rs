@@ -2,7 +2,8 @@
 //!
 //! **Invariant**: what was accepted later wins: a row is overwritten only by a request accepted later,
 //! or by a later item of the same request, and a removed item comes back only with a request accepted
-//! after its removal. Every change takes the next number of the one sequence.
+//! after its removal, and only with what came after it. In whatever order a sink hands items over, the outcome is
+//! that of the order of acceptance. Every change takes the next number of the one sequence.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::changes::{Change, Changes, StreamChanges};
+use super::merge::{Fields, Order};
 use super::views::Views;
 use super::{OnUpdate, removal};
 use crate::batch::{Batch, Slice};
@@ -18,17 +20,17 @@ use crate::item::{self, ItemRef};
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
 /// `accepted_seq` guards against older requests that are retried.
-const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8) \
+const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9) \
      ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
      updated_at = excluded.updated_at, request_id = excluded.request_id, \
-     accepted_seq = excluded.accepted_seq, position = excluded.position \
+     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged \
      WHERE excluded.accepted_seq > items.accepted_seq \
      OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position)";
-const SELECT: &str =
-    "SELECT fields, accepted_seq, position, updated_at FROM items WHERE stream = ?1 AND key = ?2";
-const SET_FIELDS: &str = "UPDATE items SET fields = ?3, seq = ?4 WHERE stream = ?1 AND key = ?2";
-pub(super) const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
+const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at FROM items WHERE stream = ?1 AND key = ?2";
+const SET_FIELDS: &str =
+    "UPDATE items SET fields = ?3, merged = ?4, seq = ?5 WHERE stream = ?1 AND key = ?2";
+const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
@@ -103,7 +105,7 @@ struct Row<'a> {
 
 impl Row<'_> {
     /// Its place in the order of acceptance.
-    fn order(&self) -> (i64, u32) {
+    fn order(&self) -> Order {
         (self.origin.accepted_seq, self.position)
     }
 }
@@ -146,26 +148,31 @@ pub(super) fn upsert(
             .views
             .note(stream, rows[first..].iter().map(|row| &row.item));
     }
-    target.views.refresh(connection)?;
-    // By key: neighbours in the table are written together. Stable: the last of equal keys wins.
-    rows.sort_by(|a, b| (a.stream, a.item.key).cmp(&(b.stream, b.item.key)));
+    target.views.store(connection)?;
+    // By key: neighbours in the table are written together.
+    rows.sort_by(|a, b| {
+        let (a_place, b_place) = ((a.stream, a.item.key), (b.stream, b.item.key));
+        (a_place, a.order()).cmp(&(b_place, b.order()))
+    });
     let mut upsert = connection.prepare_cached(UPSERT)?;
     for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
+        let Some(oldest) = same.first() else { continue };
+        let (stream, key) = (oldest.stream, oldest.item.key);
+        let removed = target
+            .removals
+            .through(connection, stream, key, oldest.order())?;
+        let after =
+            same.partition_point(|row| removed.is_some_and(|removed| row.order() <= removed));
+        let same = &same[after..];
         let Some(last) = same.last() else { continue };
-        let (stream, key) = (last.stream, last.item.key);
-        let accepted_seq = last.origin.accepted_seq;
-        let removals = &target.removals;
-        if removals.covers(connection, stream, key, last.order())? {
-            continue;
-        }
         let merges = target.on_update.get(stream).copied() == Some(OnUpdate::Merge);
         let merged = match merges {
             true => merge_into_pool(connection, same, pass.next())?,
             false => Merged::No,
         };
-        let fields = match &merged {
-            Merged::No => last.item.fields,
-            Merged::Newer(fields) => fields,
+        let (fields, merged) = match &merged {
+            Merged::No => (last.item.fields, None),
+            Merged::Newer { fields, merged } => (&**fields, merged.as_deref()),
             Merged::FilledIn { fields, updated_at } => {
                 if published {
                     pass.tell(stream, 0, |seq| {
@@ -185,8 +192,9 @@ pub(super) fn upsert(
             pass.next(),
             last.origin.time,
             last.origin.request_id,
-            accepted_seq,
+            last.origin.accepted_seq,
             last.position,
+            merged,
         ])?;
         if written == 0 {
             continue;
@@ -202,41 +210,62 @@ pub(super) fn upsert(
     Ok(())
 }
 
-/// Removes every item of the batch that was not accepted later, and remembers that.
+/// Removes every item of the batch, as far as it was not accepted later, and remembers that.
 pub(super) fn delete(
     target: &mut Target<'_>,
     batch: &Batch,
     pass: &mut Pass<'_>,
 ) -> Result<(), rusqlite::Error> {
+    let connection = target.connection;
     for slice in batch.slices() {
         let stream = &slice.entry.stream;
         for (position, item) in slice.items() {
             let order = (slice.entry.seq.cast_signed(), position);
-            let row: Option<(i64, u32)> = target
-                .connection
-                .prepare_cached(SELECT)?
-                .query_row([&**stream, item.key], |row| Ok((row.get(1)?, row.get(2)?)))
-                .optional()?;
-            if row.is_some_and(|row| row > order) {
-                continue;
-            }
-            if row.is_some() {
-                target
-                    .connection
+            let row = stored(connection, stream, item.key)?;
+            let there = row.as_ref().is_some_and(|row| row.order <= order);
+            if there {
+                connection
                     .prepare_cached(DELETE)?
                     .execute([&**stream, item.key])?;
-                pass.tell(stream, slice.entry.received_ms, |seq| {
-                    Change::removed(seq, item.key)
-                });
-            } else {
-                pass.keep_quiet();
+                pass.tell(stream, 0, |seq| Change::removed(seq, item.key));
+            } else if let Some(row) = row {
+                remove_older_fields(connection, stream, item.key, &row, order, pass)?;
             }
-            // Also if it is not here: an older request may still bring it.
+            // Also if it is not here: an older request may still bring it, or some of its fields.
+            let seq = if there { pass.seq() } else { 0 };
             target
                 .removals
-                .note(target.connection, stream, item.key, order, pass.seq())?;
+                .note(connection, stream, item.key, order, seq)?;
         }
     }
+    Ok(())
+}
+
+/// Removes from a newer item the fields that it has of updates up to this place.
+fn remove_older_fields(
+    connection: &Connection,
+    stream: &Arc<str>,
+    key: &str,
+    row: &Stored,
+    order: Order,
+    pass: &mut Pass<'_>,
+) -> Result<(), rusqlite::Error> {
+    let mut fields = row.fields();
+    if !fields.remove_through(order) {
+        return Ok(());
+    }
+    let json = fields.json();
+    let merged = fields.merged(row.order);
+    connection.prepare_cached(SET_FIELDS)?.execute(params![
+        &**stream,
+        key,
+        json,
+        merged,
+        pass.next()
+    ])?;
+    pass.tell(stream, 0, |seq| {
+        Change::updated(seq, key, &json, &row.updated_at)
+    });
     Ok(())
 }
 
@@ -254,18 +283,14 @@ pub(super) fn publish(
             if !told.insert((stream, item.key)) {
                 continue;
             }
-            let row: Option<(String, String)> = connection
-                .prepare_cached(SELECT)?
-                .query_row([&**stream, item.key], |row| Ok((row.get(0)?, row.get(3)?)))
-                .optional()?;
-            let Some((fields, updated_at)) = row else {
+            let Some(row) = stored(connection, stream, item.key)? else {
                 continue;
             };
             connection
                 .prepare_cached(TOUCH)?
                 .execute(params![&**stream, item.key, pass.next()])?;
             pass.tell(stream, slice.entry.received_ms, |seq| {
-                Change::updated(seq, item.key, &fields, &updated_at)
+                Change::updated(seq, item.key, &row.json, &row.updated_at)
             });
         }
     }
@@ -281,13 +306,48 @@ fn origin(slice: &Slice) -> Origin {
     }
 }
 
+/// A row of `items`.
+struct Stored {
+    json: String,
+    merged: Option<String>,
+    order: Order,
+    updated_at: String,
+}
+
+impl Stored {
+    fn fields(&self) -> Fields<'_> {
+        Fields::of(&self.json, self.order, self.merged.as_deref())
+    }
+}
+
+fn stored(
+    connection: &Connection,
+    stream: &str,
+    key: &str,
+) -> Result<Option<Stored>, rusqlite::Error> {
+    connection
+        .prepare_cached(SELECT)?
+        .query_row([stream, key], |row| {
+            Ok(Stored {
+                json: row.get(0)?,
+                merged: row.get(1)?,
+                order: (row.get(2)?, row.get(3)?),
+                updated_at: row.get(4)?,
+            })
+        })
+        .optional()
+}
+
 /// What merging updates of one item with its row came to.
 enum Merged {
-    /// There is nothing to merge with.
+    /// There is nothing to merge with: the last update is the item.
     No,
-    /// The row is older: these fields are to be written.
-    Newer(String),
-    /// The row is newer: the updates filled in fields that it did not have, which is written.
+    /// The row is older, or there is none: this is to be written.
+    Newer {
+        fields: String,
+        merged: Option<String>,
+    },
+    /// The row is newer: the updates changed fields that it had not or had of older ones, which is written.
     FilledIn { fields: String, updated_at: String },
     /// The row has these updates already.
     Known,
@@ -298,44 +358,50 @@ fn merge_into_pool(
     updates: &[Row<'_>],
     seq: i64,
 ) -> Result<Merged, rusqlite::Error> {
-    let mut merged: Option<String> = None;
-    for update in updates {
-        merged = Some(match merged {
-            None => update.item.fields.to_owned(),
-            Some(older) => item::merge(&older, update.item.fields),
-        });
-    }
-    let (Some(merged), Some(last)) = (merged, updates.last()) else {
+    let Some(last) = updates.last() else {
         return Ok(Merged::Known);
     };
-    let row: Option<(String, (i64, u32), String)> = connection
-        .prepare_cached(SELECT)?
-        .query_row([&**last.stream, last.item.key], |row| {
-            Ok((row.get(0)?, (row.get(1)?, row.get(2)?), row.get(3)?))
-        })
-        .optional()?;
-    match row {
-        None => Ok(Merged::Newer(merged)),
-        Some((fields, order, _)) if order < last.order() => {
-            Ok(Merged::Newer(item::merge(&fields, &merged)))
+    let row = stored(connection, last.stream, last.item.key)?;
+    let newer = row.as_ref().is_none_or(|row| row.order < last.order());
+    if newer && updates.len() == 1 && row.as_ref().is_none_or(|row| names_all_of(last, row)) {
+        return Ok(Merged::No);
+    }
+    let mut fields = row.as_ref().map(Stored::fields).unwrap_or_default();
+    let mut changed = false;
+    for update in updates {
+        if row.as_ref().is_none_or(|row| row.order != update.order()) {
+            changed |= fields.update(update.item.fields, update.order());
         }
-        Some((_, order, _)) if order == last.order() => Ok(Merged::Known),
-        Some((fields, _, updated_at)) => {
-            let filled_in = item::merge(&merged, &fields);
-            // The older fields stand first: only their number tells whether there are more.
-            if item::members(&filled_in).count() == item::members(&fields).count() {
+    }
+    match &row {
+        Some(row) if !newer => {
+            if !changed {
                 return Ok(Merged::Known);
             }
+            let (json, merged) = (fields.json(), fields.merged(row.order));
             connection.prepare_cached(SET_FIELDS)?.execute(params![
                 &**last.stream,
                 last.item.key,
-                filled_in,
+                json,
+                merged,
                 seq
             ])?;
+            let updated_at = row.updated_at.clone();
             Ok(Merged::FilledIn {
-                fields: filled_in,
+                fields: json,
                 updated_at,
             })
         }
+        _ => Ok(Merged::Newer {
+            merged: fields.merged(last.order()),
+            fields: fields.json(),
+        }),
     }
+}
+
+/// By far the most frequent update names the same fields in the same order.
+fn names_all_of(update: &Row<'_>, row: &Stored) -> bool {
+    let old = item::members(&row.json).map(|(name, _)| name);
+    let new = item::members(update.item.fields).map(|(name, _)| name);
+    old.eq(new)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{PoolError, history, schema};
+use super::{PoolError, history, rebuilt, schema, views};
 
 /// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,39 @@ pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
                         coalesce((SELECT min(first_seq) FROM retries WHERE NOT resent) - 1, 9223372036854775807))",
         )?,
     })
+}
+
+/// Makes an empty pool at `path`.
+///
+/// # Errors
+/// SQLite's.
+pub fn make(path: &Path) -> Result<(), PoolError> {
+    schema::open_writer(path).map(drop)
+}
+
+/// Makes what was salvaged of a damaged pool a pool of its own. What its views
+/// show is learned from the items, unless `views_are_whole`. With `again`, sinks that write the pool look back ([`super::Pool::look_back`]).
+///
+/// # Errors
+/// SQLite's.
+pub fn begin_salvaged(
+    connection: &Connection,
+    views_are_whole: bool,
+    again: bool,
+) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(
+        "INSERT INTO history (epoch, seq, floor) SELECT 0, 0, 0 WHERE NOT EXISTS (SELECT 1 FROM history);
+         DELETE FROM history WHERE rowid > (SELECT min(rowid) FROM history);
+         UPDATE history SET seq = max(seq, coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM removed), 0));",
+    )?;
+    history::begin_anew(connection)?;
+    if !views_are_whole {
+        views::learn(connection)?;
+    }
+    if again {
+        rebuilt::note(connection)?;
+    }
+    Ok(())
 }
 
 /// Makes the copy at `path` a pool of its own: the epoch rises, and the numbers of changes go on far above those that

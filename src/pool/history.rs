@@ -4,18 +4,12 @@
 //! resume from one. [`Pool::open`](super::Pool::open) calls [`open`], every settlement stores the
 //! number that it ended with.
 //!
-//! **Invariant**: within one epoch no number ever stands for two different changes. The file is not
-//! flushed at each commit, so a crash of the machine can take numbers back that renderers have seen:
-//! then the epoch rises.
+//! **Invariant**: within one epoch no number ever stands for two different changes: what was settled is on disk before
+//! anybody hears of it. The epoch rises when a copy begins a life of its own, or a damaged file is rebuilt.
 
 use rusqlite::{Connection, params};
 
 use crate::clock;
-
-/// Changes when the machine starts.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Stands for a file that was closed in order: everything was flushed.
-const CLOSED: &str = "closed";
 
 /// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,26 +22,29 @@ pub(super) struct History {
     pub(super) floor: u64,
 }
 
-/// Reads where the sequence stands, and notes that the file is in use.
+/// Reads where the sequence stands. A new file begins its first epoch.
 pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> {
-    let (epoch, seq, floor, boot) =
-        connection.query_row("SELECT epoch, seq, floor, boot FROM history", [], |row| {
+    let read = || {
+        connection.query_row("SELECT epoch, seq, floor FROM history", [], |row| {
             let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
-            Ok((number(0)?, number(1)?, number(2)?, row.get::<_, String>(3)?))
-        })?;
-    let this_boot = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let this_boot = this_boot.trim();
-    let unbroken = boot == CLOSED || (!boot.is_empty() && boot == this_boot);
-    let epoch = if unbroken && epoch > 0 {
-        epoch
-    } else {
-        (epoch + 1).max(clock::unix_ms() / 1_000)
+            Ok(History {
+                epoch: number(0)?,
+                seq: number(1)?,
+                floor: number(2)?,
+            })
+        })
     };
-    connection.execute(
-        "UPDATE history SET epoch = ?1, boot = ?2",
-        params![epoch.cast_signed(), this_boot],
-    )?;
-    Ok(History { epoch, seq, floor })
+    let history = read()?;
+    if history.epoch > 0 {
+        return Ok(history);
+    }
+    connection.execute("UPDATE history SET epoch = ?1", [next_epoch(0)])?;
+    read()
+}
+
+/// Later than the one before, and than those of other files of this place: the time of day tells them apart.
+fn next_epoch(epoch: u64) -> i64 {
+    (epoch + 1).max(clock::unix_ms() / 1_000).cast_signed()
 }
 
 /// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the
@@ -57,12 +54,12 @@ pub(super) fn begin_anew(connection: &Connection) -> Result<u64, rusqlite::Error
     /// is for those who read the file and remember the highest `seq` that they saw.
     const NUMBERS_SKIPPED: i64 = 1 << 40;
     let epoch: i64 = connection.query_row("SELECT epoch FROM history", [], |row| row.get(0))?;
-    let epoch = (epoch.unsigned_abs() + 1).max(clock::unix_ms() / 1_000);
+    let epoch = next_epoch(epoch.unsigned_abs());
     connection.execute(
-        "UPDATE history SET epoch = ?1, seq = seq + ?2, boot = ?3",
-        params![epoch.cast_signed(), NUMBERS_SKIPPED, CLOSED],
+        "UPDATE history SET epoch = ?1, seq = seq + ?2",
+        params![epoch, NUMBERS_SKIPPED],
     )?;
-    Ok(epoch)
+    Ok(epoch.unsigned_abs())
 }
 
 /// Part of every transaction that changes items.
@@ -73,38 +70,23 @@ pub(super) fn store(connection: &Connection, seq: u64) -> Result<(), rusqlite::E
     Ok(())
 }
 
-/// Notes that everything is flushed. Nothing may be written after it.
-pub(super) fn close(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.execute("UPDATE history SET boot = ?1", [CLOSED])?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pool::schema;
 
     #[test]
-    fn the_epoch_rises_when_the_machine_may_have_lost_commits_and_only_then() {
+    fn an_epoch_lasts_until_a_copy_begins_anew() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pool.db");
         let start = || schema::open_writer(&path).expect("the file opens");
         let first = open(&start()).expect("it reads");
         assert!(first.epoch > 1_700_000_000, "{first:?}");
-
-        // Killed, and started again on the same machine without a restart of the system.
         assert_eq!(open(&start()).expect("it reads"), first);
-
-        // Closed in order, and the machine restarted.
-        close(&start()).expect("it closes");
-        assert_eq!(open(&start()).expect("it reads"), first);
-
-        // The machine went down while the file was in use.
-        start()
-            .execute("UPDATE history SET boot = 'another'", [])
-            .expect("it writes");
-        let risen = open(&start()).expect("it reads");
-        assert!(risen.epoch > first.epoch, "{risen:?}");
-        assert_eq!(open(&start()).expect("it reads"), risen);
+        let risen = begin_anew(&start()).expect("it writes");
+        assert!(risen > first.epoch, "{risen}");
+        let anew = open(&start()).expect("it reads");
+        assert_eq!(anew.epoch, risen);
+        assert!(anew.seq > first.seq);
     }
 }

@@ -1,33 +1,62 @@
-//! Removing items, and remembering for a while that they were removed.
+//! Remembering for a while that items were removed.
 //!
-//! `http` removes for callers. A removal leaves a row in `removed`: renderers that come back learn of
-//! it, and requests that were accepted before it and are delivered after it do not bring the item back.
+//! A removal leaves a row in `removed`, a tombstone, for two readers. Requests that were accepted before it and are
+//! delivered after it do not bring the item back: for them it stays as long as such a request can still arrive. And
+//! renderers that come back learn of it: for them the newest ones are kept, by count. One that nobody is told of
+//! (nothing was there) has the number 0 and is only for the first.
 //!
-//! **Invariant**: when a removal is forgotten, the history's floor has risen to it: nobody resumes from
-//! before it and misses it.
+//! Nothing here looks at a clock: how far every sink has come says what can still arrive.
+//!
+//! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
+//! resumes from before it and misses it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::apply::Pass;
-use super::changes::Change;
-use super::{Pool, PoolError, history};
-use crate::clock;
+use super::{LOW_WATER, Pool, PoolError};
+use crate::batch::Entry;
 
-/// How long removals are remembered, at least: longer than a renderer is away and a retry takes.
-const REMOVED_KEPT_MS: u64 = 7 * 86_400_000;
-/// Removals that are forgotten in one transaction.
-const FORGET_CHUNK: u32 = 1_000;
+/// Removals that renderers can be told of: the newest ones.
+const TOLD_MAX: i64 = 100_000;
+/// Tombstones that are looked at in one transaction.
+const CHUNK: u32 = 1_000;
+/// Forgetting ends after this time, at the next chunk.
+const FORGET_TIME: Duration = Duration::from_millis(100);
+/// Tombstones that dead letters held up are looked at again after this time.
+const AGAIN_AFTER: Duration = Duration::from_secs(600);
+
 /// A dead letter from before the removal may be sent again at any time, and must not bring the item back. A
 /// sink may have put it into another stream, but never under another key.
-const NOT_NEEDED: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq)
-    AND NOT EXISTS (SELECT 1 FROM resends AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq)";
+const NO_LETTER: &str = "NOT EXISTS (SELECT 1 FROM dead_letters AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)
+    AND NOT EXISTS (SELECT 1 FROM resends AS letter WHERE letter.key = removed.key AND letter.seq <= removed.accepted_seq AND letter.removal = 0)";
 
-/// For each stream, up to which accepted request something was removed: later requests need not look.
+/// What is known of the tombstones without looking.
+#[derive(Debug)]
+pub(super) struct Removals {
+    /// For each stream, up to which accepted request something was removed: later requests need not look.
+    last: HashMap<Arc<str>, i64>,
+    /// What this transaction removed and was not there.
+    absent: Vec<(Arc<str>, String)>,
+    /// How many renderers can be told of.
+    told_max: i64,
+    forgetting: Forgetting,
+}
+
+/// How far forgetting has come.
 #[derive(Debug, Default)]
-pub(super) struct Removals(HashMap<Arc<str>, i64>);
+struct Forgetting {
+    /// Renderers were told of removals since the excess was counted.
+    told: bool,
+    /// Up to this number there are more than are kept for renderers.
+    excess: Option<i64>,
+    /// Up to here tombstones without a number were looked at: request, stream and key.
+    at: (i64, String, String),
+    /// When it began at the first one.
+    began: Option<Instant>,
+}
 
 impl Removals {
     pub(super) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
@@ -35,30 +64,48 @@ impl Removals {
             connection.prepare("SELECT stream, max(accepted_seq) FROM removed GROUP BY stream")?;
         let rows =
             statement.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
-        rows.collect::<Result<_, _>>().map(Self)
+        Ok(Self {
+            last: rows.collect::<Result<_, _>>()?,
+            absent: Vec::new(),
+            told_max: TOLD_MAX,
+            forgetting: Forgetting {
+                told: true,
+                ..Forgetting::default()
+            },
+        })
     }
 
-    /// Whether the item was removed by something that was accepted later than this.
-    pub(super) fn covers(
+    #[cfg(test)]
+    pub(super) fn keep_told(&mut self, told_max: i64) {
+        self.told_max = told_max;
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&mut self) {
+        self.absent.clear();
+    }
+
+    /// The place in the order of acceptance through which the item was removed, if it was by something that was accepted
+    /// after `oldest`.
+    pub(super) fn through(
         &self,
         connection: &Connection,
         stream: &str,
         key: &str,
-        order: (i64, u32),
-    ) -> Result<bool, rusqlite::Error> {
-        if self.0.get(stream).is_none_or(|last| *last < order.0) {
-            return Ok(false);
+        oldest: (i64, u32),
+    ) -> Result<Option<(i64, u32)>, rusqlite::Error> {
+        if self.last.get(stream).is_none_or(|last| *last < oldest.0) {
+            return Ok(None);
         }
-        let removed: Option<(i64, u32)> = connection
+        connection
             .prepare_cached(
                 "SELECT accepted_seq, position FROM removed WHERE stream = ?1 AND key = ?2",
             )?
             .query_row([stream, key], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        Ok(removed.is_some_and(|removed| removed >= order))
+            .optional()
     }
 
-    /// Remembers a removal, unless a later one is known.
+    /// Remembers a removal with the number of its change; 0: nothing was there.
     pub(super) fn note(
         &mut self,
         connection: &Connection,
@@ -69,113 +116,181 @@ impl Removals {
     ) -> Result<(), rusqlite::Error> {
         connection
             .prepare_cached(
-                "INSERT INTO removed (stream, key, seq, accepted_seq, position, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT (stream, key) DO UPDATE SET seq = excluded.seq,
-                 position = iif(excluded.accepted_seq > accepted_seq, excluded.position, max(excluded.position, position)),
-                 accepted_seq = max(excluded.accepted_seq, accepted_seq), at_ms = excluded.at_ms",
+                "INSERT INTO removed (stream, key, seq, accepted_seq, position) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (stream, key) DO UPDATE SET seq = max(excluded.seq, seq),
+                 position = CASE WHEN (excluded.accepted_seq, excluded.position) > (accepted_seq, position)
+                     THEN excluded.position ELSE position END,
+                 accepted_seq = max(excluded.accepted_seq, accepted_seq)",
             )?
             .execute(params![
                 &**stream,
                 key,
                 seq.cast_signed(),
                 order.0,
-                order.1,
-                clock::unix_ms().cast_signed(),
+                order.1
             ])?;
-        let last = self.0.entry(Arc::clone(stream)).or_insert(0);
+        match seq {
+            0 => self.absent.push((Arc::clone(stream), key.to_owned())),
+            _ => self.forgetting.told = true,
+        }
+        let last = self.last.entry(Arc::clone(stream)).or_insert(0);
         *last = order.0.max(*last);
         Ok(())
+    }
+
+    /// The end of a transaction: what was not there, and nothing older can bring, needs no tombstone.
+    pub(super) fn finish(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        if self.absent.is_empty() {
+            return Ok(());
+        }
+        let low_water = low_water(connection)?;
+        let mut forget = connection.prepare_cached(&format!(
+            "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND accepted_seq <= ?3 AND {NO_LETTER}"
+        ))?;
+        for (stream, key) in self.absent.drain(..) {
+            forget.execute(params![&*stream, key, low_water])?;
+        }
+        Ok(())
+    }
+
+    /// A chunk of what renderers are not told of any more; returns the number of the last one. What may still hold
+    /// something older up stays, without a number.
+    fn forget_told(&mut self, connection: &Connection) -> Result<Option<i64>, rusqlite::Error> {
+        let forgetting = &mut self.forgetting;
+        if forgetting.excess.is_none() && forgetting.told {
+            forgetting.excess = connection
+                .prepare_cached(
+                    "SELECT seq FROM removed WHERE seq > 0 ORDER BY seq DESC LIMIT 1 OFFSET ?1",
+                )?
+                .query_row([self.told_max], |row| row.get(0))
+                .optional()?;
+            forgetting.told = false;
+        }
+        let Some(excess) = forgetting.excess else {
+            return Ok(None);
+        };
+        let through: Option<i64> = connection
+            .prepare_cached(
+                "SELECT max(seq) FROM (SELECT seq FROM removed WHERE seq > 0 AND seq <= ?1 ORDER BY seq LIMIT ?2)",
+            )?
+            .query_row(params![excess, CHUNK], |row| row.get(0))?;
+        let Some(through) = through else {
+            forgetting.excess = None;
+            return Ok(None);
+        };
+        connection
+            .prepare_cached(&format!(
+                "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND accepted_seq <= ?2 AND {NO_LETTER}"
+            ))?
+            .execute([through, low_water(connection)?])?;
+        connection
+            .prepare_cached("UPDATE removed SET seq = 0 WHERE seq > 0 AND seq <= ?1")?
+            .execute([through])?;
+        connection
+            .prepare_cached("UPDATE history SET floor = max(floor, ?1)")?
+            .execute([through])?;
+        Ok(Some(through))
+    }
+
+    /// Looks at a chunk of the tombstones that renderers are not told of; true if there may be more.
+    fn forget_others(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
+        let forgetting = &mut self.forgetting;
+        if forgetting
+            .began
+            .is_none_or(|began| began.elapsed() >= AGAIN_AFTER)
+        {
+            forgetting.at = (0, String::new(), String::new());
+            forgetting.began = Some(Instant::now());
+        }
+        let mut select = connection.prepare_cached(&format!(
+            "SELECT accepted_seq, stream, key, {NO_LETTER} FROM removed
+             WHERE seq = 0 AND accepted_seq <= ?1 AND (accepted_seq, stream, key) > (?2, ?3, ?4)
+             ORDER BY accepted_seq, stream, key LIMIT {CHUNK}"
+        ))?;
+        let (accepted_seq, stream, key) = &forgetting.at;
+        let low_water = low_water(connection)?;
+        let rows = select.query_map(params![low_water, accepted_seq, stream, key], |row| {
+            Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
+        })?;
+        let looked_at: Vec<((i64, String, String), bool)> = rows.collect::<Result<_, _>>()?;
+        let mut forget =
+            connection.prepare_cached("DELETE FROM removed WHERE stream = ?1 AND key = ?2")?;
+        for ((_, stream, key), over) in &looked_at {
+            if *over {
+                forget.execute([stream, key])?;
+            }
+        }
+        let more = looked_at.len() >= CHUNK as usize;
+        if let Some((last, _)) = looked_at.into_iter().next_back() {
+            forgetting.at = last;
+        }
+        Ok(more)
     }
 }
 
 impl Pool {
-    /// Removes an item, for everything that was accepted up to the request `accepted_seq`. Returns the
-    /// number of the change, or `None` if there is no such item. With `expected` it may still be on its
-    /// way here, and is removed in advance. On disk when it returns. Blocks.
+    /// Remembers removals that a new sink may be behind: what it is about to be handed may be older. Blocks.
     ///
     /// # Errors
-    /// SQLite's; nothing was removed then.
-    pub fn remove(
-        &self,
-        stream: &Arc<str>,
-        key: &str,
-        accepted_seq: u64,
-        expected: bool,
-    ) -> Result<Option<u64>, PoolError> {
-        let mut writer = self.lock();
-        let mut pass = Pass::new(writer.seq, &self.changes);
-        let accepted_seq = accepted_seq.cast_signed();
-        // This one commit is flushed: no entry of the journal can bring it back.
-        writer
-            .connection
-            .execute_batch("PRAGMA synchronous = FULL")?;
-        let removed = writer.in_transaction(|writer| {
-            let connection = &writer.connection;
-            let gone = connection
-                .prepare_cached(super::apply::DELETE)?
-                .execute([&**stream, key])?;
-            // What waits for a retry is behind every cursor and may hold the item.
-            if gone == 0 && !expected && !retries_wait(connection)? {
-                return Ok(false);
+    /// SQLite's; nothing was remembered.
+    pub fn remember_removals(&self, entries: &[Arc<Entry>]) -> Result<(), PoolError> {
+        self.write(|writer| {
+            writer.removals.begin();
+            for entry in entries {
+                for (item, position) in entry.items.iter().zip(0..) {
+                    let order = (entry.seq.cast_signed(), position);
+                    let (removals, stream) = (&mut writer.removals, &entry.stream);
+                    removals.note(&writer.connection, stream, item.key, order, 0)?;
+                }
             }
-            pass.tell(stream, 0, |seq| Change::removed(seq, key));
-            // After everything that the request holds.
-            let order = (accepted_seq, u32::MAX);
-            let removals = &mut writer.removals;
-            removals.note(connection, stream, key, order, pass.seq())?;
-            history::store(connection, pass.seq())?;
-            Ok(true)
-        });
-        writer
-            .connection
-            .execute_batch("PRAGMA synchronous = NORMAL")?;
-        if !removed? {
-            return Ok(None);
-        }
-        let seq = pass.seq();
-        self.committed(writer, pass);
-        Ok(Some(seq))
+            Ok(())
+        })
     }
 
-    /// Forgets removals of more than a week ago. Blocks.
+    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn forget_removed(&self) -> Result<(), PoolError> {
-        let before_ms = clock::unix_ms().saturating_sub(REMOVED_KEPT_MS);
+    pub fn forget_removed(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
+        if !self.may_forget()? {
+            return Ok(());
+        }
+        let began = Instant::now();
         // The lock is given back between chunks: lanes go on meanwhile.
-        while self.forget_chunk(before_ms)? {}
+        while self.forget_chunk()? && began.elapsed() < FORGET_TIME && !stop() {}
         Ok(())
     }
 
-    fn forget_chunk(&self, before_ms: u64) -> Result<bool, PoolError> {
-        let mut writer = self.lock();
-        let floor = writer.in_transaction(|writer| {
+    /// Whether it is worth a transaction to look.
+    fn may_forget(&self) -> Result<bool, PoolError> {
+        let writer = self.lock();
+        let Forgetting { told, excess, .. } = writer.removals.forgetting;
+        let others = "SELECT EXISTS (SELECT 1 FROM removed WHERE seq = 0)";
+        Ok(
+            told || excess.is_some()
+                || writer.connection.query_row(others, [], |row| row.get(0))?,
+        )
+    }
+
+    /// True if there may be more.
+    fn forget_chunk(&self) -> Result<bool, PoolError> {
+        let (floor, more) = self.write(|writer| {
             let connection = &writer.connection;
-            let floor: Option<i64> = connection.query_row(
-                &format!("SELECT max(seq) FROM (SELECT seq FROM removed WHERE at_ms < ?1 AND {NOT_NEEDED} ORDER BY seq LIMIT ?2)"),
-                params![before_ms.cast_signed(), FORGET_CHUNK],
-                |row| row.get(0),
-            )?;
-            let Some(floor) = floor else { return Ok(None) };
-            connection.execute(
-                &format!("DELETE FROM removed WHERE seq <= ?1 AND at_ms < ?2 AND {NOT_NEEDED}"),
-                params![floor, before_ms.cast_signed()],
-            )?;
-            connection.execute("UPDATE history SET floor = max(floor, ?1)", [floor])?;
-            Ok(Some(floor.unsigned_abs()))
+            let floor = writer.removals.forget_told(connection)?;
+            let more = writer.removals.forget_others(connection)?;
+            Ok((floor, more || floor.is_some()))
         })?;
         if let Some(floor) = floor {
-            writer.dirty = true;
             self.floor
-                .fetch_max(floor, std::sync::atomic::Ordering::AcqRel);
+                .fetch_max(floor.unsigned_abs(), std::sync::atomic::Ordering::AcqRel);
         }
-        Ok(floor.is_some())
+        Ok(more)
     }
 }
 
-fn retries_wait(connection: &Connection) -> Result<bool, rusqlite::Error> {
+/// Everything that was accepted up to here has arrived, or never will.
+fn low_water(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM retries)")?
+        .prepare_cached(LOW_WATER)?
         .query_row([], |row| row.get(0))
 }

@@ -14,9 +14,9 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::letters::{Part, Retry};
+use super::letters::{Part, Retry, action};
 use super::{Pool, PoolError, Writer};
-use crate::batch::{Entry, Slice};
+use crate::batch::{Action, Entry, Slice};
 use crate::clock;
 use crate::item::ItemsWriter;
 
@@ -124,6 +124,7 @@ struct Letter {
     received_ms: u64,
     position: u32,
     key: String,
+    action: Action,
     fields: String,
 }
 
@@ -172,8 +173,7 @@ impl Pool {
         newest: i64,
         limits: Limits,
     ) -> Result<u64, PoolError> {
-        let mut writer = self.lock();
-        let sent = writer.in_transaction(|writer| {
+        self.write(|writer| {
             let chunk = writer.first_letters(sink, selection, newest, limits)?;
             let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
                 return Ok(0);
@@ -188,14 +188,14 @@ impl Pool {
                     first.seq.cast_signed(),
                     last.seq.cast_signed(),
                     serde_json::to_string(&parts(places)).unwrap_or_default(),
-                    clock::unix_ms().cast_signed(),
+                    clock::lived_ms().cast_signed(),
                     REASON,
                 ],
             )?;
             let retry_id = connection.last_insert_rowid();
             let mut copy = connection.prepare_cached(
-                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms)
-                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms FROM dead_letters WHERE id = ?2",
+                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal)
+                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal FROM dead_letters WHERE id = ?2",
             )?;
             let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
             for letter in &chunk {
@@ -203,13 +203,11 @@ impl Pool {
                 delete.execute([letter.id])?;
             }
             Ok(chunk.len() as u64)
-        })?;
-        writer.dirty |= sent > 0;
-        Ok(sent)
+        })
     }
 
-    /// Discards some dead letters of a selection, up to the id `newest`; returns how many. 0: there are no
-    /// more. Blocks.
+    /// Discards some dead letters of a selection, up to the id `newest`, and remembers of which requests they were;
+    /// returns how many. 0: there are no more. Blocks.
     ///
     /// # Errors
     /// SQLite's; nothing happened.
@@ -219,17 +217,28 @@ impl Pool {
         selection: &Selection,
         newest: i64,
     ) -> Result<u64, PoolError> {
-        let mut writer = self.lock();
         let sql = format!(
-            "DELETE FROM dead_letters WHERE id IN (SELECT id FROM dead_letters WHERE {} LIMIT {CHUNK_MAX})",
+            "DELETE FROM dead_letters WHERE id IN (SELECT id FROM dead_letters WHERE {} LIMIT {CHUNK_MAX}) RETURNING seq",
             selection.condition()
         );
-        let discarded = writer
-            .connection
-            .prepare_cached(&sql)?
-            .execute(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
-        writer.dirty |= discarded > 0;
-        Ok(discarded as u64)
+        self.write(|writer| {
+            let connection = &writer.connection;
+            let mut delete = connection.prepare_cached(&sql)?;
+            let chosen = named_params! { ":sink": sink, ":newest": newest, ":chosen": selection };
+            let seqs = delete.query_map(chosen, |row| row.get::<_, i64>(0))?;
+            let mut seqs = seqs.collect::<Result<Vec<_>, _>>()?;
+            let discarded = seqs.len() as u64;
+            seqs.sort_unstable();
+            seqs.dedup();
+            let mut remember = connection.prepare_cached(
+                "INSERT OR REPLACE INTO discarded (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
+            )?;
+            let now_ms = clock::unix_ms().cast_signed();
+            for seq in seqs {
+                remember.execute(rusqlite::params![sink, seq, now_ms])?;
+            }
+            Ok(discarded)
+        })
     }
 
     /// Makes every retry of a sink due now; returns how many there are. Blocks.
@@ -237,13 +246,13 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn retry_now(&self, sink: &str) -> Result<u64, PoolError> {
-        let mut writer = self.lock();
-        let retries = writer.connection.execute(
-            "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
-            rusqlite::params![sink, clock::unix_ms().cast_signed()],
-        )?;
-        writer.dirty |= retries > 0;
-        Ok(retries as u64)
+        self.write(|writer| {
+            let retries = writer.connection.execute(
+                "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
+                rusqlite::params![sink, clock::lived_ms().cast_signed()],
+            )?;
+            Ok(retries as u64)
+        })
     }
 
     /// The items of a retry that was made of dead letters, in order of acceptance. Blocks.
@@ -253,7 +262,7 @@ impl Pool {
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(
-            "SELECT seq, request_id, stream, received_ms, position, key, fields FROM resends
+            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal FROM resends
              WHERE retry_id = ?1 ORDER BY seq, position, id",
         )?;
         let rows = statement.query_map([retry_id], |row| {
@@ -266,6 +275,7 @@ impl Pool {
                 position: row.get(4)?,
                 key: row.get(5)?,
                 fields: row.get(6)?,
+                action: action(row.get(7)?),
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
@@ -284,7 +294,7 @@ struct Chosen {
 }
 
 impl Writer {
-    /// What fits into one retry, in order of acceptance; unreadable ones are left.
+    /// What fits into one retry, in order of acceptance, and asks the same of the sink; unreadable ones are left.
     fn first_letters(
         &self,
         sink: &str,
@@ -294,7 +304,7 @@ impl Writer {
     ) -> Result<Vec<Chosen>, rusqlite::Error> {
         let items_max = limits.items_max.clamp(1, CHUNK_MAX);
         let sql = format!(
-            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)) FROM dead_letters
+            "SELECT id, seq, position, length(CAST(fields AS BLOB)) + length(CAST(key AS BLOB)), removal FROM dead_letters
              WHERE {} AND fields <> '' ORDER BY seq, position, id LIMIT {items_max}",
             selection.condition()
         );
@@ -303,10 +313,13 @@ impl Writer {
             .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
         let mut chunk = Vec::new();
         let mut bytes = 0;
+        let mut run: Option<bool> = None;
         let bytes_max = i64::try_from(limits.bytes_max).unwrap_or(i64::MAX);
         while let Some(row) = rows.next()? {
             bytes += row.get::<_, i64>(3)?;
-            if bytes > bytes_max && !chunk.is_empty() {
+            let removal = row.get(4)?;
+            let fits = bytes <= bytes_max && *run.get_or_insert(removal) == removal;
+            if !fits && !chunk.is_empty() {
                 break;
             }
             chunk.push(Chosen {
@@ -349,6 +362,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
             0 => received_ms(first.request_id),
             known => known,
         },
+        action: first.action,
         items: writer.into_items(),
     };
     Some(Slice {

@@ -11,7 +11,7 @@ use super::PoolError;
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -123,8 +123,7 @@ CREATE INDEX removed_by_seq ON removed (stream, seq);
 CREATE TABLE history (
     epoch INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    floor INTEGER NOT NULL,
-    boot TEXT NOT NULL
+    floor INTEGER NOT NULL
 );
 CREATE TABLE sink_state (
     sink TEXT NOT NULL,
@@ -132,7 +131,33 @@ CREATE TABLE sink_state (
     value BLOB NOT NULL,
     PRIMARY KEY (sink, key)
 ) WITHOUT ROWID;
-INSERT INTO history (epoch, seq, floor, boot) VALUES (0, 0, 0, '');
+INSERT INTO history (epoch, seq, floor) VALUES (0, 0, 0);
+";
+
+/// Ids of retries are never given twice: somebody may have read one and give it up later. `calls` holds the batch that a
+/// sink is called with which reaches others.
+const WAITING_4: &str = "
+DROP INDEX retries_by_due;
+ALTER TABLE retries RENAME TO retries_of_3;
+CREATE TABLE retries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    sink TEXT NOT NULL,
+    first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    parts TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    resent INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO retries SELECT id, sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries_of_3;
+DROP TABLE retries_of_3;
+CREATE INDEX retries_by_due ON retries (sink, due_ms);
+CREATE TABLE calls (
+    sink TEXT PRIMARY KEY,
+    parts TEXT NOT NULL,
+    through INTEGER NOT NULL
+) WITHOUT ROWID;
 ";
 
 /// Format 1 had one number for the order of acceptance and none for the order of changes.
@@ -156,21 +181,56 @@ INSERT INTO dead_letters
 DROP TABLE dead_letters_of_2;
 ";
 
+/// Format 3 was not flushed at each commit, and noted when numbers may have been taken back: the epoch rises once more.
+const FROM_3: &str = "
+ALTER TABLE history DROP COLUMN boot;
+UPDATE history SET epoch = max(epoch + 1, unixepoch());
+";
+
+/// What the request log says of sinks since format 4: when a row of `progress` began, and of which requests somebody
+/// discarded dead letters.
+const TESTIMONY_4: &str = "
+ALTER TABLE progress ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE discarded (
+    sink TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (sink, seq)
+) WITHOUT ROWID;
+CREATE INDEX discarded_by_seq ON discarded (seq);
+";
+
+/// Removals are requests like others: dead letters and what is sent again may be one. What was removed is remembered by
+/// the order of acceptance instead of by a clock; the number 0 stands for what renderers are not told of. And items
+/// that were merged know which request each field is of (`pool/merge.rs`).
+const REMOVALS_4: &str = "
+ALTER TABLE items ADD COLUMN merged TEXT;
+ALTER TABLE dead_letters ADD COLUMN removal INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE resends ADD COLUMN removal INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE removed DROP COLUMN at_ms;
+CREATE INDEX removed_told ON removed (seq) WHERE seq > 0;
+CREATE INDEX removed_others ON removed (accepted_seq, stream, key) WHERE seq = 0;
+CREATE INDEX retries_by_seq ON retries (first_seq) WHERE resent = 0;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
-    let connection = sqlite::open_writer(path, sqlite::Synchronous::Normal)?;
+    let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     match found {
         0 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} {LETTERS} {HISTORY} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {TABLES} {LETTERS} {HISTORY} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         1 => connection.execute_batch(&format!(
             "BEGIN IMMEDIATE; {FROM_1} {HISTORY}
              UPDATE history SET seq = (SELECT coalesce(max(seq), 0) FROM items);
-             {FROM_2} {LETTERS} {FROM_2_LETTERS} PRAGMA user_version = {FORMAT}; COMMIT;"
+             {FROM_2} {LETTERS} {FROM_2_LETTERS} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         2 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {FROM_2} {LETTERS} {FROM_2_LETTERS} PRAGMA user_version = {FORMAT}; COMMIT;"
+            "BEGIN IMMEDIATE; {FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
+        ))?,
+        3 => connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {FROM_3} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
         ))?,
         FORMAT => {}
         _ => {

@@ -1,10 +1,14 @@
 //! Settlements and removals: which numbers they take, what the file holds, what listeners hear.
 
 mod migration;
+mod removals;
 mod resends;
+mod testimony;
+mod views;
+mod waiting;
 
 use super::*;
-use crate::batch::{Entry, Slice};
+use crate::batch::{Action, Entry, Slice};
 use crate::item::ItemsWriter;
 use changes::Recent;
 use uuid::Uuid;
@@ -54,11 +58,40 @@ impl Test {
         self.pool.settle(&settlement).expect("it settles");
     }
 
-    fn remove(&self, stream: &str, key: &str, accepted_seq: u64, expected: bool) -> Option<u64> {
-        let removed = self
-            .pool
-            .remove(&stream.into(), key, accepted_seq, expected);
-        removed.expect("it is removed")
+    /// Removes for everything up to the request `accepted_seq`, that one as well; the number of the change.
+    fn remove(&self, stream: &str, key: &str, accepted_seq: u64) -> Option<u64> {
+        let before = self.seq();
+        self.delete(&removal(stream, accepted_seq, key));
+        let after = self.seq();
+        (after > before).then_some(after)
+    }
+
+    fn delete(&self, batch: &Batch) {
+        let removed = self.pool.settle(&deletion(batch));
+        removed.expect("it settles");
+    }
+
+    /// The keys that are remembered as removed; with `!` those that renderers are not told of.
+    fn tombstones(&self) -> String {
+        let sql = "SELECT coalesce(group_concat(name, ' '), '') FROM
+             (SELECT key || iif(seq = 0, '!', '') AS name FROM removed ORDER BY stream, key)";
+        let writer = self.pool.lock();
+        let keys = writer.connection.query_row(sql, [], |row| row.get(0));
+        keys.expect("it reads")
+    }
+
+    fn forget(&self) {
+        self.pool.forget_removed(|| false).expect("it forgets");
+    }
+
+    /// The cursor of a sink comes to this request.
+    fn passes(&self, sink: &str, seq: u64) {
+        let settlement = Settlement {
+            sink: sink.into(),
+            cursor: Some(seq),
+            ..Settlement::default()
+        };
+        self.pool.settle(&settlement).expect("it settles");
     }
 
     /// Key and number of each item.
@@ -101,7 +134,7 @@ impl Test {
 
 async fn open(folder: &Path) -> Arc<Pool> {
     let merged = HashMap::from([("merged".into(), OnUpdate::Merge)]);
-    let opened = Pool::open(&folder.join("pool.db"), merged).await;
+    let opened = Pool::open(&folder.join("pool.db"), merged, &Fuse::default()).await;
     let opened = opened.expect("it opens");
     opened.add_sink("pool", 0).expect("it writes");
     opened
@@ -130,9 +163,36 @@ fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_ms: accepted_seq * 1_000,
+        action: Action::Upsert,
         items: writer.into_items(),
     };
     Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
+}
+
+/// A request that removes, after all items of the request with the same number.
+fn removal(stream: &str, accepted_seq: u64, key: &str) -> Batch {
+    let batch = batch_of(stream, accepted_seq, &[(key, "{}")]);
+    let slice = batch.slices()[0].clone();
+    let entry = Entry {
+        action: Action::Remove,
+        ..Entry::clone(&slice.entry)
+    };
+    let slice = Slice {
+        base: u32::MAX - 1,
+        ..Slice::whole(Arc::new(entry))
+    };
+    Batch::new(vec![slice], 1)
+}
+
+fn deletion(batch: &Batch) -> Settlement {
+    Settlement {
+        sink: "pool".into(),
+        staged: Staged {
+            effects: vec![Effect::Delete(batch.clone())],
+            ..Staged::default()
+        },
+        ..Settlement::default()
+    }
 }
 
 fn batch(accepted_seq: u64, keys: &[&str]) -> Batch {
@@ -149,7 +209,7 @@ async fn each_change_takes_the_next_number_and_listeners_hear_it() {
     // The same values once more are changes, too: the source lives.
     test.upsert(&batch(2, &["a"]), true);
     assert_eq!(test.heard(STREAM, 2), [told("a", 3)]);
-    assert_eq!(test.remove(STREAM, "b", 2, false), Some(4));
+    assert_eq!(test.remove(STREAM, "b", 2), Some(4));
     assert_eq!(test.heard(STREAM, 2), [told("a", 3), gone("b", 4)]);
     assert_eq!(test.read(STREAM, 0).await, test.heard(STREAM, 0));
     assert_eq!(test.items(STREAM).await, [("a".to_owned(), 3)]);
@@ -168,7 +228,7 @@ async fn what_leaves_a_row_as_it_is_takes_no_number() {
     test.upsert(&batch(5, &["a"]), true);
     test.upsert(&batch(4, &["a"]), true);
     test.settle(None, None);
-    assert_eq!(test.remove(STREAM, "z", 5, false), None);
+    assert_eq!(test.remove(STREAM, "z", 5), None);
     assert_eq!((test.seq(), test.heard(STREAM, 0)), (1, vec![told("a", 1)]));
     assert_eq!(test.read(STREAM, 0).await, [told("a", 1)]);
 }
@@ -198,7 +258,7 @@ async fn several_streams_share_one_sequence() {
     test.upsert(&batch(1, &["a"]), true);
     test.upsert(&batch_of("other", 2, &[("a", "{}")]), true);
     test.upsert(&batch(3, &["a"]), true);
-    assert_eq!(test.remove("other", "a", 3, false), Some(4));
+    assert_eq!(test.remove("other", "a", 3), Some(4));
     assert_eq!(test.heard(STREAM, 0), [told("a", 3)]);
     assert_eq!(test.heard("other", 0), [gone("a", 4)]);
     let last = async |stream| test.pool.last_change(stream).await.expect("it reads");
@@ -212,7 +272,7 @@ async fn several_streams_share_one_sequence() {
 async fn what_was_accepted_before_a_removal_does_not_bring_the_item_back() {
     let test = Test::new().await;
     test.upsert(&batch(5, &["a", "b"]), true);
-    assert_eq!(test.remove(STREAM, "a", 7, false), Some(3));
+    assert_eq!(test.remove(STREAM, "a", 7), Some(3));
     test.upsert(&batch(6, &["a", "b"]), true);
     test.upsert(&batch(7, &["a"]), true);
     assert_eq!(test.items(STREAM).await, [("b".to_owned(), 4)]);
@@ -230,14 +290,15 @@ async fn what_was_accepted_before_a_removal_does_not_bring_the_item_back() {
 #[tokio::test]
 async fn an_item_may_be_removed_before_it_has_arrived() {
     let test = Test::new().await;
-    assert_eq!(test.remove(STREAM, "a", 3, true), Some(1));
+    assert_eq!(test.remove(STREAM, "a", 3), None);
     test.upsert(&batch(3, &["a"]), true);
     assert_eq!(test.items(STREAM).await, []);
     // Twice: the later one counts.
-    assert_eq!(test.remove(STREAM, "a", 9, true), Some(2));
+    assert_eq!(test.remove(STREAM, "a", 9), None);
+    assert_eq!(test.remove(STREAM, "a", 5), None);
     test.upsert(&batch(9, &["a"]), true);
-    assert_eq!((test.items(STREAM).await, test.seq()), (vec![], 2));
-    assert_eq!(test.read(STREAM, 0).await, [gone("a", 2)]);
+    assert_eq!((test.items(STREAM).await, test.seq()), (vec![], 0));
+    assert_eq!(test.read(STREAM, 0).await, [], "nobody ever saw it");
 }
 
 #[tokio::test]
@@ -245,17 +306,7 @@ async fn what_a_sink_removes_is_told_and_only_what_comes_later_brings_it_back() 
     let test = Test::new().await;
     let _listener = test.pool.changes().listen(&[STREAM.into()]);
     test.upsert(&batch(5, &["a", "b"]), true);
-    let delete = |batch: Batch| {
-        let settlement = Settlement {
-            sink: "pool".into(),
-            staged: Staged {
-                effects: vec![Effect::Delete(batch)],
-                ..Staged::default()
-            },
-            ..Settlement::default()
-        };
-        test.pool.settle(&settlement).expect("it settles");
-    };
+    let delete = |batch: Batch| test.delete(&batch);
     // Accepted before the row: it stays.
     delete(batch(4, &["a"]));
     assert_eq!(test.heard(STREAM, 2), []);
@@ -268,7 +319,7 @@ async fn what_a_sink_removes_is_told_and_only_what_comes_later_brings_it_back() 
     test.upsert(&batch(8, &["c"]), true);
     assert_eq!(test.heard(STREAM, 3), []);
     test.upsert(&batch(10, &["a", "c"]), true);
-    assert_eq!(test.heard(STREAM, 3), [told("a", 5), told("c", 6)]);
+    assert_eq!(test.heard(STREAM, 3), [told("a", 4), told("c", 5)]);
     assert_eq!(test.items(STREAM).await.len(), 3);
 }
 
@@ -292,7 +343,7 @@ async fn merging_begins_anew_after_a_removal() {
     test.upsert(&update(1, r#"{"x":1}"#), true);
     test.upsert(&update(1, r#"{"y":1}"#), true);
     assert_eq!(test.seq(), 2);
-    test.remove("merged", "a", 3, false);
+    test.remove("merged", "a", 3);
     test.upsert(&update(3, r#"{"x":3}"#), true);
     assert_eq!(test.fields("merged", "a").await, None);
     test.upsert(&update(4, r#"{"z":4}"#), true);
@@ -326,14 +377,17 @@ async fn a_failed_settlement_takes_no_numbers_and_is_not_told() {
         ..Settlement::default()
     };
     test.pool.settle(&settlement).expect_err("it is refused");
-    let removed = test.pool.remove(&STREAM.into(), "a", 1, true);
-    removed.expect_err("it is refused");
     assert_eq!((test.seq(), test.heard(STREAM, 0)), (0, vec![]));
     test.pool
         .lock()
         .connection
         .execute_batch("DROP TRIGGER full")
         .expect("it is gone");
+    // What went wrong is unknown: nothing more is written before the file was read afresh.
+    let again = test.pool.settle(&settlement);
+    assert!(matches!(again, Err(PoolError::Closed)), "{again:?}");
+    let test = test.reopened().await;
+    let _listener = test.pool.changes().listen(&[STREAM.into()]);
     test.upsert(&batch(1, &["a"]), true);
     assert_eq!(test.heard(STREAM, 0), [told("a", 1)]);
 }
@@ -344,8 +398,8 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
     for seq in 1..=9 {
         test.upsert(&batch(seq, &[&seq.to_string()]), true);
     }
-    test.remove(STREAM, "2", 9, false);
-    test.remove(STREAM, "4", 9, false);
+    test.remove(STREAM, "2", 9);
+    test.remove(STREAM, "4", 9);
     let whole = test.read(STREAM, 0).await;
     for rows in 1..12 {
         let limit = PageLimit {
@@ -373,30 +427,4 @@ async fn pages_of_changes_go_on_where_the_last_one_ended() {
         .into_iter()
         .filter(|change| change.removed);
     assert_eq!(removed.map(|change| change.seq).collect::<Vec<_>>(), [11]);
-}
-
-#[tokio::test]
-async fn forgotten_removals_raise_what_can_be_resumed_from() {
-    let test = Test::new().await;
-    test.upsert(&batch(1, &["a", "b", "c"]), true);
-    for key in ["a", "b", "c"] {
-        test.remove(STREAM, key, 1, false);
-    }
-    let reaches = |test: &Test, seq| {
-        let position = Position {
-            seq,
-            ..test.pool.position()
-        };
-        test.pool.reaches_back_to(position)
-    };
-    test.pool.forget_removed().expect("nothing is old");
-    assert!(reaches(&test, 0));
-    let old = "UPDATE removed SET at_ms = 1 WHERE key IN ('a', 'c')";
-    let aged = test.pool.lock().connection.execute(old, []);
-    assert_eq!(aged, Ok(2));
-    test.pool.forget_removed().expect("it forgets");
-    let test = test.reopened().await;
-    assert_eq!(test.read(STREAM, 0).await, [gone("b", 5)]);
-    assert!(!reaches(&test, 0) && !reaches(&test, 5) && reaches(&test, 6));
-    assert!(!reaches(&test, 7), "there is no such change yet");
 }

@@ -205,7 +205,32 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
         json!([{"name": "content-type", "value": "application/json"}, {"name": "user-agent", "value": "tester/1"}])
     );
 
-    let became = sent_again(&process, &id);
+    // What is newer is left.
+    let answer = send_again(&process, &id);
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    let data = answer.json()["data"].take();
+    assert_eq!(
+        (&data["items_received"], &data["items_left"]),
+        (&json!(1), &json!(1))
+    );
+    let became = data["request_id"].as_str().expect("an id");
+    let new = process.request_becomes(became, "processed");
+    assert_eq!(new["items_received"], 1);
+    let stored = items(folder.data_dir(), "orders");
+    let held: Vec<_> = (stored.iter())
+        .map(|(key, fields, _)| (key.as_str(), fields["n"].as_i64()))
+        .collect();
+    assert_eq!(held, [("a", Some(2)), ("b", Some(1))]);
+    assert_eq!(stored[1].2, became);
+
+    // Everything is sent where that is asked for.
+    let path = format!("/api/admin/requests/{id}/send-again");
+    let wrong = process.call("POST", &path, r#"{"overwrit": true}"#);
+    assert_eq!(wrong.status, 400, "{}", wrong.body);
+    let answer = process.call("POST", &path, r#"{"overwrite": true}"#);
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    assert_eq!(answer.json()["data"]["items_left"], 0);
+    let became = answer.request_id();
     assert_ne!(became, id);
     process.request_becomes(&became, "processed");
     let stored = items(folder.data_dir(), "orders");
@@ -229,6 +254,51 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
     assert!(told.contains(&id), "{told}");
     not_sent(&process, NOBODY, 404, "REQUEST_NOT_FOUND");
     not_sent(&process, "nothing", 404, "REQUEST_NOT_FOUND");
+}
+
+#[test]
+fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed() {
+    let folder = folder(KEEPING);
+    let process = folder.start();
+    let put = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let old = put(r#"[{"id": "a", "n": 1}, {"id": "b", "n": 1}]"#);
+    put(r#"{"id": "a", "n": 2}"#);
+    process.drained();
+    let site = crate::pages::signed_in(&process);
+    assert_eq!(site.submit("/streams/orders/remove", "key=b").status, 303);
+    process.drained();
+    let held = || items(folder.data_dir(), "orders");
+    let before = held();
+    assert_eq!(before.len(), 1);
+    let answer = send_again(&process, &old);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(
+        answer.json()["data"],
+        json!({"request_id": null, "sent_again_from": old, "stream": "orders", "items_received": 0, "items_left": 2, "replayed": false})
+    );
+    let url = format!("http://{}", process.admin);
+    let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
+    let again = |more: &[&str]| {
+        let verb = ["requests", "send-again", &old];
+        run(&folder.path(""), [&verb[..], more, &admin[..]].concat())
+    };
+    assert_eq!(again(&[]).ok(), "");
+    let page = site.page(&format!("/requests/{old}"));
+    assert!(page.contains("name=\"overwrite\""), "{page}");
+    let answer = site.submit(&format!("/requests/{old}/send-again"), "");
+    let shown = site.page(answer.header("location").expect("a page"));
+    assert!(shown.contains("Nothing was sent. 2 items left"), "{shown}");
+    process.drained();
+    assert_eq!(held(), before, "nothing was touched");
+
+    let became = again(&["--overwrite"]).ok();
+    process.request_becomes(became.trim(), "processed");
+    let values: Vec<_> = (held().iter())
+        .map(|(_, fields, _)| fields["n"].as_i64())
+        .collect();
+    assert_eq!(values, [Some(1), Some(1)]);
+    // A second click sends the same values once more.
+    assert_eq!(send_again(&process, &old).json()["data"]["items_left"], 0);
 }
 
 #[test]
@@ -572,7 +642,7 @@ fn a_journal_of_format_1_is_taken_over() {
         rusqlite::Connection::open(folder.data_dir().join("journal.db")).expect("the file");
     journal
         .execute_batch(
-            "DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
+            "DROP TABLE timeline; DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
              CREATE INDEX requests_by_connector ON requests (connector);
              CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
              DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;

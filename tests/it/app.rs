@@ -155,7 +155,8 @@ impl TestApp {
         token.trim().to_owned()
     }
 
-    /// Waits until every lane has everything behind it and the journal has written everything.
+    /// Waits until every lane has everything behind it and the journal has written everything. Views, which the daemon
+    /// makes once a second, are there then.
     pub(crate) async fn drain(&self) {
         let journal = &self.parts.journal;
         // First: only then is the newest entry known to be the last one that was acknowledged.
@@ -169,6 +170,7 @@ impl TestApp {
                 .then_some(())
         })
         .await;
+        while matches!(self.parts.pool.refresh_views(), Ok(true)) {}
     }
 
     /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
@@ -198,11 +200,14 @@ impl TestApp {
         renderer::content_of(&self.pool(), streams)
     }
 
-    /// `DELETE` of an item, with a connector's first key.
-    pub(crate) async fn remove(&self, connector: &str, stream: &str, key: &str) -> Reply {
+    /// `DELETE` of an item, with a connector's first key; ends when every sink has heard of it.
+    pub(crate) async fn remove(&self, connector: &str, stream: &str, key: &str) -> actor::Receipt {
         let path = format!("/api/streams/{}/items/{}", encoded(stream), encoded(key));
         let caller = self.caller(connector);
-        caller.call(reqwest::Method::DELETE, &path, &[], "").await
+        let reply = caller.call(reqwest::Method::DELETE, &path, &[], "").await;
+        let receipt = reply.receipt();
+        self.drain().await;
+        receipt
     }
 
     /// A read-only connection to the pool, as any other program would open one.

@@ -381,7 +381,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         ("\"pool.db\"", "\"../pool.db\"", "pool.db is not in"),
         ("\"journal.db\"", "\"other.db\"", "journal.db is not in"),
         ("\"catalog.db\"", "\"other.db\"", "catalog.db is not in"),
-        ("\"format\": 1", "\"format\": 99", "has format 99"),
+        ("\"format\": 2", "\"format\": 99", "has format 99"),
         (
             "\"files\": [",
             "\"files\": [{\"name\": \"/etc/x\", \"format\": 1, \"bytes\": 1, \"sha256\": \"\"},",

@@ -67,8 +67,11 @@ impl Seen {
             if path.is_dir() {
                 self.files(&path);
             } else {
-                let bytes = std::fs::read(&path).expect("a file");
-                self.add(path.display().to_string(), bytes);
+                // A log that was copied back in between is gone, with what it held.
+                match std::fs::read(&path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    bytes => self.add(path.display().to_string(), bytes.expect("a file")),
+                }
             }
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! **Invariant**: after every test the daemon lives, takes requests, and has delivered everything innocent.
 
+mod believing;
 mod containment;
 mod exactly_once;
 mod forward;
@@ -18,6 +19,7 @@ mod lifecycle;
 mod loading;
 mod ordering;
 mod poison;
+mod removals;
 mod rules;
 mod statements;
 mod supplied;

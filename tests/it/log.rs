@@ -3,3 +3,4 @@
 mod admin; // the token, bad queries, what does not exist
 mod entries; // what stands in an entry, and which requests have one
 mod paging; // pages, filters by status and by time
+mod testimony; // why requests failed, what was discarded, audit, the last hour

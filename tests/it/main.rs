@@ -12,12 +12,11 @@ mod browser; // pages in a real browser, against the real program
 mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
-mod faults; // full disks, damaged files, signals
+mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
 mod guests; // sinks that misbehave, and what they cost the others
 mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
-mod kill; // kill -9 under load
 mod languages; // sinks in every language of the examples, and new projects
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
@@ -28,5 +27,7 @@ mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
 mod postgres; // a PostgreSQL server of a test's own
 mod process; // the real program in a process of its own
+mod reach; // what reaches the data pool, and what is said of what does not
+mod readmes; // every configuration that a README shows
 mod receiver; // somebody whom sinks call
 mod structure; // the house rules that a text search can hold

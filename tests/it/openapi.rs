@@ -99,6 +99,7 @@ fn filled(path: &str, request_id: &str) -> String {
         ("/read-keys/{name}", "/read-keys/screen"),
         ("/sinks/{name}", "/sinks/back"),
         ("/dead-letters/{id}", "/dead-letters/1"),
+        ("/retries/{id}", "/retries/1"),
         ("/streams/{name}", "/streams/orders"),
         ("/{stream}", "/orders"),
         ("/items/{key}", "/items/1"),

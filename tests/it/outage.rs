@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::kill::number;
+use crate::faults::number;
 use crate::process::{Client, DEADLINE, Folder, items};
 use crate::receiver::{Receiver, answer};
 

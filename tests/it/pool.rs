@@ -2,7 +2,7 @@
 
 use rusqlite::types::Value;
 
-use crate::app::{Setup, TestApp, in_background};
+use crate::app::{Setup, TestApp, eventually, in_background};
 
 /// The columns of a table or view, in order.
 fn columns(pool: &rusqlite::Connection, name: &str) -> Vec<String> {
@@ -85,7 +85,23 @@ async fn the_table_items_has_the_promised_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_view_gets_a_column_for_each_field_as_soon_as_it_appears() {
+async fn the_daemon_makes_views_by_itself() {
+    let app = Setup::shop().start().await;
+    let pool = app.pool();
+    for (body, fields) in [
+        (r#"{"id": 1}"#, with_own(&["id"])),
+        (r#"{"id": 1, "n": 2}"#, with_own(&["id", "n"])),
+    ] {
+        app.caller("shop").ingest_by("id", body).await.receipt();
+        eventually("the view has its columns", async || {
+            (columns(&pool, "stream_orders") == fields).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_view_gets_a_column_for_each_field() {
     let app = Setup::shop().start().await;
     let pool = app.pool();
     send(&app, r#"{"id": 1, "a": {"b": "x"}}"#).await;

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub(crate) use client::{Answer, Client};
-pub(crate) use folder::Folder;
+pub(crate) use folder::{Folder, with_no_other_sinks};
 
 /// The admin token of every [`Folder`].
 pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
@@ -183,7 +183,8 @@ impl Process {
         self.signal(Signal::HUP);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         let pid = Pid::from_raw(id).expect("not 0");
         kill_process(pid, signal).expect("a child");
@@ -224,10 +225,23 @@ impl Process {
         answer.request_id()
     }
 
+    /// Removes an item; the request id.
+    pub(crate) fn removed(&self, stream: &str, key: &str) -> String {
+        let mut client = Client::connect(self.service).expect("the daemon listens");
+        let path = format!("/api/streams/{stream}/items/{key}");
+        let answer = client.call("DELETE", &path, &key_of(stream), "");
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        answer.request_id()
+    }
+
     /// Gets something from the admin API; what stands under `data`.
     pub(crate) fn admin(&self, path: &str) -> Value {
-        let mut client = Client::connect(self.admin).expect("the daemon listens");
-        let answer = client.get(path, ADMIN_TOKEN).expect("an answer");
+        // A daemon that has met damage starts again, and is away for a moment.
+        let answer = eventually("the daemon answers", || {
+            let mut client = Client::connect(self.admin).ok()?;
+            client.get(path, ADMIN_TOKEN).ok()
+        });
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()["data"].take()
     }
@@ -237,6 +251,13 @@ impl Process {
         let mut client = Client::connect(self.admin).expect("the daemon listens");
         let answer = client.call(method, path, ADMIN_TOKEN, body);
         answer.expect("an answer")
+    }
+
+    /// Calls the admin API of a daemon that may be gone; the status of the answer, if there is one.
+    pub(crate) fn try_call(&self, method: &str, path: &str, body: &str) -> Option<u16> {
+        let mut client = Client::connect(self.admin).ok()?;
+        let answer = client.call(method, path, ADMIN_TOKEN, body).ok()?;
+        Some(answer.status)
     }
 
     /// How a sink is.

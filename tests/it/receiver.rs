@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: every request is remembered before it is answered.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -45,6 +46,30 @@ pub(crate) fn answer(status: u16, headers: &str, body: &str) -> Reply {
     Reply::Whole(format!(
         "HTTP/1.1 {status} As Told\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     ))
+}
+
+/// What a receiver has taken, which believes keys: a request with one that it knows changes nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Book(Arc<Mutex<HashMap<String, Vec<String>>>>);
+
+impl Book {
+    /// Takes the items of a request.
+    pub(crate) fn take(&self, key: &str, items: Vec<String>) {
+        let mut book = self.0.lock().expect("no panic while held");
+        let known = book.entry(key.to_owned()).or_insert_with(|| items.clone());
+        assert_eq!(*known, items, "a key stands for the same items for ever");
+    }
+
+    /// It has exactly these items, each under one key.
+    #[track_caller]
+    pub(crate) fn holds_each_once(&self, expected: &[&str]) {
+        let book = self.0.lock().expect("no panic while held");
+        let mut taken: Vec<&str> = book.values().flatten().map(String::as_str).collect();
+        taken.sort_unstable();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(taken, expected, "{book:?}");
+    }
 }
 
 type Answers = dyn Fn(&Seen, usize) -> Reply + Send + Sync;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 18] = [
+const FLOORS: [(&str, u8); 19] = [
     ("cli", 6),
     ("daemon", 5),
     ("http", 4),
@@ -12,6 +12,7 @@ const FLOORS: [(&str, u8); 18] = [
     ("plugin", 2),
     ("live", 2),
     ("backup", 2),
+    ("repair", 2),
     ("catalog", 1),
     ("journal", 1),
     ("pool", 1),
@@ -39,7 +40,7 @@ const HOMES: [(&str, &[&str]); 18] = [
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
     (
         "rusqlite",
-        &["backup", "catalog", "journal", "pool", "sqlite"],
+        &["backup", "catalog", "journal", "pool", "repair", "sqlite"],
     ),
     ("figment", &["config"]),
     ("toml_edit", &["config"]),

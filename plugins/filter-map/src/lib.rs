@@ -5,7 +5,11 @@
 
 mod rules;
 
-use headgate_sdk::{Batch, Opened, Rejection, Sink, WriteError, metrics, pool, renderers};
+use std::collections::BTreeSet;
+
+use headgate_sdk::{
+    ALL, Batch, Opened, Rejection, Removals, Sink, WriteError, metrics, pool, renderers,
+};
 use rules::{Columns, Otherwise, Rule, Settings};
 
 static SETTINGS: Opened<Settings> = Opened::new();
@@ -110,4 +114,27 @@ fn stage(batch: &Batch) {
     renderers::publish(batch);
 }
 
-headgate_sdk::export!(FilterMap);
+/// An item that is removed has no fields: which rule it met is not known. So it goes from wherever a rule may have put
+/// it, and from its own stream.
+impl Removals for FilterMap {
+    fn remove(batch: Batch) -> Result<(), WriteError> {
+        let settings = SETTINGS.get()?;
+        let streams = batch.streams(ALL);
+        let targets: BTreeSet<&String> = settings.targets().collect();
+        pool::delete(&batch);
+        for target in targets {
+            let moved: Vec<u32> = (0..)
+                .zip(&streams)
+                .filter(|(_, stream)| settings.moves(stream, target))
+                .map(|(index, _)| index)
+                .collect();
+            if !moved.is_empty() {
+                let moved = batch.select(&moved).in_stream(target);
+                pool::delete(&moved.map_err(WriteError::Reject)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+headgate_sdk::export!(FilterMap with removals);

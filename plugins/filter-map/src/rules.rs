@@ -15,6 +15,19 @@ pub(crate) struct Settings {
     pub(crate) otherwise: Otherwise,
 }
 
+impl Settings {
+    /// The streams that rules put items into.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &String> {
+        self.rules.iter().filter_map(|rule| rule.stream.as_ref())
+    }
+
+    /// Whether some rule may put items of a stream into another one.
+    pub(crate) fn moves(&self, stream: &str, target: &str) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.stream.as_deref() == Some(target) && rule.is_for(stream))
+    }
+}
+
 /// What becomes of items that no rule is for.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -79,12 +92,7 @@ impl Columns {
     /// The first rule that the item at this place meets.
     pub(crate) fn first_match(&self, rules: &[Rule], index: usize) -> Option<usize> {
         rules.iter().position(|rule| {
-            let stream = &self.streams[index];
-            let of_stream = rule
-                .streams
-                .as_ref()
-                .is_none_or(|patterns| patterns.iter().any(|pattern| matches(pattern, stream)));
-            of_stream
+            rule.is_for(&self.streams[index])
                 && rule
                     .when
                     .iter()
@@ -110,6 +118,13 @@ impl Columns {
             && !condition.differs_from.as_ref().is_some_and(is)
             && condition.above.is_none_or(|limit| number > limit)
             && condition.below.is_none_or(|limit| number < limit)
+    }
+}
+
+impl Rule {
+    fn is_for(&self, stream: &str) -> bool {
+        let streams = self.streams.as_ref();
+        streams.is_none_or(|patterns| patterns.iter().any(|pattern| matches(pattern, stream)))
     }
 }
 

@@ -1,13 +1,15 @@
 //! Sends items to a URL.
 //!
-//! **Invariant**: an item is acknowledged only after an answer of 2xx to the request that held it.
+//! **Invariant**: an item is acknowledged only after an answer of 2xx to the request that held it, and comes again, if
+//! at all, in the same request with the same `Idempotency-Key`.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{Batch, Form, Opened, Rejection, Retry, Sink, Span, WriteError};
+use headgate_sdk::{
+    Batch, Form, Opened, Rejection, Removals, Retry, Sink, Span, WriteError, delivery,
+};
 use serde::Deserialize;
 
 /// Characters of an answer that operators are shown.
@@ -25,6 +27,7 @@ struct Settings {
     retry_statuses: Option<Vec<u16>>,
     max_items: u32,
     timeout_ms: Option<u64>,
+    removals: bool,
 }
 
 impl Default for Settings {
@@ -37,6 +40,7 @@ impl Default for Settings {
             retry_statuses: None,
             max_items: 1_000,
             timeout_ms: None,
+            removals: true,
         }
     }
 }
@@ -58,12 +62,8 @@ impl Settings {
         }
     }
 
-    fn send(&self, batch: &Batch, range: &Range<u32>) -> Result<Verdict, WriteError> {
+    fn send(&self, batch: &Batch, span: Span) -> Result<Verdict, WriteError> {
         let (form, content_type) = self.form();
-        let span = Span {
-            start: range.start,
-            count: range.end - range.start,
-        };
         let mut request = Request::new(&self.method, &self.url).body(batch.json(span, form));
         let own_type = |name: &String| name.eq_ignore_ascii_case("content-type");
         if !self.headers.keys().any(own_type) {
@@ -75,7 +75,7 @@ impl Settings {
         if let Some(timeout) = self.timeout_ms {
             request = request.timeout(Duration::from_millis(timeout));
         }
-        Ok(self.verdict(&request.send()?))
+        Ok(self.verdict(&request.send_items(batch, span)?))
     }
 
     fn verdict(&self, answer: &Response) -> Verdict {
@@ -119,14 +119,23 @@ impl Sink for HttpForward {
         let mut start = 0;
         while start < len {
             let end = len.min(start.saturating_add(settings.max_items));
-            match settings.send(&batch, &(start..end))? {
+            let span = Span {
+                start,
+                count: end - start,
+            };
+            match settings.send(&batch, span)? {
                 Verdict::Taken => {}
                 Verdict::Later(retry) => return Err(WriteError::Retry(retry)),
-                Verdict::Refused(reason) => refused.extend((start..end).map(|index| Rejection {
-                    index,
-                    reason: reason.clone(),
-                })),
+                Verdict::Refused(reason) => {
+                    delivery::refused(span, &reason);
+                    refused.extend((start..end).map(|index| Rejection {
+                        index,
+                        reason: reason.clone(),
+                    }));
+                }
             }
+            // Whatever becomes of those that follow.
+            delivery::taken(end);
             start = end;
         }
         if refused.is_empty() {
@@ -137,4 +146,16 @@ impl Sink for HttpForward {
     }
 }
 
-headgate_sdk::export!(HttpForward);
+impl Removals for HttpForward {
+    fn remove(batch: Batch) -> Result<(), WriteError> {
+        let settings = SETTINGS.get()?;
+        // Fields alone do not say what was removed.
+        let says_which = matches!(settings.form().0, Form::ItemArray | Form::ItemLines);
+        match settings.removals && says_which {
+            true => Self::write(batch),
+            false => Ok(()),
+        }
+    }
+}
+
+headgate_sdk::export!(HttpForward with removals);

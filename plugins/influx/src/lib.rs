@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use headgate_sdk::halves::{self, Answer};
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{ALL, Batch, Form, Opened, Rejection, Retry, Sink, WriteError, metrics};
+use headgate_sdk::{
+    ALL, Batch, Form, Opened, Rejection, Retry, Sink, Span, WriteError, delivery, metrics,
+};
 use line::{Item, Layout};
 use serde::Deserialize;
 
@@ -85,11 +87,25 @@ impl Influx {
             });
             // The refused one's place stays, empty.
             lines.push(line.unwrap_or_else(|reason| {
+                delivery::refused(span(&(index..index + 1)), &reason);
                 rejected.push(Rejection { index, reason });
                 String::new()
             }));
         }
-        match halves::write(batch.len(), REQUESTS_MAX, |range| self.send(&lines, range)) {
+        let written = halves::write(batch.len(), REQUESTS_MAX, |range| {
+            let answer = self.send(batch, &lines, &range)?;
+            // In order, so everything before is settled too, whatever becomes of what follows.
+            match &answer {
+                Answer::Taken => delivery::taken(range.end),
+                Answer::Refused(reason) if range.len() == 1 => {
+                    delivery::refused(span(&range), reason);
+                    delivery::taken(range.end);
+                }
+                Answer::Refused(_) => {}
+            }
+            Ok(answer)
+        });
+        match written {
             Ok(()) => {}
             Err(WriteError::RejectItems(refused)) => rejected.extend(refused),
             Err(error) => return Err(error),
@@ -103,7 +119,12 @@ impl Influx {
         }
     }
 
-    fn send(&self, lines: &[String], range: Range<u32>) -> Result<Answer, WriteError> {
+    fn send(
+        &self,
+        batch: &Batch,
+        lines: &[String],
+        range: &Range<u32>,
+    ) -> Result<Answer, WriteError> {
         let body = lines[range.start as usize..range.end as usize].concat();
         if body.is_empty() {
             return Ok(Answer::Taken);
@@ -114,7 +135,14 @@ impl Influx {
         if let Some(timeout) = self.timeout {
             request = request.timeout(timeout);
         }
-        verdict(&request.send()?)
+        verdict(&request.send_items(batch, span(range))?)
+    }
+}
+
+fn span(range: &Range<u32>) -> Span {
+    Span {
+        start: range.start,
+        count: range.end - range.start,
     }
 }
 

@@ -1,8 +1,8 @@
-//! The default sink: every item is upserted into the data pool, and renderers are told.
+//! The default sink: every item is upserted into the data pool or removed from it, and renderers are told.
 //!
 //! **Invariant**: no item byte enters this component; it passes the batch's handle on.
 
-use headgate_sdk::{Batch, Sink, WriteError, pool, renderers};
+use headgate_sdk::{Batch, Removals, Sink, WriteError, pool, renderers};
 
 struct Pool;
 
@@ -14,4 +14,11 @@ impl Sink for Pool {
     }
 }
 
-headgate_sdk::export!(Pool);
+impl Removals for Pool {
+    fn remove(batch: Batch) -> Result<(), WriteError> {
+        pool::delete(&batch);
+        Ok(())
+    }
+}
+
+headgate_sdk::export!(Pool with removals);

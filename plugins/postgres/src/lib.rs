@@ -6,8 +6,8 @@
 mod plan;
 
 use headgate_sdk::halves::{self, Answer};
-use headgate_sdk::postgres::{self, Error, Refusal};
-use headgate_sdk::{ALL, Batch, Opened, Retry, Sink, WriteError, metrics};
+use headgate_sdk::postgres::{self, Error, Refusal, Statement};
+use headgate_sdk::{ALL, Batch, Opened, Removals, Retry, Sink, WriteError, metrics};
 use plan::Plan;
 
 /// Transactions of one call. A batch of 1,000 items takes 21 to find one bad item.
@@ -34,16 +34,40 @@ impl Sink for Table {
 
     fn write(batch: Batch) -> Result<(), WriteError> {
         let plan = PLAN.get()?;
-        let result = halves::write(batch.len(), TRANSACTIONS_MAX, |range| {
-            match range.len() == batch.len() as usize {
-                true => write(plan, &batch),
-                false => write(plan, &batch.select(&range.collect::<Vec<_>>())),
-            }
-        });
-        if let Err(WriteError::RejectItems(rejected)) = &result {
-            metrics::count("rejected", rejected.len() as u64);
+        by_halves(&batch, |batch| write(plan, batch))
+    }
+}
+
+impl Removals for Table {
+    fn remove(batch: Batch) -> Result<(), WriteError> {
+        match &PLAN.get()?.remove {
+            Some(statement) => by_halves(&batch, |batch| remove(statement, batch)),
+            None => Ok(()),
         }
-        result
+    }
+}
+
+fn by_halves(
+    batch: &Batch,
+    run: impl Fn(&Batch) -> Result<Answer, WriteError>,
+) -> Result<(), WriteError> {
+    let result = halves::write(batch.len(), TRANSACTIONS_MAX, |range| {
+        match range.len() == batch.len() as usize {
+            true => run(batch),
+            false => run(&batch.select(&range.collect::<Vec<_>>())),
+        }
+    });
+    if let Err(WriteError::RejectItems(rejected)) = &result {
+        metrics::count("rejected", rejected.len() as u64);
+    }
+    result
+}
+
+fn remove(statement: &Statement, batch: &Batch) -> Result<Answer, WriteError> {
+    match postgres::execute(batch, std::slice::from_ref(statement)) {
+        // Then there is nothing to remove.
+        Err(Error::Refused(refusal)) if refusal.code == NO_SUCH_TABLE => Ok(Answer::Taken),
+        outcome => answer(outcome),
     }
 }
 
@@ -65,6 +89,11 @@ fn write(plan: &Plan, batch: &Batch) -> Result<Answer, WriteError> {
         }
         outcome = postgres::execute(batch, statement);
     }
+    answer(outcome)
+}
+
+/// What the server's answer means for the items.
+fn answer(outcome: Result<Vec<u64>, Error>) -> Result<Answer, WriteError> {
     match outcome {
         Ok(changed) => {
             metrics::count("rows", changed.iter().sum());
@@ -96,4 +125,4 @@ fn later(reason: String) -> WriteError {
     })
 }
 
-headgate_sdk::export!(Table);
+headgate_sdk::export!(Table with removals);

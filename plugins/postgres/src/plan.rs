@@ -52,6 +52,8 @@ enum Of {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) write: Statement,
+    /// Removes rows, if the items' keys say which.
+    pub(crate) remove: Option<Statement>,
     /// Makes the table, if that is wanted.
     pub(crate) create: Option<Statement>,
     /// Fields without which an item has no key.
@@ -70,6 +72,7 @@ impl Plan {
                         sql,
                         columns: settings.parameters.iter().map(Source::parameter).collect(),
                     },
+                    remove: None,
                     create: None,
                     key_fields: Vec::new(),
                 });
@@ -101,6 +104,7 @@ impl Plan {
                 sql: create(&table, &columns, &key),
                 columns: Vec::new(),
             }),
+            remove: remove(&table, &columns),
             write: Statement {
                 sql: upsert(&table, &columns, &key, &key_columns),
                 columns: columns.iter().map(Column::parameter).collect(),
@@ -194,6 +198,42 @@ fn upsert(table: &str, columns: &[Column], key: &[String], key_columns: &[usize]
         list((1..=columns.len()).map(|number| format!("p{number}"))),
         list(key.iter().map(|name| quoted(name))),
     )
+}
+
+/// Removes the rows that have the items' keys in the columns for keys, and for streams if there are any; not those that
+/// arrived later. Without a column for keys nothing says which row an item is.
+fn remove(table: &str, columns: &[Column]) -> Option<Statement> {
+    columns
+        .iter()
+        .find(|column| matches!(column.from, Some(Of::Key)))?;
+    let known: Vec<&Column> = columns
+        .iter()
+        .filter(|column| matches!(column.from, Some(Of::Key | Of::Stream | Of::ReceivedAt)))
+        .collect();
+    let numbered = || known.iter().zip(1..);
+    let arrays = numbered().map(|(column, number)| match column.from {
+        Some(Of::ReceivedAt) => format!("${number}::bigint[]"),
+        _ => format!("${number}::text[]"),
+    });
+    let values =
+        numbered().map(|(column, number)| format!("{} AS c{number}", column.value(number)));
+    let same = numbered().map(|(column, number)| {
+        let name = quoted(&column.name);
+        match column.from {
+            Some(Of::ReceivedAt) => format!("(t.{name} <= gone.c{number}) IS NOT FALSE"),
+            _ => format!("t.{name} = gone.c{number}"),
+        }
+    });
+    Some(Statement {
+        sql: format!(
+            "DELETE FROM {table} AS t USING (SELECT {} FROM unnest({}) AS item({})) AS gone WHERE {}",
+            list(values),
+            list(arrays),
+            list(numbered().map(|(_, number)| format!("p{number}"))),
+            same.collect::<Vec<_>>().join(" AND "),
+        ),
+        columns: known.iter().map(|column| column.parameter()).collect(),
+    })
 }
 
 impl Column {

@@ -9,7 +9,8 @@
 //! }
 //! ```
 //!
-//! The host adds the headers of the section, `Host`, and an `Idempotency-Key` unless the request has one. It follows no
+//! The host adds the headers of the section, `Host`, and an `Idempotency-Key` unless the request has one. It is made of
+//! the items of the batch: of those that [`Request::send_items`] names, or of all of them. It follows no
 //! redirects. A request that may not be sent is an [`Error::Denied`]; the operator finds the reason in the log.
 
 use std::fmt;
@@ -21,7 +22,7 @@ use crate::bindings::wasi::http::types::{
     RequestOptions, Scheme, http_error_code,
 };
 use crate::bindings::wasi::io::streams::{InputStream, OutputStream, StreamError};
-use crate::{Retry, WriteError};
+use crate::{Batch, Retry, Span, WriteError, delivery};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 64 << 10;
@@ -116,6 +117,17 @@ impl Request {
                 None => future.subscribe().block(),
             }
         }
+    }
+
+    /// Sends it as [`send`](Self::send) does, with items of a batch: its `Idempotency-Key` is the same whenever these items
+    /// are sent to this URL. Requests that follow in the same `write` carry the same items until another one says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// There is no answer; an answer of any status is none.
+    pub fn send_items(self, batch: &Batch, range: Span) -> Result<Response, Error> {
+        delivery::carries(batch, range);
+        self.send()
     }
 
     fn prepared(&self) -> Result<OutgoingRequest, Error> {

@@ -18,8 +18,11 @@
 //! headgate_sdk::export!(Everything);
 //! ```
 //!
+//! A sink that wants to hear of removed items implements [`Removals`] too, and is exported with
+//! `export!(Everything with removals)`.
+//!
 //! [`http`] calls others, [`postgres`] writes to a database; a sink that does not use them does not ask for them.
-//! [`halves`] finds the items of a batch that a receiver refuses.
+//! [`halves`] finds the items of a batch that a receiver refuses, [`delivery`] says which of them are settled already.
 //!
 //! The world itself, with what each function promises, is `wit/sink.wit` beside this crate.
 
@@ -35,8 +38,8 @@ pub mod bindings {
         inline: "
             package headgate:sdk;
             world everything {
-                include headgate:sink/http-sink@1.0.0;
-                include headgate:sink/postgres-sink@1.0.0;
+                include headgate:sink/http-sink@1.1.0;
+                include headgate:sink/postgres-sink@1.1.0;
             }
         ",
         world: "headgate:sdk/everything",
@@ -46,9 +49,52 @@ pub mod bindings {
     });
 }
 
+/// What a sink that hears of removals exports beside it.
+#[doc(hidden)]
+pub mod removing {
+    wit_bindgen::generate!({
+        path: "wit",
+        inline: "
+            package headgate:sdk-removals;
+            world removing {
+                export headgate:sink/removals@1.1.0;
+            }
+        ",
+        world: "headgate:sdk-removals/removing",
+        with: {
+            "headgate:sink/batches@1.1.0": crate::bindings::headgate::sink::batches,
+        },
+        pub_export_macro: true,
+        export_macro_name: "export_removals",
+    });
+
+    use exports::headgate::sink::removals::{Rejection, RemoveError, Retry};
+
+    impl From<crate::WriteError> for RemoveError {
+        fn from(error: crate::WriteError) -> Self {
+            match error {
+                crate::WriteError::Retry(retry) => Self::Retry(Retry {
+                    after_ms: retry.after_ms,
+                    reason: retry.reason,
+                }),
+                crate::WriteError::Reject(reason) => Self::Reject(reason),
+                crate::WriteError::RejectItems(items) => {
+                    let items = items.into_iter().map(|one| Rejection {
+                        index: one.index,
+                        reason: one.reason,
+                    });
+                    Self::RejectItems(items.collect())
+                }
+            }
+        }
+    }
+}
+
 pub use bindings::exports::headgate::sink::sink::{Descriptor, Rejection, Retry, WriteError};
 pub use bindings::headgate::sink::batches::{Batch, Form, Span};
-pub use bindings::headgate::sink::{logging, metrics, pool, postgres, renderers, secrets, state};
+pub use bindings::headgate::sink::{
+    delivery, logging, metrics, pool, postgres, renderers, secrets, state,
+};
 
 /// All items of a batch.
 pub const ALL: Span = Span {
@@ -112,9 +158,32 @@ pub trait Sink {
     fn write(batch: Batch) -> Result<(), WriteError>;
 }
 
-/// Exports a sink from this crate, under the crate's name and version.
+/// A sink that hears of removals as well: `headgate_sdk::export!(MySink with removals)`. All others see none of them.
+pub trait Removals: Sink {
+    /// Takes a batch of items that were removed. They have keys, streams and times, and no fields.
+    ///
+    /// # Errors
+    /// What is to become of the batch, or of some of its items.
+    fn remove(batch: Batch) -> Result<(), WriteError>;
+}
+
+/// Exports a sink from this crate, under the crate's name and version. `export!(MySink with removals)` exports
+/// [`Removals`] too.
 #[macro_export]
 macro_rules! export {
+    ($sink:ident with removals) => {
+        $crate::export!($sink);
+
+        impl $crate::removing::exports::headgate::sink::removals::Guest for HeadgateExport {
+            fn remove(
+                batch: $crate::Batch,
+            ) -> Result<(), $crate::removing::exports::headgate::sink::removals::RemoveError> {
+                <$sink as $crate::Removals>::remove(batch).map_err(Into::into)
+            }
+        }
+
+        $crate::removing::export_removals!(HeadgateExport with_types_in $crate::removing);
+    };
     ($sink:ty) => {
         struct HeadgateExport;
 

@@ -1,7 +1,7 @@
 //! Sends items as Standard Webhooks: <https://www.standardwebhooks.com>, version 1.0.0.
 //!
-//! **Invariant**: an item is acknowledged only after an answer of 2xx to a request that held it, and is in requests of
-//! one `webhook-id` for ever.
+//! **Invariant**: an item is acknowledged only after an answer of 2xx to a request that held it, and comes again, if at all,
+//! under the same `webhook-id`, which stands for the same items for ever.
 
 mod signing;
 
@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headgate_sdk::http::{Request, Response};
-use headgate_sdk::{ALL, Batch, Form, Opened, Rejection, Retry, Sink, WriteError, secrets};
+use headgate_sdk::{
+    ALL, Batch, Form, Opened, Rejection, Removals, Retry, Sink, Span, WriteError, delivery, secrets,
+};
 use serde::Deserialize;
 use signing::Key;
 
@@ -27,6 +29,8 @@ static SINK: Opened<Webhook> = Opened::new();
 struct Settings {
     url: String,
     r#type: String,
+    removed_type: String,
+    removals: bool,
     per: Per,
     timeout_ms: Option<u64>,
 }
@@ -36,6 +40,8 @@ impl Default for Settings {
         Self {
             url: String::new(),
             r#type: "item.received".to_owned(),
+            removed_type: "item.removed".to_owned(),
+            removals: true,
             per: Per::Item,
             timeout_ms: None,
         }
@@ -59,7 +65,6 @@ struct Webhook {
 /// Of an item as JSON.
 #[derive(Deserialize)]
 struct Origin<'a> {
-    request_id: &'a str,
     #[serde(borrow)]
     received_at: Cow<'a, str>,
 }
@@ -89,10 +94,11 @@ impl Webhook {
         Ok(Self { settings, keys })
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), WriteError> {
+    /// Sends the items of a batch as payloads of a type.
+    fn write(&self, batch: &Batch, kind: &str) -> Result<(), WriteError> {
         if self.settings.per == Per::Batch {
-            let verdict = self.send(&batch.id(), &batch.json(ALL, Form::ItemArray))?;
-            return match verdict {
+            let data = batch.json(ALL, Form::ItemArray);
+            return match self.send(batch, ALL, &batch.id(), kind, &data)? {
                 Verdict::Taken => Ok(()),
                 Verdict::Gone(reason) => Err(WriteError::Reject(reason)),
             };
@@ -107,11 +113,14 @@ impl Webhook {
             ));
         }
         for (index, item) in (0..).zip(batch.json(ALL, Form::ItemLines).lines()) {
-            // `seq.position-…`, of this item whatever else is in the batch.
-            let place = batch.select(&[index]).id();
-            let place = place.split('-').next().unwrap_or_default();
-            let position = place.split('.').next_back().unwrap_or_default();
-            if let Verdict::Gone(reason) = self.send(position, item)? {
+            // `request.position-end`, of this item whatever else is in the batch.
+            let id = batch.select(&[index]).id();
+            let id = id.rsplit_once('-').map_or(&*id, |(place, _)| place);
+            let span = Span {
+                start: index,
+                count: 1,
+            };
+            if let Verdict::Gone(reason) = self.send(batch, span, id, kind, item)? {
                 return Err(WriteError::RejectItems(
                     (index..len)
                         .map(|index| Rejection {
@@ -121,41 +130,48 @@ impl Webhook {
                         .collect(),
                 ));
             }
+            // Whatever becomes of those that follow.
+            delivery::taken(index + 1);
         }
         Ok(())
     }
 
-    /// Sends an item or a list of items; `place` tells it from all others of the first item's request.
-    fn send(&self, place: &str, data: &str) -> Result<Verdict, WriteError> {
+    /// Sends an item or a list of items under an id of theirs.
+    fn send(
+        &self,
+        batch: &Batch,
+        span: Span,
+        id: &str,
+        kind: &str,
+        data: &str,
+    ) -> Result<Verdict, WriteError> {
         let unreadable = |error| WriteError::Reject(format!("{error}"));
-        let (origin, received_at): (Origin<'_>, Cow<'_, str>) = if self.settings.per == Per::Item {
+        let received_at = if self.settings.per == Per::Item {
             let origin: Origin<'_> = serde_json::from_str(data).map_err(unreadable)?;
-            let received_at = origin.received_at.clone();
-            (origin, received_at)
+            origin.received_at
         } else {
-            let mut origins: Vec<Origin<'_>> = serde_json::from_str(data).map_err(unreadable)?;
-            let newest = origins.last().map(|origin| origin.received_at.clone());
-            (origins.swap_remove(0), newest.unwrap_or_default())
+            let origins: Vec<Origin<'_>> = serde_json::from_str(data).map_err(unreadable)?;
+            let newest = origins.into_iter().next_back();
+            newest.map_or(Cow::default(), |origin| origin.received_at)
         };
-        let id = format!("{}.{place}", origin.request_id);
-        let kind = serde_json::Value::from(self.settings.r#type.as_str());
+        let kind = serde_json::Value::from(kind);
         let body = format!(r#"{{"type":{kind},"timestamp":"{received_at}","data":{data}}}"#);
         let timestamp = unix_seconds().to_string();
         let signatures: Vec<String> = self
             .keys
             .iter()
-            .map(|key| key.signature(&id, &timestamp, &body))
+            .map(|key| key.signature(id, &timestamp, &body))
             .collect();
         let mut request = Request::new("POST", &self.settings.url)
             .header("content-type", "application/json")
-            .header("webhook-id", &id)
+            .header("webhook-id", id)
             .header("webhook-timestamp", &timestamp)
             .header("webhook-signature", &signatures.join(" "))
             .body(body);
         if let Some(timeout) = self.settings.timeout_ms {
             request = request.timeout(Duration::from_millis(timeout));
         }
-        verdict(&request.send()?)
+        verdict(&request.send_items(batch, span)?)
     }
 }
 
@@ -197,8 +213,19 @@ impl Sink for Webhook {
     }
 
     fn write(batch: Batch) -> Result<(), WriteError> {
-        SINK.get()?.write(&batch)
+        let sink = SINK.get()?;
+        sink.write(&batch, &sink.settings.r#type)
     }
 }
 
-headgate_sdk::export!(Webhook);
+impl Removals for Webhook {
+    fn remove(batch: Batch) -> Result<(), WriteError> {
+        let sink = SINK.get()?;
+        match sink.settings.removals {
+            true => sink.write(&batch, &sink.settings.removed_type),
+            false => Ok(()),
+        }
+    }
+}
+
+headgate_sdk::export!(Webhook with removals);

@@ -14,11 +14,11 @@ use uuid::Uuid;
 use super::super::error::CliError;
 use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
-use crate::batch::{Batch, Entry, Slice};
+use crate::batch::{Action, Batch, Entry, Slice};
 use crate::clock;
 use crate::config::Settings;
 use crate::ingest::flatten::{Limits, flatten};
-use crate::plugin::{Failure, Taken};
+use crate::plugin::{Failure, NotTaken, Taken};
 use crate::pool::Effect;
 
 /// What `headgate plugin test` is told.
@@ -76,19 +76,28 @@ pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
 }
 
 /// What became of so many items, in words.
-pub(super) fn told(result: &Result<Taken, Failure>, items: u32) -> String {
-    match result {
-        Ok(taken) if taken.rejected.is_empty() => "took all items".to_owned(),
-        Ok(taken) => format!("rejected {} of {items} items", taken.rejected.len()),
-        Err(Failure::Retry { after, reason }) => {
+pub(super) fn told(result: &Result<Taken, NotTaken>, items: u32) -> String {
+    let failed = match result {
+        Ok(taken) if taken.rejected.is_empty() => return "took all items".to_owned(),
+        Ok(taken) => return format!("rejected {} of {items} items", taken.rejected.len()),
+        Err(failed) => failed,
+    };
+    let before = match failed.progress.taken {
+        0 => String::new(),
+        taken => format!("settled {taken} of {items} items, then "),
+    };
+    let then = match &failed.failure {
+        Failure::Retry { after, reason } => {
             let after = after.map_or(String::new(), |after| {
                 format!(" in {} ms", after.as_millis())
             });
             format!("asks for a retry{after}: {reason}")
         }
-        Err(Failure::Reject { reason }) => format!("rejected all items: {reason}"),
-        Err(Failure::Trap { reason }) => format!("failed: {reason}"),
-    }
+        Failure::Reject { reason } if before.is_empty() => format!("rejected all items: {reason}"),
+        Failure::Reject { reason } => format!("rejected the others: {reason}"),
+        Failure::Trap { reason } => format!("failed: {reason}"),
+    };
+    before + &then
 }
 
 fn batch(args: &TestArgs) -> Result<Batch, CliError> {
@@ -113,6 +122,7 @@ pub(super) fn batch_of(
         request_id: Uuid::now_v7(),
         stream: stream.into(),
         received_ms: clock::unix_ms(),
+        action: Action::Upsert,
         items,
     };
     Ok(Batch::new(vec![Slice::whole(Arc::new(entry))], attempt))

@@ -76,21 +76,6 @@ fn a_copy_of_an_embedded_file_is_named_in_its_place() {
 }
 
 #[test]
-fn a_replaced_list_leaves_no_trace() {
-    let place = Place::with("[[streams]]\nname = \"b\"\n").file(
-        "config/default.toml",
-        "[[streams]]\nname = \"a\"\non_update = \"merge\"\n",
-    );
-    check(
-        &place,
-        &[
-            r#"streams[0].name = "b"    # site.toml:2"#,
-            r#"streams[0].on_update = "replace"    # default"#,
-        ],
-    );
-}
-
-#[test]
 fn the_text_is_toml_and_says_the_same_as_the_json() {
     let place = Place::with("[[streams]]\nname = \"\\\"\\\\ \\u00adé\"\n");
     let rows = explain(&place.load());

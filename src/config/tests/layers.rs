@@ -1,8 +1,6 @@
 //! Which source wins, and what variables mean.
 
-use super::super::{
-    DEFAULT_TOML, Durability, Listen, LogFormat, OnUpdate, PROFILES, Settings, Sink,
-};
+use super::super::{DEFAULT_TOML, Durability, Listen, LogFormat, PROFILES, Settings, Sink};
 use super::{FULL, Place, default_origin};
 
 fn tcp(address: &str) -> Listen {
@@ -87,17 +85,14 @@ fn the_embedded_files_on_disk_change_nothing() {
 }
 
 #[test]
-fn sections_are_merged_and_lists_replaced() {
-    let place = Place::with("[[streams]]\nname = \"b\"\n[server]\nshutdown_seconds = 5\n").file(
+fn sections_are_merged() {
+    let place = Place::with("[server]\nshutdown_seconds = 5\n").file(
         "config/default.toml",
-        "[[streams]]\nname = \"a\"\non_update = \"merge\"\n[[streams]]\nname = \"c\"\n[server]\nlisten = \"localhost:1\"\n",
+        "[server]\nlisten = \"localhost:1\"\nshutdown_seconds = 4\n",
     );
     let settings = place.settings();
     assert_eq!(settings.server.listen, tcp("localhost:1"));
     assert_eq!(settings.server.shutdown_seconds, 5);
-    assert_eq!(settings.streams.len(), 1);
-    assert_eq!(settings.streams[0].name, "b");
-    assert_eq!(settings.streams[0].on_update, OnUpdate::Replace);
 }
 
 #[test]
@@ -111,7 +106,10 @@ fn variables_have_the_type_of_their_setting() {
         .var("HEADGATE_STORAGE__DURABILITY", "os")
         .var("HEADGATE_ADMIN__TOKEN", "0123456789")
         .var("HEADGATE_STREAMS", "[{name=\"orders\"}, {name=\"true\"}]")
-        .var("HEADGATE_SINKS", "[]")
+        .var(
+            "HEADGATE_SINKS",
+            "[{name=\"a\", plugin=\"influx\", streams=[\"*\"]}]",
+        )
         .settings();
     assert_eq!(settings.storage.data_dir.to_str(), Some("123"));
     assert_eq!(settings.log.level, "info");
@@ -131,7 +129,7 @@ fn variables_have_the_type_of_their_setting() {
         Some("0123456789")
     );
     assert_eq!(settings.streams[1].name, "true");
-    assert!(settings.sinks.is_empty());
+    assert_eq!(settings.sinks[1].streams, ["*"]);
 }
 
 #[test]
@@ -167,7 +165,7 @@ fn a_plugin_with_a_bare_name_lies_in_the_plugins_folder() {
     let data_dir = place.path().join("lives").display().to_string();
     let place = place.var("HEADGATE_STORAGE__DATA_DIR", &data_dir);
     let found = format!("{data_dir}/plugins/own.wasm");
-    assert_eq!(place.settings().sinks[0].plugin, found);
+    assert_eq!(place.settings().sinks[1].plugin, found);
 }
 
 #[test]
@@ -178,7 +176,7 @@ fn plugin_files_are_relative_to_the_file_that_names_them() {
         .file("etc/own.wasm", "")
         .config("etc/site.toml");
     assert_eq!(
-        place.settings().sinks[0].plugin,
+        place.settings().sinks[1].plugin,
         place.path().join("etc/own.wasm").display().to_string()
     );
     let place = Place::empty().file("own.wasm", "").var(
@@ -186,7 +184,7 @@ fn plugin_files_are_relative_to_the_file_that_names_them() {
         "[{name = \"own\", plugin = \"own.wasm\", streams = [\"*\"]}]",
     );
     assert_eq!(
-        place.settings().sinks[0].plugin,
+        place.settings().sinks[1].plugin,
         place.path().join("own.wasm").display().to_string()
     );
 }
@@ -248,6 +246,11 @@ fn listen_displays_as_it_is_written() {
 }
 
 #[test]
+fn the_most_normal_first_start_warns_of_nothing() {
+    assert_eq!(Place::empty().warnings(), Vec::<String>::new());
+}
+
+#[test]
 fn warnings_name_what_should_be_known() {
     let place = Place::with(
         "sinks = []\n[storage]\ndurability = \"os\"\n[admin]\nlisten = \"0.0.0.0:81\"\n[limits]\nmax_body_bytes = 20_000_000\nmax_pending_bytes = 1\n",
@@ -255,12 +258,11 @@ fn warnings_name_what_should_be_known() {
     assert_eq!(
         place.warnings(),
         [
-            "default: connectors: none declared: only keys that were made at run time can submit",
             &format!(
                 "{}: limits.max_flattened_bytes: smaller than limits.max_body_bytes: bodies within the limit may be refused once flattened",
                 default_origin("max_flattened_bytes = ")
             ),
-            "site.toml:1: sinks: no sinks: requests are accepted and logged, and their items go nowhere",
+            "site.toml:1: sinks: an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool",
             "site.toml:3: storage.durability: \"os\": a power cut may lose requests that were answered 202",
             "site.toml:5: admin.listen: \"0.0.0.0:81\" can be reached from other machines, and is not encrypted",
             "site.toml:8: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",

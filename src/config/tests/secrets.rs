@@ -242,7 +242,7 @@ fn headers_of_sinks_are_secrets() {
         .file("key", "Bearer canary\n")
         .var("HEADGATE_TEAM", "blue canary");
     let loaded = place.load();
-    let http = loaded.settings.sinks[0].http.as_ref().expect("a table");
+    let http = loaded.settings.sinks[1].http.as_ref().expect("a table");
     let values: Vec<&str> = http.headers.values().map(|one| one.reveal()).collect();
     assert_eq!(values, ["Bearer canary", "blue canary", "team canary"]);
     let rows = explain(&loaded);

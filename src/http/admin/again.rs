@@ -5,25 +5,31 @@
 //! **Invariant**: an answer to sending comes after the new request is on disk. What is shown of a request is bounded,
 //! and says how much is left out.
 
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderValue, LOCATION};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::super::Parts;
+use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
 use super::super::ingest::{client, find_report};
 use super::super::outer::request_id;
-use super::in_background;
+use super::change::{actor, note};
 use super::requests::not_found;
-use crate::catalog::Actor;
-use crate::ingest::{AgainError, Kept};
+use crate::catalog::{AuditChange, Kind};
+use crate::ingest::{AgainError, Kept, Newer};
 use crate::item::{Items, field_name, members};
 
+/// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
+const POOL: &str = "pool";
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+const CATCH_UP_STEP: Duration = Duration::from_millis(5);
 /// Items, and fields of one, that are shown.
 const ITEMS_MAX: usize = 50;
 const FIELDS_MAX: usize = 200;
@@ -36,16 +42,28 @@ const SHOWN_BYTES_MAX: usize = 256 << 10;
 /// What a request became that was sent again.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct AgainData {
-    /// The new request; or the one that was accepted first with the same idempotency key.
-    pub(in crate::http) request_id: String,
+    /// The new request; or the one that was accepted first with the same idempotency key. Null: there is none, because
+    /// all items were left.
+    pub(in crate::http) request_id: Option<String>,
     /// The request that was sent again.
     pub(in crate::http) sent_again_from: String,
     /// The stream.
     pub(in crate::http) stream: String,
-    /// Number of items.
+    /// Number of items that were sent.
     pub(in crate::http) items_received: u32,
+    /// Number of items that were left as they are in the data pool, because something accepted later changed or removed
+    /// them.
+    pub(in crate::http) items_left: u32,
     /// Whether its idempotency key had been accepted before, so that nothing was stored again.
     pub(in crate::http) replayed: bool,
+}
+
+/// How a request is sent again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::http) struct AgainWish {
+    /// Also items that something accepted later changed or removed; otherwise those are left as they are.
+    overwrite: bool,
 }
 
 /// `POST /api/admin/requests/{request_id}/send-again`
@@ -53,19 +71,22 @@ pub(in crate::http) struct SendRequestAgain(pub(in crate::http) Parts);
 
 /// Send a request again.
 ///
-/// Of an accepted request the same items become a new request, as long as the journal keeps them. A refused one runs
+/// Of an accepted request the same items become a new request, as long as the journal keeps them. Items that something
+/// accepted later changed or removed are left as they are, unless `overwrite` is true. A refused one runs
 /// through the whole pipeline again, by the connector's settings of today, as long as its body is kept. No ingest key
 /// is needed, and no rate applies. 202 means that the new request is on disk.
 #[endpoint(
     operation_id = "send_request_again",
     tags("requests"),
     parameters(("request_id" = String, Path, description = "UUID.")),
+    request_body(content = Option<AgainWish>, description = "May be absent: what is newer stays.", example = json!({"overwrite": true})),
     responses(
         (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
-        (status_code = 400, body = ErrorBody, description = "Refused again: body or headers cannot be used as the connector is now."),
+        (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: all its items were left as they are."),
+        (status_code = 400, body = ErrorBody, description = "The body of the call cannot be used; or refused again: body or headers of the request cannot be used as the connector is now."),
         (status_code = 401, body = ErrorBody, description = "No valid admin token."),
         (status_code = 404, body = ErrorBody, description = "No such request in the log."),
-        (status_code = 409, body = ErrorBody, description = "It was a repeat, came with a test key, or its connector or stream is gone."),
+        (status_code = 409, body = ErrorBody, description = "It was a repeat, came with a test key, its connector or stream is gone, or the data pool has not caught up, so that nobody can tell what is newer."),
         (status_code = 410, body = ErrorBody, description = "What would be sent is not kept any more."),
         (status_code = 413, body = ErrorBody, description = "Over the limit of today."),
         (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
@@ -74,11 +95,17 @@ pub(in crate::http) struct SendRequestAgain(pub(in crate::http) Parts);
 )]
 impl SendRequestAgain {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let sent = send_request_again(&self.0, "admin token", req).await;
+        let wish = match body::small_json::<AgainWish>(req).await {
+            Ok(wish) => wish.unwrap_or_default(),
+            Err(message) => return envelope::invalid(req, res, message),
+        };
+        let sent = send_request_again(&self.0, "admin token", req, wish.overwrite).await;
         let error = match sent {
             Ok(data) => {
-                let location = format!("/api/admin/requests/{}", data.request_id);
-                if let Ok(location) = HeaderValue::try_from(location) {
+                let Some(id) = &data.request_id else {
+                    return envelope::ok(res, data);
+                };
+                if let Ok(location) = HeaderValue::try_from(format!("/api/admin/requests/{id}")) {
                     res.headers_mut().insert(LOCATION, location);
                 }
                 return envelope::accepted(res, data);
@@ -89,6 +116,8 @@ impl SendRequestAgain {
             AgainError::NotFound => return not_found(req, res),
             AgainError::Refused(refused) => return envelope::refuse(req, res, refused),
             AgainError::Storage(error) => return envelope::internal(req, res, error),
+            AgainError::Pool(error) => return envelope::internal(req, res, error),
+            AgainError::Behind => (StatusCode::CONFLICT, "POOL_BEHIND"),
             AgainError::Duplicate(_) => (StatusCode::CONFLICT, "DUPLICATE"),
             AgainError::NothingToSend(_) => (StatusCode::CONFLICT, "NOTHING_TO_SEND"),
             AgainError::NoConnector(_) => (StatusCode::CONFLICT, "CONNECTOR_GONE"),
@@ -104,36 +133,60 @@ pub(in crate::http) async fn send_request_again(
     parts: &Parts,
     who: &'static str,
     req: &Request,
+    overwrite: bool,
 ) -> Result<AgainData, AgainError> {
     let from = req.param::<String>("request_id");
     let from = from.and_then(|id| Uuid::try_parse(&id).ok());
     let from = from.ok_or(AgainError::NotFound)?;
-    let client = client(req);
+    let newer = match overwrite {
+        true => Newer::IsOverwritten,
+        false => {
+            catch_up(parts).await?;
+            Newer::Stays(&parts.pool)
+        }
+    };
     let sent = parts
         .ingest
-        .send_again(from, request_id(req), client)
+        .send_again(from, request_id(req), client(req), newer)
         .await?;
+    let receipt = sent.accepted.as_ref().map(|accepted| accepted.receipt);
+    let stream = sent.accepted.as_ref().map(|accepted| &accepted.stream);
     let data = AgainData {
-        request_id: sent.accepted.receipt.request_id.to_string(),
+        request_id: receipt.map(|receipt| receipt.request_id.to_string()),
         sent_again_from: from.to_string(),
-        stream: sent.accepted.stream.to_string(),
-        items_received: sent.accepted.receipt.items,
-        replayed: sent.accepted.receipt.replayed,
+        stream: stream.unwrap_or(&sent.from.stream).to_string(),
+        items_received: receipt.map_or(0, |receipt| receipt.items),
+        items_left: sent.items_left,
+        replayed: receipt.is_some_and(|receipt| receipt.replayed),
     };
-    let actor = Actor {
-        who,
-        client: client.to_string(),
-    };
-    let (catalog, became) = (Arc::clone(&parts.catalog), data.request_id.clone());
-    let connector = sent.from.connector;
-    let noted = in_background(move || {
-        catalog.note_sent_again(&from.to_string(), &connector, &became, &actor)
-    });
-    // The request is on disk, and its log entry says where it came from.
-    if let Err(error) = noted.await {
-        tracing::error!(%error, request_id = %data.request_id, "a request was sent again, and the audit trail could not be written");
+    if receipt.is_none() {
+        return Ok(data);
     }
+    let became = json!({ "request_id": data.request_id, "items_left": data.items_left, "overwrite": overwrite });
+    let change = AuditChange {
+        connector: Some(sent.from.connector.to_string()),
+        ..AuditChange::done("send_again", Kind::Request, from.to_string(), became)
+    };
+    note(parts, &actor(who, req), change).await;
     Ok(data)
+}
+
+/// Waits a while until the data pool has what was accepted so far: what is newer can be told then.
+async fn catch_up(parts: &Parts) -> Result<(), AgainError> {
+    let newest = *parts.journal.newest().borrow();
+    let lanes = parts.delivery.lanes();
+    let has_all = || {
+        let mut pools = lanes.iter().filter(|lane| lane.sink().plugin == POOL);
+        pools.all(|lane| lane.cursor() >= newest)
+    };
+    let until = Instant::now() + CATCH_UP_MAX;
+    while !has_all() {
+        if Instant::now() >= until {
+            return Err(AgainError::Behind);
+        }
+        tokio::time::sleep(CATCH_UP_STEP).await;
+    }
+    Ok(())
 }
 
 /// What is kept of a request.

@@ -1,4 +1,4 @@
-//! The audit trail of changes at run time.
+//! The audit trail: changes at run time, and what was done that cannot be undone.
 //!
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
 
@@ -15,7 +15,7 @@ use super::{cursor, in_background, limit};
 use crate::catalog::AuditEntry;
 use crate::clock;
 
-/// A change at run time.
+/// A change at run time, or something that was done.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct AuditData {
     /// Rises with each change.
@@ -26,9 +26,9 @@ pub(in crate::http) struct AuditData {
     who: String,
     /// Their address, or `unix`.
     client: String,
-    /// `create`, `change`, `delete`, `rotate`, `revoke`, or `send_again`: of a request.
+    /// `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `remove`…
     action: String,
-    /// `stream`, `connector`, `key`, `read_key` or `request`.
+    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup` or `ticket`.
     kind: String,
     /// Name of what was changed.
     name: String,
@@ -36,7 +36,7 @@ pub(in crate::http) struct AuditData {
     connector: Option<String>,
     /// What it was; null: it did not exist.
     before: Option<Value>,
-    /// What it is; null: it is gone. After a rotation both keys, `new` and `old`.
+    /// What it is; null: it is gone. After a rotation both keys, `new` and `old`. Of what was done to a sink: how much.
     after: Option<Value>,
 }
 
@@ -61,7 +61,7 @@ impl From<AuditEntry> for AuditData {
 /// `GET /api/admin/audit`
 pub(in crate::http) struct ListAudit(pub(in crate::http) Parts);
 
-/// Changes at run time, newest first.
+/// Changes at run time, and what was done to dead letters, retries, items and files, newest first.
 ///
 /// The newest 100,000 are kept.
 #[endpoint(

@@ -8,12 +8,15 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::super::Parts;
 use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
+use super::change::{actor, note};
 use crate::backup::BackupError;
 use crate::backup::manifest::{CopiedFile, Manifest};
+use crate::catalog::{Actor, AuditChange, Kind};
 
 /// Where a backup is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -105,11 +108,24 @@ impl PostBackup {
             }
             Err(message) => return envelope::invalid(req, res, message),
         };
-        match self.0.backups.make(PathBuf::from(&wanted.dir)).await {
+        match make(&self.0, &wanted.dir, &actor("admin token", req)).await {
             Ok(manifest) => envelope::created(res, BackupData::new(wanted.dir, manifest)),
             Err(error) => refuse(&error, req, res),
         }
     }
+}
+
+/// Makes a backup, which stands in the audit trail.
+pub(in crate::http) async fn make(
+    parts: &Parts,
+    dir: &str,
+    actor: &Actor,
+) -> Result<Manifest, BackupError> {
+    let manifest = parts.backups.make(PathBuf::from(dir)).await?;
+    let made = json!({ "bytes": manifest.bytes(), "highest_seq": manifest.highest_seq });
+    let change = AuditChange::done("create", Kind::Backup, dir, made);
+    note(parts, actor, change).await;
+    Ok(manifest)
 }
 
 fn refuse(error: &BackupError, req: &Request, res: &mut Response) {

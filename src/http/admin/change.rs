@@ -16,7 +16,7 @@ use super::super::Parts;
 use super::super::envelope;
 use super::super::ingest::client;
 use super::{in_background, limit};
-use crate::catalog::{Actor, Catalog, CatalogError, Kind};
+use crate::catalog::{Actor, AuditChange, Catalog, CatalogError, Kind};
 use crate::error::AcceptError;
 
 /// Why a change was not made.
@@ -55,10 +55,7 @@ pub(in crate::http) async fn change_by<T: Send + 'static>(
     req: &Request,
     work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
 ) -> Result<T, CatalogError> {
-    let actor = Actor {
-        who,
-        client: client(req).to_string(),
-    };
+    let actor = actor(who, req);
     let (catalog, live) = (Arc::clone(&parts.catalog), Arc::clone(&parts.live));
     let changed = in_background(move || {
         let changed = work(&catalog, &actor);
@@ -66,6 +63,26 @@ pub(in crate::http) async fn change_by<T: Send + 'static>(
         changed
     });
     changed.await
+}
+
+/// Who calls: admitted by `who`.
+pub(in crate::http) fn actor(who: &'static str, req: &Request) -> Actor {
+    Actor {
+        who,
+        client: client(req).to_string(),
+    }
+}
+
+/// Writes into the audit trail what was done to something that is not in the catalog. It is done: that the trail
+/// cannot be written is told to the log alone.
+pub(in crate::http) async fn note(parts: &Parts, actor: &Actor, change: AuditChange) {
+    let (catalog, actor) = (Arc::clone(&parts.catalog), actor.clone());
+    in_background(move || {
+        if let Err(error) = catalog.note(&change, &actor) {
+            tracing::error!(%error, ?change, "something was done, and the audit trail could not be written");
+        }
+    })
+    .await;
 }
 
 /// Answers 200 with what is there now, or with the refusal.
@@ -110,12 +127,16 @@ pub(super) fn refuse(refused: &Refused, req: &Request, res: &mut Response) {
         CatalogError::InUse(_) => (StatusCode::CONFLICT, "STREAM_IN_USE"),
         CatalogError::Revoked => (StatusCode::CONFLICT, "KEY_REVOKED"),
         CatalogError::Full { .. } => (StatusCode::CONFLICT, "TOO_MANY"),
-        error if error.is_full_disk() => {
-            let full = AcceptError::Unavailable {
-                reason: "the disk is full",
-                retry_after_seconds: 30,
+        error if error.passes() => {
+            let unavailable = AcceptError::Unavailable {
+                reason: match error {
+                    CatalogError::DiskFull => "the disk is full",
+                    CatalogError::Busy => "another process holds catalog.db",
+                    _ => "the service is stopping",
+                },
+                retry_after_seconds: 5,
             };
-            return envelope::refuse(req, res, &full);
+            return envelope::refuse(req, res, &unavailable);
         }
         error => return envelope::internal(req, res, error),
     };
@@ -129,6 +150,9 @@ fn not_found(kind: Kind) -> &'static str {
         Kind::Key => "KEY_NOT_FOUND",
         Kind::ReadKey => "READ_KEY_NOT_FOUND",
         Kind::Request => "REQUEST_NOT_FOUND",
+        Kind::Sink => "SINK_NOT_FOUND",
+        Kind::Item => "ITEM_NOT_FOUND",
+        Kind::Backup | Kind::Ticket => "NOT_FOUND",
     }
 }
 

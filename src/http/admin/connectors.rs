@@ -10,7 +10,7 @@ use super::super::Parts;
 use super::super::envelope::{ErrorBody, Listing, Success};
 use super::change::{self, Refused, change, param};
 use super::keys::KeyData;
-use super::wish::{self, Given, nullable, optional, rate, required, text};
+use super::wish::{self, Given, flag, nullable, optional, rate, required, text};
 use crate::catalog::{CatalogError, Connector, ConnectorChange, ConnectorWish, Kind};
 use crate::clock;
 use crate::config::ConnectorKind;
@@ -31,6 +31,8 @@ pub(in crate::http) struct ConnectorData {
     kind: &'static str,
     /// The field that identifies items when a request does not name one.
     item_key: Option<String>,
+    /// Whether its keys may remove items.
+    may_delete: bool,
     /// Requests a second of each of its keys; null: the limit of all keys.
     requests_per_second: Option<u32>,
     /// Requests at once of each of its keys; null: the limit of all keys.
@@ -51,6 +53,7 @@ impl From<&Connector> for ConnectorData {
             name: connector.name.to_string(),
             kind: connector.kind.as_str(),
             item_key: connector.item_key.as_deref().map(str::to_owned),
+            may_delete: connector.may_delete(),
             requests_per_second: connector.requests_per_second,
             burst: connector.burst,
             declared: connector.created_ms.is_none(),
@@ -75,6 +78,10 @@ pub(in crate::http) struct NewConnector {
     /// Requests a second of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     requests_per_second: Given,
+    /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
+    /// not.
+    #[salvo(schema(value_type = Option<bool>))]
+    may_delete: Given,
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     burst: Given,
@@ -92,6 +99,10 @@ pub(in crate::http) struct ConnectorPatch {
     /// Requests a second of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     requests_per_second: Given,
+    /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
+    /// not.
+    #[salvo(schema(value_type = Option<bool>))]
+    may_delete: Given,
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     burst: Given,
@@ -161,6 +172,7 @@ impl CreateConnector {
             name: required("name", body.name, text)?,
             kind: optional("kind", body.kind, wish::choice(KINDS))?.unwrap_or_default(),
             item_key: nullable("item_key", body.item_key, text)?.flatten(),
+            may_delete: nullable("may_delete", body.may_delete, flag)?.flatten(),
             requests_per_second: per_second.flatten(),
             burst: nullable("burst", body.burst, rate)?.flatten(),
         };
@@ -228,6 +240,7 @@ impl ChangeConnector {
         let wanted = ConnectorChange {
             kind: optional("kind", body.kind, wish::choice(KINDS))?,
             item_key: nullable("item_key", body.item_key, text)?,
+            may_delete: nullable("may_delete", body.may_delete, flag)?,
             requests_per_second: per_second,
             burst: nullable("burst", body.burst, rate)?,
         };

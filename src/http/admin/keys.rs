@@ -45,6 +45,8 @@ pub(in crate::http) struct KeyData {
     declared: bool,
     /// When it was made at run time, RFC 3339.
     created_at: Option<String>,
+    /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
+    last_used_at: Option<String>,
 }
 
 impl KeyData {
@@ -67,6 +69,7 @@ impl KeyData {
             revoked_at: key.revoked_ms.map(clock::rfc3339),
             declared: key.created_ms.is_none(),
             created_at: key.created_ms.map(clock::rfc3339),
+            last_used_at: key.used_ms().map(clock::rfc3339),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What operators do about a sink: try again now, send dead letters again, discard them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool, and tells how much was changed. What
-//! fails while a call works is not touched by it.
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! changed. What fails while a call works is not touched by it.
 
 use std::sync::Arc;
 
@@ -9,17 +9,21 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::super::Parts;
 use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
+use super::change::{actor, note};
 use super::in_background;
 use super::sinks::CRASHED;
-use crate::delivery::{Delivery, LaneState, LaneStatus};
+use crate::catalog::{Actor, AuditChange, Kind};
+use crate::delivery::{Delivery, LaneState, LaneStatus, ReadError};
 use crate::pool::{Found, PoolError, Selection};
 
+/// By what callers of these are admitted.
+pub(super) const TOKEN: &str = "admin token";
 /// Ids in one call, at most.
 const IDS_MAX: usize = 1_000;
 
@@ -63,18 +67,20 @@ pub(in crate::http) enum Refused {
     Invalid(String),
     NoSink,
     NoLetter(&'static str),
+    NoRetry,
+    Configured,
     Crashed,
-    Pool(PoolError),
+    Storage(ReadError),
 }
 
-impl From<PoolError> for Refused {
-    fn from(error: PoolError) -> Self {
-        Self::Pool(error)
+impl<E: Into<ReadError>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Storage(error.into())
     }
 }
 
 impl Refused {
-    fn answer(self, req: &Request, res: &mut Response) {
+    pub(super) fn answer(self, req: &Request, res: &mut Response) {
         match self.told() {
             Ok((status, code, message)) => envelope::fail(req, res, status, code, message),
             Err(error) => envelope::internal(req, res, &error),
@@ -82,21 +88,31 @@ impl Refused {
     }
 
     /// Status, code and sentence; the error where the caller is told none.
-    pub(in crate::http) fn told(self) -> Result<(StatusCode, &'static str, String), PoolError> {
+    pub(in crate::http) fn told(self) -> Result<(StatusCode, &'static str, String), ReadError> {
         let (status, code, message) = match self {
             Self::Invalid(message) => {
                 return Ok((StatusCode::BAD_REQUEST, "INVALID_REQUEST", message));
             }
-            Self::Pool(error) => return Err(error),
+            Self::Storage(error) => return Err(error),
             Self::NoSink => (StatusCode::NOT_FOUND, "SINK_NOT_FOUND", super::NO_SUCH_SINK),
             Self::NoLetter(message) => (StatusCode::NOT_FOUND, "DEAD_LETTER_NOT_FOUND", message),
+            Self::NoRetry => (
+                StatusCode::NOT_FOUND,
+                "RETRY_NOT_FOUND",
+                "no batch with this id waits for the sink; it may have been delivered or given up; GET …/retries lists those that wait",
+            ),
+            Self::Configured => (
+                StatusCode::CONFLICT,
+                "SINK_CONFIGURED",
+                "the sink is in the configuration; take it out first, then it can be forgotten",
+            ),
             Self::Crashed => (StatusCode::CONFLICT, "SINK_CRASHED", CRASHED),
         };
         Ok((status, code, message.to_owned()))
     }
 }
 
-fn answer<T: Serialize + ToSchema + 'static>(
+pub(super) fn answer<T: Serialize + ToSchema + 'static>(
     result: Result<T, Refused>,
     req: &Request,
     res: &mut Response,
@@ -113,7 +129,7 @@ pub(in crate::http) struct RetrySink(pub(in crate::http) Parts);
 /// Try again now.
 ///
 /// All waiting retries of the sink are due now, and a pause ends. A sink that still does not work is paused
-/// again; that costs no attempt of what waits.
+/// again; that costs no attempt of what waits, in strict order one of the first batch.
 #[endpoint(
     operation_id = "retry_sink",
     tags("sinks"),
@@ -128,19 +144,26 @@ pub(in crate::http) struct RetrySink(pub(in crate::http) Parts);
 )]
 impl RetrySink {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let retried = retry(&self.0, &name(req)).await;
+        let retried = retry(&self.0, &name(req), &actor(TOKEN, req)).await;
         answer(retried.map(|retries| RetriedData { retries }), req, res);
     }
 }
 
 /// Makes the waiting retries of a sink due; how many.
-pub(in crate::http) async fn retry(parts: &Parts, sink: &str) -> Result<u64, Refused> {
+pub(in crate::http) async fn retry(
+    parts: &Parts,
+    sink: &str,
+    actor: &Actor,
+) -> Result<u64, Refused> {
     let lane = lane(parts, sink)?;
     if lane.state() == LaneState::Crashed {
         return Err(Refused::Crashed);
     }
     let delivery = Arc::clone(&parts.delivery);
-    Ok(in_background(move || delivery.retry_now(&lane)).await?)
+    let retries = in_background(move || delivery.retry_now(&lane)).await?;
+    let change = AuditChange::done("retry", Kind::Sink, sink, json!({ "retries": retries }));
+    note(parts, actor, change).await;
+    Ok(retries)
 }
 
 /// `POST /api/admin/sinks/{name}/dead-letters/retry`
@@ -186,7 +209,8 @@ impl SendAgain {
             (None, Some(id)) => request(&id)?,
             (Some(_), Some(_)) => return Err(one_of("ids and request_id")),
         };
-        let (sent_again, skipped) = send_again(&self.0, &name(req), selection).await?;
+        let by = actor(TOKEN, req);
+        let (sent_again, skipped) = send_again(&self.0, &name(req), selection, &by).await?;
         Ok(SentAgainData {
             sent_again,
             skipped,
@@ -199,11 +223,12 @@ pub(in crate::http) async fn send_again(
     parts: &Parts,
     sink: &str,
     selection: Selection,
+    actor: &Actor,
 ) -> Result<(u64, u64), Refused> {
     let lane = lane(parts, sink)?;
     let found = found(parts, &lane, &selection).await?;
-    let send = Delivery::send_again;
-    let sent = in_chunks(parts, lane, selection, found.newest, send).await?;
+    let send = ("send_again", Delivery::send_again as Change);
+    let sent = in_chunks(parts, lane, selection, found.newest, send, actor).await?;
     Ok((sent, found.unreadable))
 }
 
@@ -234,7 +259,7 @@ impl DiscardLetters {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let sink = name(req);
         let discarded = match lane(&self.0, &sink).and_then(|_| query(req)) {
-            Ok(selection) => discard(&self.0, &sink, selection).await,
+            Ok(selection) => discard(&self.0, &sink, selection, &actor(TOKEN, req)).await,
             Err(refused) => Err(refused),
         };
         let discarded = discarded.map(|discarded| DiscardedData { discarded });
@@ -266,7 +291,7 @@ impl DiscardLetter {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let id = req.param::<String>("id").and_then(|id| id.parse().ok());
         let selection = Selection::Ids(id.into_iter().collect());
-        let discarded = discard(&self.0, &name(req), selection).await;
+        let discarded = discard(&self.0, &name(req), selection, &actor(TOKEN, req)).await;
         let discarded = discarded.map(|discarded| DiscardedData { discarded });
         answer(discarded, req, res);
     }
@@ -277,13 +302,15 @@ pub(in crate::http) async fn discard(
     parts: &Parts,
     sink: &str,
     selection: Selection,
+    actor: &Actor,
 ) -> Result<u64, Refused> {
     let lane = lane(parts, sink)?;
     let found = found(parts, &lane, &selection).await?;
-    Ok(in_chunks(parts, lane, selection, found.newest, Delivery::discard).await?)
+    let discard = ("discard", Delivery::discard as Change);
+    Ok(in_chunks(parts, lane, selection, found.newest, discard, actor).await?)
 }
 
-fn name(req: &Request) -> String {
+pub(super) fn name(req: &Request) -> String {
     req.param::<String>("name").unwrap_or_default()
 }
 
@@ -359,23 +386,34 @@ async fn found(parts: &Parts, lane: &LaneStatus, selection: &Selection) -> Resul
 
 type Change = fn(&Delivery, &LaneStatus, &Selection, i64) -> Result<u64, PoolError>;
 
-/// Changes chunk after chunk until there is no more; lanes and other calls come in between.
+/// Changes chunk after chunk until there is no more; lanes and other calls come in between. What was done stands in the
+/// audit trail under the change's name, also if it did not come to its end.
 async fn in_chunks(
     parts: &Parts,
     lane: Arc<LaneStatus>,
     selection: Selection,
     newest: i64,
-    change: Change,
+    (action, change): (&'static str, Change),
+    actor: &Actor,
 ) -> Result<u64, PoolError> {
     let selection = Arc::new(selection);
     let mut changed = 0;
-    loop {
+    let ended = loop {
         let delivery = Arc::clone(&parts.delivery);
         let (lane, selection) = (Arc::clone(&lane), Arc::clone(&selection));
-        let chunk = in_background(move || change(&delivery, &lane, &selection, newest)).await?;
-        if chunk == 0 {
-            return Ok(changed);
+        match in_background(move || change(&delivery, &lane, &selection, newest)).await {
+            Ok(0) => break Ok(()),
+            Ok(chunk) => changed += chunk,
+            Err(error) => break Err(error),
         }
-        changed += chunk;
-    }
+    };
+    let which = match &*selection {
+        Selection::All => json!("all"),
+        Selection::Ids(ids) => json!({ "ids": ids }),
+        Selection::Request(id) => json!({ "request_id": id }),
+    };
+    let done = json!({ "dead_letters": changed, "which": which });
+    let change = AuditChange::done(action, Kind::Sink, &**lane.name(), done);
+    note(parts, actor, change).await;
+    ended.map(|()| changed)
 }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
+use serde_json::json;
 
 use super::super::Parts;
 use super::super::envelope::{self, ErrorBody, Listing, Success};
 use super::super::live::{TicketData, TicketRequest, give_ticket};
-use crate::catalog::Reader;
+use super::change::{actor, note};
+use crate::catalog::{AuditChange, Kind, Reader};
 use crate::clock;
 use crate::live::Renderer;
 
@@ -114,6 +116,12 @@ impl PostAdminTicket {
         let streams = self.0.catalog.streams();
         let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
         let reader = Arc::new(Reader::new("admin", streams));
-        give_ticket(&self.0, reader, None, req, res).await;
+        let given = give_ticket(&self.0, reader, None, req, res).await;
+        if let Some(streams) = given {
+            let streams =
+                json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });
+            let change = AuditChange::done("create", Kind::Ticket, "admin", streams);
+            note(&self.0, &actor("admin token", req), change).await;
+        }
     }
 }

@@ -28,9 +28,9 @@ pub(in crate::http) struct LoggedRequest {
     request_id: String,
     /// Number of items; 0 if it was refused.
     items_received: u32,
-    /// `accepted`, `processed`, `failed`, `rejected`, `duplicate`, `test` or `removed`.
+    /// `accepted`, `processed`, `failed`, `discarded`, `rejected`, `duplicate`, `test` or `removed`.
     status: &'static str,
-    /// Why it was refused, or what is odd about it.
+    /// Why it was refused, what is odd about it, or why sinks gave up on it.
     errors: Vec<String>,
     /// Name of the connector.
     connector: String,
@@ -59,7 +59,7 @@ pub(in crate::http) struct LoggedRequest {
     /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent_again_as: Option<Vec<String>>,
-    /// When the last sink had it.
+    /// When the last sink had it; null unless its status is `processed`.
     processed_at: Option<String>,
     /// The sinks that want its stream.
     sinks: Vec<SinkStateData>,
@@ -91,7 +91,7 @@ impl From<&Report> for LoggedRequest {
             request_id: entry.request_id.to_string(),
             items_received: entry.items,
             status: report.status.as_str(),
-            errors: entry.error.iter().map(ToString::to_string).collect(),
+            errors: report.errors().map(str::to_owned).collect(),
             connector: entry.connector.to_string(),
             stream: entry.stream.to_string(),
             endpoint: entry.endpoint.as_str(),
@@ -124,7 +124,7 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
     tags("requests"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
-        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, rejected, duplicate, test, removed."),
+        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, discarded, rejected, duplicate, test, removed."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
         ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),

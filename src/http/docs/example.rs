@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::operation::Operation;
 use super::schema::resolved;
+use crate::http::shell::quoted;
 
 /// How deep an example goes.
 const DEPTH_MAX: usize = 6;
@@ -97,18 +98,12 @@ fn object(document: &Value, schema: &Value, depth: usize) -> Value {
     Value::Object(filled.collect::<Map<_, _>>())
 }
 
-/// A text as one word of a POSIX shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_one_word_of_the_shell() {
-        assert_eq!(quoted("it's"), r"'it'\''s'");
+    fn parameters_of_a_path_are_capitals() {
         assert_eq!(path("/a/{name}/b/{id}"), "/a/NAME/b/ID");
     }
 

@@ -1,4 +1,4 @@
-//! `/audit`: what was changed at run time, when and by whom.
+//! `/audit`: what was changed or done at run time, when and by whom.
 //!
 //! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
 
@@ -41,7 +41,7 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
         title: "Audit trail".to_owned(),
         place: Place::Audit,
         still: html! {
-            p.quiet { "Changes of connectors, keys, streams and read keys while the daemon runs: on these pages, with the command line or over the admin API. What a configuration declares is not among them." }
+            p.quiet { "Changes of connectors, keys, streams and read keys while the daemon runs, and what was done to dead letters, retries, items and backups: on these pages, with the command line or over the admin API. What a configuration declares is not among them." }
         },
         live: html! {
             (table(&entries, before.is_some()))

@@ -12,7 +12,7 @@ pub(super) fn class_of(status: Status) -> &'static str {
     match status {
         Status::Processed => "good",
         Status::Accepted => "warn",
-        Status::Failed | Status::Rejected => "bad",
+        Status::Failed | Status::Discarded | Status::Rejected => "bad",
         Status::Duplicate | Status::Test | Status::Removed => "",
     }
 }
@@ -39,6 +39,7 @@ pub(super) fn sink_state(state: SinkState) -> (&'static str, &'static str) {
         SinkState::Done(_) => ("good", "done"),
         SinkState::Retrying => ("warn", "retrying"),
         SinkState::Failed => ("bad", "failed"),
+        SinkState::Discarded(_) => ("bad", "discarded"),
     }
 }
 

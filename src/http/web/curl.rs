@@ -5,6 +5,7 @@
 
 use super::snippets::Address;
 use super::text::visible_json;
+use crate::http::shell::quoted;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;
@@ -74,23 +75,4 @@ pub(super) fn command(
     let body = visible_json(&body);
     command.push_str(&format!(" \\\n  --data-raw {}\n", quoted(&body)));
     Ok(command)
-}
-
-/// A text as one word of a POSIX shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn what_is_quoted_is_one_word() {
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(
-            quoted("it's $HOME `id` \\ \"x\""),
-            r#"'it'\''s $HOME `id` \ "x"'"#
-        );
-    }
 }

@@ -19,7 +19,7 @@ use crate::http::Parts;
 use crate::http::admin;
 
 /// Who makes a change, in the audit trail.
-const WHO: &str = "admin page";
+pub(super) const WHO: &str = "admin page";
 /// Characters of a message, which may name what was typed.
 const MESSAGE_CHARS_MAX: usize = 400;
 /// Streams that a form lists; where there are more, a name is typed.
@@ -212,8 +212,8 @@ impl Typed {
                 self.why = Some(format!("Nothing was changed: {error}."));
                 self.status = StatusCode::CONFLICT;
             }
-            error if error.is_full_disk() => {
-                self.why = Some("Nothing was changed: the disk is full.".to_owned());
+            error if error.passes() => {
+                self.why = Some(sentence("", &error.to_string()));
                 self.status = StatusCode::SERVICE_UNAVAILABLE;
             }
             error => return Err(error.into()),

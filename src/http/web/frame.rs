@@ -110,14 +110,26 @@ pub(super) fn answer(
     res: &mut Response,
     page: Result<Page, NoPage>,
 ) {
+    let page = page.map(|page| (page, html! {}));
+    answer_with_aside(sessions, req, depot, res, page);
+}
+
+/// The same for a page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
+pub(super) fn answer_with_aside(
+    sessions: &Sessions,
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    page: Result<(Page, Markup), NoPage>,
+) {
     let Some(visitor) = visitor(depot) else {
         return;
     };
-    let page = match page {
+    let (page, aside) = match page {
         Ok(page) => page,
         Err(no_page) => return refuse(req, res, no_page),
     };
-    let digest = KeyHash::of(&page.live.0).to_string();
+    let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
     let path = req.uri().path_and_query();
     let live = live(path.map_or("/", |path| path.as_str()), &digest, &page);
     if is_poll(req) {
@@ -126,10 +138,16 @@ pub(super) fn answer(
             res.status_code(StatusCode::NO_CONTENT);
             return;
         }
-        return write(res, StatusCode::OK, live);
+        let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
+        return write(res, StatusCode::OK, html! { (live) (aside) });
     }
     let said = sessions.said(visitor);
     write(res, StatusCode::OK, whole(&page, &live, visitor, said));
+}
+
+/// Where on a page that stands which [`answer_with_aside`] replaces.
+pub(super) fn aside(aside: &Markup) -> Markup {
+    html! { div #aside { (aside) } }
 }
 
 /// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
@@ -171,6 +189,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) ->
             form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
         }
         main {
+            p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
             @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (text_of(&said, SENTENCE_CHARS_MAX)) } }
             h1 { bdi { (text(&page.title)) } }
             (page.still)

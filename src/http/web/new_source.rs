@@ -103,6 +103,11 @@ pub(super) fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
         label: "Item key (optional)",
         hint: "The field that identifies an item, like order.id: sent again, it updates the item. A request can name another with X-Item-Key. Without any, items are identified by their position.",
     };
+    let may_delete = Field {
+        name: "may_delete",
+        label: "May remove items",
+        hint: "Whether its keys may remove items, whoever sent them. Unless you say so, those of a program may, and those given to a tool may not.",
+    };
     let per_second = Field {
         name: "requests_per_second",
         label: "Requests per second of each key (optional)",
@@ -115,6 +120,7 @@ pub(super) fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
     };
     html! {
         (typed.input(item_key, 255, false))
+        (typed.select(may_delete, &[("", "as its kind says"), ("yes", "yes"), ("no", "no")]))
         div.fields {
             (typed.number_input(per_second, &usual(rate)))
             (typed.number_input(at_once, &usual(burst)))
@@ -127,6 +133,15 @@ pub(super) const KINDS: [(&str, ConnectorKind); 2] = [
     ("webhook", ConnectorKind::Webhook),
     ("ingest", ConnectorKind::Ingest),
 ];
+
+/// What the field `may_delete` says, if anything.
+pub(super) fn may_delete(typed: &Typed) -> Option<bool> {
+    match typed.raw("may_delete") {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
 
 /// A number of requests.
 pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
@@ -151,6 +166,7 @@ async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Optio
         }
     };
     let item_key = typed.optional("item_key");
+    let may_delete = may_delete(typed);
     let requests_per_second = rate(typed, "requests_per_second");
     let burst = rate(typed, "burst");
     let Some(kind) = kind.filter(|_| !typed.is_wrong()) else {
@@ -162,6 +178,7 @@ async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Optio
             name,
             kind,
             item_key,
+            may_delete,
             requests_per_second,
             burst,
         },

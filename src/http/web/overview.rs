@@ -11,6 +11,7 @@ use super::chart;
 use super::frame::{self, NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
 use crate::clock;
+use crate::http::condition::Condition;
 use crate::http::{Parts, admin};
 use crate::metrics::Minute;
 
@@ -29,22 +30,23 @@ impl Overview {
 }
 
 async fn page(parts: &Parts) -> Result<Page, NoPage> {
+    let condition = Condition::of(parts).await;
     Ok(Page {
         title: "Overview".to_owned(),
         place: Place::Overview,
         still: html! {},
         live: html! {
-            (problems(parts))
+            (problems(parts, &condition))
             (last_hour(parts))
-            (sinks(parts).await?)
+            (sinks(parts, &condition))
             (about(parts))
         },
         old: false,
     })
 }
 
-fn problems(parts: &Parts) -> Markup {
-    let problems = admin::problems(parts);
+fn problems(parts: &Parts, condition: &Condition) -> Markup {
+    let problems = admin::problems(parts, condition);
     html! {
         @for problem in &problems {
             p.problem role="alert" { (text_of(problem, PROBLEM_CHARS_MAX)) }
@@ -92,7 +94,7 @@ fn last_hour(parts: &Parts) -> Markup {
 }
 
 fn mean(minute: Minute) -> Duration {
-    let requests = u32::try_from(minute.requests).unwrap_or(u32::MAX).max(1);
+    let requests = u32::try_from(minute.timed).unwrap_or(u32::MAX).max(1);
     minute.took / requests
 }
 
@@ -101,11 +103,11 @@ fn milliseconds(duration: Duration) -> String {
     format!("{}.{} ms", tenths / 10, tenths % 10)
 }
 
-async fn sinks(parts: &Parts) -> Result<Markup, NoPage> {
-    let sinks = admin::sinks(parts).await?;
+fn sinks(parts: &Parts, condition: &Condition) -> Markup {
+    let sinks = admin::sinks(condition, None);
     let renderers = admin::renderers(parts);
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
-    Ok(html! {
+    html! {
         h2 { "Sinks" }
         (super::sinks::table(&sinks))
         h2 { "Renderers" }
@@ -115,7 +117,7 @@ async fn sinks(parts: &Parts) -> Result<Markup, NoPage> {
                 @if behind == 0 { "all up to date." } @else { (grouped(behind)) " behind." }
             }
         }
-    })
+    }
 }
 
 fn about(parts: &Parts) -> Markup {

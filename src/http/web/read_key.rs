@@ -263,7 +263,7 @@ fn facts(parts: &Parts, key: &ReadKey) -> Markup {
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Made" } dd { @match key.created_ms {
             Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-            None => { (form::declared("read_keys", &parts.about.declared_in.read_keys)) },
+            None => { (form::declared("read_keys", &parts.configuration.declared_in("read_keys", &key.name))) },
         } }
     } }
 }

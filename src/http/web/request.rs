@@ -8,8 +8,9 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 use uuid::Uuid;
 
+use super::form::WHO;
 use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::visitor;
+use super::guard::{Form, visitor};
 use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
 use super::{badge, curl, snippets};
 use crate::clock;
@@ -50,7 +51,7 @@ async fn page(parts: &Parts, req: &Request, token: &Markup) -> Result<Page, NoPa
         place: Place::Sources,
         still: html! {},
         live: html! {
-            @if let Some(error) = &entry.error {
+            @for error in report.errors() {
                 p.problem { (text_of(error, ERROR_CHARS_MAX)) }
             }
             (way(&report, &became, token))
@@ -70,7 +71,12 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
     html! {
         div.row {
             @if !matches!(kept, Kept::Nothing(_)) {
-                form method="post" action=(path) { (token) button #send-again { "Send again" } }
+                form.row method="post" action=(path) {
+                    (token) button #send-again { "Send again to every sink, as a new request" }
+                    @if matches!(kept, Kept::Items(_)) {
+                        label { input type="checkbox" name="overwrite" value="yes"; " also over newer values" }
+                    }
+                }
             }
             @if has_command { button.plain #copy-curl type="button" data-copy="curl" { "Copy as curl" } }
         }
@@ -83,19 +89,26 @@ pub(super) struct SendAgain(pub(super) Parts);
 #[handler]
 impl SendAgain {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let sent = admin::send_request_again(&self.0, "admin page", req).await;
+        let overwrite = Form::of(depot).is_some_and(|form| form.get("overwrite").is_some());
+        let sent = admin::send_request_again(&self.0, WHO, req, overwrite).await;
         let (path, said) = match sent {
             Ok(sent) => {
-                let said = match sent.replayed {
-                    true => {
+                let left = match sent.items_left {
+                    0 => String::new(),
+                    left => format!(
+                        " {} left as in the data pool: changed or removed since.",
+                        count(u64::from(left), "item")
+                    ),
+                };
+                let said = match (&sent.request_id, sent.replayed) {
+                    (None, _) => "Nothing was sent.",
+                    (_, true) => {
                         "Its idempotency key was accepted before; this is the request that came first."
                     }
-                    false => "Sent again; this is the new request.",
+                    (_, false) => "Sent again; this is the new request.",
                 };
-                (
-                    format!("/requests/{}", sent.request_id),
-                    Ok(said.to_owned()),
-                )
+                let shown = sent.request_id.as_ref().unwrap_or(&sent.sent_again_from);
+                (format!("/requests/{shown}"), Ok(format!("{said}{left}")))
             }
             Err(error) => ("/".to_owned(), Err(refused(error))),
         };
@@ -105,13 +118,14 @@ impl SendAgain {
 
 fn refused(error: AgainError) -> NoPage {
     let status = match &error {
-        AgainError::Storage(_) => return error.into(),
+        AgainError::Storage(_) | AgainError::Pool(_) => return error.into(),
         AgainError::NotFound => StatusCode::NOT_FOUND,
         AgainError::NotKept(_) => StatusCode::GONE,
         AgainError::Refused(refused) => {
             StatusCode::from_u16(refused.status().0).unwrap_or(StatusCode::BAD_REQUEST)
         }
         AgainError::Duplicate(_)
+        | AgainError::Behind
         | AgainError::NothingToSend(_)
         | AgainError::NoConnector(_)
         | AgainError::NoStream(_) => StatusCode::CONFLICT,
@@ -133,7 +147,7 @@ fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {
                     Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
                     Status::Test => li { "Came with a test key: checked and logged, nothing was stored" },
                     Status::Removed => li.good { "Removed an item" },
-                    Status::Accepted | Status::Processed | Status::Failed => {
+                    Status::Accepted | Status::Processed | Status::Failed | Status::Discarded => {
                         li.good { "Committed as number " (report.row.seq) ", then answered " (entry.http_status) ": " (count(u64::from(entry.items), "item")) }
                         @for (sink, state) in &report.sinks { (at_sink(&entry.request_id.to_string(), sink, *state, token)) }
                         @if report.sinks.is_empty() { li { "No sink wants its stream" } }
@@ -161,13 +175,13 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
     html! {
         li class=(class) {
             "Sink " a href=(path) { (text(sink)) } ": " (word)
-            @if let SinkState::Done(Some(at_ms)) = state { " " (time(&clock::rfc3339(at_ms))) }
+            @if let SinkState::Done(Some(at_ms)) | SinkState::Discarded(at_ms) = state { " " (time(&clock::rfc3339(at_ms))) }
             @if state == SinkState::Failed {
                 " "
-                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Send again" } }
+                form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Send its dead letters to " (text(sink)) " again" } }
                 " "
                 form method="post" action={ (path) "/discard" } data-confirm="Discard the dead letters of this request for good?" {
-                    (token) input type="hidden" name="request" value=(request_id); button.danger { "Discard" }
+                    (token) input type="hidden" name="request" value=(request_id); button.danger { "Discard its dead letters" }
                 }
             }
             @if state == SinkState::Retrying {

@@ -72,7 +72,7 @@ impl Sessions {
     /// The system has no random numbers.
     pub fn invite(&self) -> Result<String, getrandom::Error> {
         let secret = format!("{INVITATION_PREFIX}{}", random()?);
-        let ends_ms = clock::unix_ms() + INVITATION_MS;
+        let ends_ms = clock::lived_ms() + INVITATION_MS;
         self.lock().invitation = Some((KeyHash::of(&secret), ends_ms));
         Ok(secret)
     }
@@ -83,7 +83,7 @@ impl Sessions {
         match state.invitation {
             Some((hash, ends_ms)) if hash == KeyHash::of(secret) => {
                 state.invitation = None;
-                clock::unix_ms() < ends_ms
+                clock::lived_ms() < ends_ms
             }
             _ => false,
         }
@@ -96,7 +96,7 @@ impl Sessions {
     pub(super) fn begin(&self) -> Result<String, getrandom::Error> {
         let secret = random()?;
         let session = Session {
-            ends_ms: clock::unix_ms() + SESSION_MS,
+            ends_ms: clock::lived_ms() + SESSION_MS,
             form_token: random()?.into(),
             said: None,
             made: None,
@@ -118,7 +118,7 @@ impl Sessions {
         let id = KeyHash::of(secret);
         let mut state = self.lock();
         let session = state.sessions.get(&id)?;
-        if clock::unix_ms() >= session.ends_ms {
+        if clock::lived_ms() >= session.ends_ms {
             state.sessions.remove(&id);
             return None;
         }
@@ -147,7 +147,7 @@ impl Sessions {
 
     /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
     pub(super) fn keep_made(&self, visitor: &Visitor, made: Made) {
-        let ends_ms = clock::unix_ms() + MADE_MS;
+        let ends_ms = clock::lived_ms() + MADE_MS;
         if let Some(session) = self.lock().sessions.get_mut(&visitor.id) {
             session.made = Some((made, ends_ms));
         }
@@ -158,7 +158,7 @@ impl Sessions {
         let mut state = self.lock();
         let kept = &mut state.sessions.get_mut(&visitor.id)?.made;
         let (made, ends_ms) = kept.take_if(|(made, _)| made.path == path)?;
-        (clock::unix_ms() < ends_ms).then_some(made)
+        (clock::lived_ms() < ends_ms).then_some(made)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -198,9 +198,9 @@ mod tests {
         {
             let mut state = sessions.lock();
             let (_, ends_ms) = state.invitation.as_mut().expect("it is open");
-            *ends_ms = clock::unix_ms();
+            *ends_ms = clock::lived_ms();
             for session in state.sessions.values_mut() {
-                session.ends_ms = clock::unix_ms();
+                session.ends_ms = clock::lived_ms();
             }
         }
         assert!(!sessions.accept_invitation(&invitation));
@@ -244,7 +244,7 @@ mod tests {
         keep();
         for session in sessions.lock().sessions.values_mut() {
             if let Some((_, ends_ms)) = &mut session.made {
-                *ends_ms = clock::unix_ms();
+                *ends_ms = clock::lived_ms();
             }
         }
         assert!(sessions.take_made(&one, "/sources/shop").is_none());

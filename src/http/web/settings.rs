@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Response, handler};
 
+use super::form::WHO;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::{Form, visitor};
 use super::text::{bytes, count, grouped, plain, text, text_of, time};
@@ -16,7 +17,7 @@ use crate::backup::manifest::Manifest;
 use crate::clock;
 use crate::config::Row;
 use crate::http::Parts;
-use crate::http::admin::{backup_told, in_background};
+use crate::http::admin::{self, backup_told, in_background};
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 1_000;
@@ -204,7 +205,7 @@ impl BackUp {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let dir = Form::of(depot).and_then(|form| form.get("dir"));
         let dir = dir.unwrap_or_default().trim().to_owned();
-        let made = self.0.backups.make(PathBuf::from(&dir)).await;
+        let made = admin::make_backup(&self.0, &dir, &admin::actor(WHO, req)).await;
         let said = made.map(|made| sentence(&dir, &made)).map_err(no_page);
         frame::done(&self.0.sessions, req, depot, res, "/settings", said);
     }

@@ -7,17 +7,20 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 
 use super::badge;
+use super::form::WHO;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::{Form, visitor};
-use super::sinks::problems;
+use super::sinks::{known, problems};
 use super::text::{count, grouped, segment, text, text_of, time};
 use crate::clock;
 use crate::http::Parts;
-use crate::http::admin::{self, SinkData};
+use crate::http::admin::{self, RetryData, SinkData, actor};
+use crate::http::condition::Condition;
 use crate::pool::{DeadLetter, Selection};
 
-/// Dead letters on a page.
+/// Dead letters, and waiting retries, on a page.
 const LETTERS: u32 = 50;
+const RETRIES: u32 = 50;
 /// Characters of a reason, and of an item.
 const REASON_CHARS_MAX: usize = 600;
 const ITEM_CHARS_MAX: usize = 4_000;
@@ -36,14 +39,20 @@ impl Sink {
 
 async fn page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let sink = admin::sinks(parts).await?;
+    let condition = Condition::of(parts).await;
+    let sink = admin::sinks(&condition, None);
     let sink = sink.into_iter().find(|sink| sink.name == name);
     let sink = sink.ok_or(NoPage::NotFound(
         "There is no sink of this name. The page Sinks lists them.",
     ))?;
     let before = req.query::<i64>("before");
     let letters = parts.pool.dead_letters(&name, before, LETTERS).await?;
+    let retries = admin::retries(parts, &name, 0, RETRIES).await;
+    let retries = retries.map_err(NoPage::from_refused)?;
     let path = format!("/sinks/{}", segment(&name));
+    let configured = sink.state != admin::UNCONFIGURED;
+    let waiting_batches = sink.retries.unwrap_or(0);
+    let given_up = sink.dead_letters.unwrap_or(0);
     Ok(Page {
         title: name,
         place: Place::Sinks,
@@ -52,16 +61,32 @@ async fn page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, 
             (problems(&sink))
             (facts(&sink))
             div.row {
-                form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
-                @if sink.dead_letters > 0 {
+                @if configured {
+                    form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
+                } @else {
+                    form method="post" action={ (path) "/forget" } data-confirm={ "Forget the sink, with what was accepted since, " (count(waiting_batches, "waiting batch")) " and " (count(given_up, "dead letter")) ", for good?" } {
+                        (token) button.danger { "Forget this sink" }
+                    }
+                }
+                @if waiting_batches > 0 {
+                    form method="post" action={ (path) "/give-up" } data-confirm={ "Give up all waiting retries (" (grouped(waiting_batches)) ")? Their items become dead letters." } {
+                        (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
+                    }
+                }
+                @if given_up > 0 && configured {
                     form method="post" action={ (path) "/again" } { (token) input type="hidden" name="all" value="yes"; button { "Send all dead letters again" } }
-                    form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(sink.dead_letters)) " dead letters of this sink for good?" } {
+                    form method="post" action={ (path) "/discard" } data-confirm={ "Discard all " (grouped(given_up)) " dead letters of this sink for good?" } {
                         (token) input type="hidden" name="all" value="yes"; button.danger { "Discard all" }
                     }
                 }
             }
+            @if !retries.is_empty() {
+                h2 { "Waiting retries" }
+                (waiting(&retries, &path, token))
+                @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
+            }
             h2 { "Dead letters" }
-            (table(&letters, &path, token))
+            (table(&letters, &path, token, configured))
             p.row {
                 @if before.is_some() { a.button.plain href=(path) { "Newest" } }
                 @if let Some(last) = letters.last().filter(|_| letters.len() >= LETTERS as usize) {
@@ -78,10 +103,10 @@ fn facts(sink: &SinkData) -> Markup {
         div.panel { dl {
             dt { "State" } dd { (badge::sink(sink.state)) }
             dt { "Plugin" } dd { (text(&sink.plugin)) }
-            dt { "Streams" } dd { (text(&sink.streams.join(", "))) }
+            dt { "Streams" } dd { (text(&sink.streams_in_words())) }
             dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
-            dt { "Retries" } dd { (count(sink.retries, "batch")) }
-            dt { "Dead letters" } dd { (count(sink.dead_letters, "item")) }
+            dt { "Retries" } dd { (known(sink.retries)) }
+            dt { "Dead letters" } dd { (known(sink.dead_letters)) }
             dt { "Last failure" } dd { @match &sink.last_error {
                 Some(error) => { (time(&error.at)) ": " (text_of(&error.reason, REASON_CHARS_MAX)) },
                 None => { "none since the start" },
@@ -90,7 +115,30 @@ fn facts(sink: &SinkData) -> Markup {
     }
 }
 
-fn table(letters: &[DeadLetter], path: &str, token: &Markup) -> Markup {
+fn waiting(retries: &[RetryData], path: &str, token: &Markup) -> Markup {
+    html! {
+        div.table { table {
+            thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } th { "" } } }
+            tbody { @for retry in retries { tr {
+                td.tight data-label="Due" { (time(&retry.due_at)) }
+                td.mono data-label="First request" { @match &retry.first_request_id {
+                    Some(id) => a href={ "/requests/" (segment(id)) } { (id) },
+                    None => "not in the log any more",
+                } }
+                td.number data-label="Items" { @match retry.items { Some(items) => (grouped(items)), None => "?" } }
+                td.number data-label="Attempts" { (retry.attempts) }
+                td data-label="Last failure" { span { (text_of(&retry.reason, REASON_CHARS_MAX)) } }
+                td.tight data-label="" {
+                    form method="post" action={ (path) "/give-up" } data-confirm="Give up this batch? Its items become dead letters." {
+                        (token) input type="hidden" name="id" value=(retry.id); button.danger { "Give up" }
+                    }
+                }
+            } } }
+        } }
+    }
+}
+
+fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
     html! {
         @if letters.is_empty() {
             p.panel { "None: the sink gave up nothing." }
@@ -106,13 +154,13 @@ fn table(letters: &[DeadLetter], path: &str, token: &Markup) -> Markup {
                     td data-label="Reason" { span { (text_of(&letter.reason, REASON_CHARS_MAX)) } }
                     td.number data-label="Attempts" { (letter.attempts) }
                     td.mono data-label="Request" { a href={ "/requests/" (segment(&letter.request_id)) } { (letter.request_id) } }
-                    td.tight data-label="" { span {
+                    td.tight data-label="" { @if configured { span {
                         form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
                         " "
                         form method="post" action={ (path) "/discard" } data-confirm="Discard this dead letter for good?" {
                             (token) input type="hidden" name="id" value=(letter.id); button.danger { "Discard" }
                         }
-                    } }
+                    } } }
                 } } }
             } }
         }
@@ -125,7 +173,7 @@ pub(super) struct Retry(pub(super) Parts);
 #[handler]
 impl Retry {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let done = admin::retry(&self.0, &name(req)).await;
+        let done = admin::retry(&self.0, &name(req), &actor(WHO, req)).await;
         let said = done.map(|retries| match retries {
             0 => "Nothing waits for a retry.".to_owned(),
             retries => format!("{} tried again now.", are(retries, "batch")),
@@ -142,7 +190,7 @@ impl SendAgain {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let said = async {
             let selected = selected(depot)?;
-            let done = admin::send_again(&self.0, &name(req), selected).await;
+            let done = admin::send_again(&self.0, &name(req), selected, &actor(WHO, req)).await;
             let (sent, skipped) = done.map_err(NoPage::from_refused)?;
             let mut said = format!("{} sent again.", are(sent, "item"));
             if skipped > 0 {
@@ -166,12 +214,56 @@ impl Discard {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let said = async {
             let selected = selected(depot)?;
-            let done = admin::discard(&self.0, &name(req), selected).await;
+            let done = admin::discard(&self.0, &name(req), selected, &actor(WHO, req)).await;
             let discarded = done.map_err(NoPage::from_refused)?;
             Ok(format!("{} discarded.", are(discarded, "dead letter")))
         };
         let said = said.await;
         finish(&self.0, req, depot, res, said);
+    }
+}
+
+/// `POST /sinks/{name}/give-up`
+pub(super) struct GiveUp(pub(super) Parts);
+
+#[handler]
+impl GiveUp {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let said = async {
+            let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
+            let id = match (field("id"), field("all")) {
+                (Some(id), None) => id.parse().ok().map(Some),
+                (None, Some("yes")) => Some(None),
+                _ => None,
+            };
+            let id = id.ok_or_else(|| {
+                let why = "The form names no waiting retry. Load the page again and repeat.";
+                NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+            })?;
+            let by = actor(WHO, req);
+            let done = admin::give_up(&self.0, &name(req), id, &by).await;
+            let done = done.map_err(NoPage::from_refused)?;
+            Ok(format!(
+                "{} given up, with {}.",
+                are(done.retries, "batch"),
+                count(done.items, "dead letter")
+            ))
+        };
+        let said = said.await;
+        finish(&self.0, req, depot, res, said);
+    }
+}
+
+/// `POST /sinks/{name}/forget`
+pub(super) struct Forget(pub(super) Parts);
+
+#[handler]
+impl Forget {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let done = admin::forget(&self.0, &name(req), &actor(WHO, req)).await;
+        let said = done.map(|_| format!("The sink {} is forgotten.", name(req)));
+        let said = said.map_err(NoPage::from_refused);
+        frame::done(&self.0.sessions, req, depot, res, "/sinks", said);
     }
 }
 

@@ -10,6 +10,7 @@ use super::frame::{self, NoPage, Page, Place};
 use super::text::{grouped, segment, text, text_of, time};
 use crate::http::Parts;
 use crate::http::admin::{self, SinkData};
+use crate::http::condition::Condition;
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
@@ -26,12 +27,14 @@ impl Sinks {
 }
 
 async fn page(parts: &Parts) -> Result<Page, NoPage> {
-    let sinks = admin::sinks(parts).await?;
+    let condition = Condition::of(parts).await;
+    let sinks = admin::sinks(&condition, None);
     Ok(Page {
         title: "Sinks".to_owned(),
         place: Place::Sinks,
         still: html! {},
         live: html! {
+            @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
             @for sink in &sinks { (problems(sink)) }
             (table(&sinks))
         },
@@ -51,14 +54,19 @@ pub(super) fn table(sinks: &[SinkData]) -> Markup {
                     td data-label="Sink" { a href={ "/sinks/" (segment(&sink.name)) } { (text(&sink.name)) } }
                     td data-label="State" { (badge::sink(sink.state)) }
                     td data-label="Plugin" { span { (text(&sink.plugin)) } }
-                    td data-label="Streams" { span { (text(&sink.streams.join(", "))) } }
+                    td data-label="Streams" { span { (text(&sink.streams_in_words())) } }
                     td.number data-label="Waiting" { (grouped(sink.lag)) }
-                    td.number data-label="Retries" { (grouped(sink.retries)) }
-                    td.number data-label="Dead letters" { (grouped(sink.dead_letters)) }
+                    td.number data-label="Retries" { (known(sink.retries)) }
+                    td.number data-label="Dead letters" { (known(sink.dead_letters)) }
                 } } }
             } }
         }
     }
+}
+
+/// A number, if it can be read.
+pub(super) fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "unknown".to_owned(), grouped)
 }
 
 /// Why a sink does not do what it should.

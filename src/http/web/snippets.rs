@@ -11,6 +11,7 @@ use super::guard;
 use super::text::segment;
 use crate::catalog::key::KeyText;
 use crate::http::Parts;
+use crate::http::shell::quoted;
 
 /// Where callers reach the service listener.
 #[derive(Debug)]
@@ -113,8 +114,8 @@ const KEY: [(&str, &str); 7] = [
 fn without_key(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
     let url = address.url(stream);
     if let Some(socket) = &address.socket {
-        let quoted = format!("'{}'", socket.replace('\'', r"'\''"));
-        let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {quoted}"));
+        let socket = quoted(socket);
+        let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {socket}"));
         return vec![("curl", code.replace("{url}", &url))];
     }
     [

@@ -15,7 +15,7 @@ use super::sessions::Made;
 use super::source_change::path;
 use super::source_key::{key_path, last_used, state};
 use super::sources::{error_rate, kind, streams};
-use super::text::{grouped, plain, segment, text, time};
+use super::text::{grouped, plain, segment, text, text_of, time};
 use super::{badge, made, snippets};
 use crate::catalog::Connector;
 use crate::clock;
@@ -24,6 +24,8 @@ use crate::http::Parts;
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
 
+/// Characters of an error in the log.
+const ERROR_CHARS_MAX: usize = 400;
 /// Entries of the log on a page.
 const ENTRIES: u32 = 50;
 
@@ -35,7 +37,7 @@ impl Source {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let made = made::take(&self.0, req, depot);
         let page = page(&self.0, req, made.as_ref()).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+        frame::answer_with_aside(&self.0.sessions, req, depot, res, page);
     }
 }
 
@@ -50,24 +52,31 @@ struct Wanted {
     before: Option<u64>,
 }
 
-async fn page(parts: &Parts, req: &mut Request, made: Option<&Made>) -> Result<Page, NoPage> {
+/// The page, and its keys.
+async fn page(
+    parts: &Parts,
+    req: &mut Request,
+    made: Option<&Made>,
+) -> Result<(Page, Markup), NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
     let wanted = Wanted::read(req)?;
     let Some(connector) = parts.catalog.connector(&name) else {
-        return deleted(parts, name, &wanted).await;
+        let page = deleted(parts, name, &wanted).await?;
+        return Ok((page, html! {}));
     };
     let log = log(parts, &connector.name, &wanted).await?;
     let address = snippets::address(parts, req);
     let path = path(&name);
     let first = First::of(&connector, &log, &wanted);
-    Ok(Page {
+    let keys = keys(&connector);
+    let page = Page {
         title: connector.name.to_string(),
         place: Place::Sources,
         still: html! {
             @if let Some(made) = made { (shown_once(&connector, &address, made)) }
             (first.line(made.is_some()))
             (sending(parts, &connector, &address, made.is_none()))
-            (keys(&connector))
+            (frame::aside(&keys))
             h2 #log { "Request log" }
             (filter(&path, &wanted))
         },
@@ -78,7 +87,8 @@ async fn page(parts: &Parts, req: &mut Request, made: Option<&Made>) -> Result<P
             (paging(&path, &log, &wanted))
         },
         old: wanted.before.is_some(),
-    })
+    };
+    Ok((page, keys))
 }
 
 /// What the log still has of a connector that is deleted.
@@ -204,6 +214,7 @@ fn sending(
                     Some(field) => { (text(field)) },
                     None => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
                 } }
+                dt { "May remove items" } dd { @if connector.may_delete() { "yes" } @else { "no" } }
                 dt { "Limit of each key" } dd { (limit(parts, connector)) }
                 @for (place, stream) in streams.iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
@@ -212,7 +223,7 @@ fn sending(
                 dt { "URL for the key's stream" } dd { (url("url", &address.ingest_url())) }
                 dt { "Made" } dd { @match connector.created_ms {
                     Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("connectors", &parts.about.declared_in.connectors)) },
+                    None => { (form::declared("connectors", &parts.configuration.declared_in("connectors", &connector.name))) },
                 } }
             }
             @if connector.created_ms.is_some() {
@@ -375,7 +386,9 @@ fn entry(report: &Report) -> Markup {
             td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_ms))) }
             td data-label="Status" { (badge::status(report.status)) }
             td.number data-label="Items" { (grouped(u64::from(entry.items))) }
-            td data-label="Errors" { @if let Some(error) = &entry.error { span { (text(error)) } } }
+            td data-label="Errors" { span { @for (place, error) in report.errors().enumerate() {
+                @if place > 0 { "; " } (text_of(error, ERROR_CHARS_MAX))
+            } } }
             td.mono data-label="Request" { a id={ "request-" (id) } href={ "/requests/" (id) } { (id) } }
             td data-label="Stream" { span { (text(&entry.stream)) } }
             td data-label="From" { span { (plain(&entry.client.to_string())) } }

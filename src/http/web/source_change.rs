@@ -11,7 +11,7 @@ use salvo_core::{Depot, Request, Response, handler};
 use super::form::{self, Typed};
 use super::frame::{self, FormPage, NoPage, Place, form_token};
 use super::guard::visitor;
-use super::new_source::{KINDS, kind, rate, settings};
+use super::new_source::{KINDS, kind, may_delete, rate, settings};
 use super::text::{count, segment, text};
 use crate::catalog::{CatalogError, Connector, ConnectorChange, Kind};
 use crate::http::Parts;
@@ -27,10 +27,14 @@ impl ShowChange {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let page = own(&self.0, req).map(|connector| {
             let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
+            let may = connector
+                .may_delete
+                .map(|may| if may { "yes" } else { "no" });
             let item_key = connector.item_key.as_deref().unwrap_or_default();
             let values = [
                 ("kind", connector.kind.as_str().to_owned()),
                 ("item_key", item_key.to_owned()),
+                ("may_delete", may.unwrap_or_default().to_owned()),
                 ("requests_per_second", number(connector.requests_per_second)),
                 ("burst", number(connector.burst)),
             ];
@@ -73,6 +77,7 @@ impl Change {
         let wanted = ConnectorChange {
             kind: typed.choice("kind", &KINDS),
             item_key: Some(typed.optional("item_key")),
+            may_delete: Some(may_delete(typed)),
             requests_per_second: Some(rate(typed, "requests_per_second")),
             burst: Some(rate(typed, "burst")),
         };

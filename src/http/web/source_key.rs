@@ -326,7 +326,7 @@ pub(super) fn state(key: &IngestKey) -> Markup {
 pub(super) fn last_used(key: &IngestKey) -> Markup {
     html! { @match key.used_ms() {
         Some(used_ms) => { (time(&clock::rfc3339(used_ms))) },
-        None => span.quiet { "not since the start" },
+        None => span.quiet { "not yet, as far as is known" },
     } }
 }
 
@@ -404,7 +404,10 @@ impl EndKey {
         match ended.await {
             Ok(_) => {
                 let said = match ending {
-                    Ending::Revoke => format!("The key {} is revoked.", key.name),
+                    Ending::Revoke => {
+                        let left = still_working(&self.0, &key);
+                        format!("The key {} is revoked.{left}", key.name)
+                    }
                     Ending::Delete => format!("The key {} is deleted.", key.name),
                 };
                 let path = path(&key.connector);
@@ -417,6 +420,23 @@ impl EndKey {
                 frame::answer_form(req, depot, res, typed.status(), page);
             }
         }
+    }
+}
+
+/// Which older keys of a name still work after the newest was revoked.
+fn still_working(parts: &Parts, key: &IngestKey) -> String {
+    let connector = parts.catalog.connector(&key.connector);
+    let older = connector.as_ref().map(|one| one.older_keys(&key.name));
+    let older = older.unwrap_or_default();
+    let names: Vec<&str> = older.iter().map(|key| &*key.name).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(" An older key of it still works: {one}."),
+        many => format!(
+            " {} older keys of it still work: {}.",
+            many.len(),
+            many.join(", ")
+        ),
     }
 }
 

@@ -3,22 +3,26 @@
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
+use serde_json::{Value, json};
 
 use super::form;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::{Form, visitor};
 use super::text::{count, grouped, plain, segment, text, text_of, time};
-use crate::catalog;
+use crate::catalog::{self, AuditChange, Kind};
 use crate::clock;
 use crate::config::OnUpdate;
-use crate::http::Parts;
-use crate::http::items::remove_from_pool;
+use crate::http::ingest::client;
+use crate::http::outer::request_id;
+use crate::http::shell::quoted;
+use crate::http::{Parts, admin};
 use crate::item::{field_name, members};
-use crate::pool::{Item, PageLimit};
+use crate::pool::{Item, PageLimit, PoolError};
 
 const ITEMS: u32 = 50;
 const COLUMNS_MAX: usize = 24;
@@ -29,6 +33,8 @@ const CELL_CHARS_MAX: usize = 80;
 const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page of an item.
 const FIELDS_MAX: usize = 2_000;
+/// How long the answer to a removal waits for the pool.
+const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) const NO_STREAM: NoPage =
     NoPage::NotFound("There is no stream of this name. The page Data pool lists them.");
@@ -92,7 +98,7 @@ fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
                 } }
                 dt { "Made" } dd { @match stream.created_ms {
                     Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("streams", &parts.about.declared_in.streams)) },
+                    None => { (form::declared("streams", &parts.configuration.declared_in("streams", &stream.name))) },
                 } }
             }
             @if stream.created_ms.is_some() {
@@ -106,14 +112,15 @@ fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
 }
 
 fn sql_hint(parts: &Parts, view: &str) -> Markup {
-    let file = format!("{}/pool.db", parts.about.data_dir).replace('\'', r"'\''");
+    let file = quoted(&format!("{}/pool.db", parts.about.data_dir));
     let view = view.replace('"', "\"\"");
+    let query = quoted(&format!("SELECT * FROM \"{view}\" LIMIT 10"));
     html! {
         details.panel {
             summary { "Query it with SQL" }
             p { "Any SQLite client may read the file while Headgate runs. The view has a column for each field." }
             div.copy {
-                code #sql { "sqlite3 '" (file) "' 'SELECT * FROM \"" (view) "\" LIMIT 10'" }
+                code #sql { "sqlite3 " (file) " " (query) }
                 button.plain type="button" data-copy="sql" { "Copy" }
             }
         }
@@ -236,19 +243,34 @@ impl RemoveItem {
             let stream = stream(parts, req)?;
             let key = Form::of(depot).and_then(|form| form.get("key"));
             let key = key.unwrap_or_default();
-            let removed = remove_from_pool(parts, &stream.as_str().into(), key).await;
-            let removed = removed.map_err(|error| {
-                NoPage::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            let (id, client) = (request_id(req), client(req));
+            let ingest = &parts.ingest;
+            let listener = parts.pool.changes().listen(&[stream.as_str().into()]);
+            let removed = ingest.remove_for_operator(id, client, &stream, key).await;
+            removed.map_err(|error| {
+                let status = StatusCode::from_u16(error.status().0);
+                let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                NoPage::Refused(status, error.to_string())
             })?;
-            match removed {
-                Some(_) => {
-                    tracing::info!(stream, "an item is removed by an operator");
-                    Ok(format!("The item {} is removed.", plain(key)))
+            let change = AuditChange {
+                before: Some(json!({ "stream": stream, "key": key })),
+                after: None,
+                ..AuditChange::done("remove", Kind::Item, key, Value::Null)
+            };
+            admin::note(parts, &admin::actor(form::WHO, req), change).await;
+            tracing::info!(stream, "an item is removed by an operator");
+            // The page that comes next should not show it any more, if that takes only a moment.
+            let gone = async {
+                while parts.pool.item(&stream, key).await?.is_some() {
+                    listener.bell.rung().await;
                 }
-                None => Err(NoPage::NotFound(
-                    "The stream has no item with this key any more.",
-                )),
+                Ok::<_, PoolError>(())
+            };
+            match tokio::time::timeout(REMOVED_WITHIN, gone).await {
+                Ok(gone) => gone?,
+                Err(_) => return Ok(format!("The item {} is being removed.", plain(key))),
             }
+            Ok(format!("The item {} is removed.", plain(key)))
         };
         let said = said.await;
         let path = format!("/streams/{}", segment(&name));

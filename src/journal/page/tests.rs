@@ -13,6 +13,7 @@ use super::*;
 use crate::journal::log::{Client, Endpoint, LogEntry};
 use crate::journal::{Durability, Options};
 use crate::metrics::Metrics;
+use crate::sqlite::Fuse;
 
 /// Numbers that are the same in every run.
 struct Random(u64);
@@ -38,7 +39,7 @@ async fn open(path: &Path) -> Arc<Journal> {
         log_retention_ms: u64::MAX >> 1,
         log_retention_bytes: u64::MAX,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new())).await;
+    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
     journal.expect("it opens")
 }
 

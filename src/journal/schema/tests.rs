@@ -9,6 +9,7 @@ use crate::journal::log::Filter;
 use crate::journal::page::Budget;
 use crate::journal::{Journal, Options, Outcome};
 use crate::metrics::Metrics;
+use crate::sqlite::Fuse;
 
 const FORMAT_1: &str = "
 CREATE TABLE requests (seq INTEGER PRIMARY KEY, request_id BLOB NOT NULL, received_ms INTEGER NOT NULL, connector TEXT NOT NULL, stream TEXT NOT NULL, outcome INTEGER NOT NULL, endpoint INTEGER NOT NULL, http_status INTEGER NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL, key TEXT NOT NULL, client TEXT NOT NULL, item_key TEXT, idempotency_key TEXT, duplicate_of BLOB, errors TEXT);
@@ -32,7 +33,7 @@ async fn open(path: &Path) -> Arc<Journal> {
         log_retention_ms: u64::MAX >> 1,
         log_retention_bytes: u64::MAX,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new())).await;
+    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
     journal.expect("it opens")
 }
 

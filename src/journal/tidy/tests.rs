@@ -11,6 +11,7 @@ use crate::item::ItemsWriter;
 use crate::journal::log::{Client, Endpoint};
 use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
+use crate::sqlite::Fuse;
 
 async fn open(path: &Path, log_retention_ms: u64, log_retention_bytes: u64) -> Arc<Journal> {
     let options = Options {
@@ -20,7 +21,7 @@ async fn open(path: &Path, log_retention_ms: u64, log_retention_bytes: u64) -> A
         log_retention_ms,
         log_retention_bytes,
     };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new())).await;
+    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
     journal.expect("it opens")
 }
 
@@ -144,4 +145,58 @@ async fn the_newest_entry_stays_however_old_it_is() {
     let journal = open(&path, 1, 1 << 20).await;
     assert_eq!(lowest(&journal, |lowest| lowest == 1_500).await, 1_500);
     journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn entries_age_by_time_lived_whatever_the_time_of_day_was() {
+    const DAY_MS: i64 = 86_400_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let day = DAY_MS.unsigned_abs();
+    let journal = open(&path, 30 * day, u64::MAX).await;
+    for n in 0..300 {
+        journal.record(LogEntry {
+            // Half of them say that they came in 1970, half in the far future.
+            received_ms: if n % 2 == 0 { 1 } else { u64::MAX >> 2 },
+            ..entry(Outcome::Rejected)
+        });
+    }
+    journal.flush().await.expect("it is written");
+    let file = rusqlite::Connection::open(&path).expect("it opens");
+    let now = crate::clock::lived_ms().cast_signed();
+    for (age, seq) in [(40 * DAY_MS, 50), (31 * DAY_MS, 100), (29 * DAY_MS, 200)] {
+        file.execute("INSERT INTO timeline VALUES (?1, ?2)", [now - age, seq])
+            .expect("it writes");
+    }
+    journal.close().await;
+    let journal = open(&path, 30 * day, u64::MAX).await;
+    assert_eq!(lowest(&journal, |lowest| lowest > 100).await, 101);
+    journal.flush().await.expect("it writes");
+    assert_eq!(
+        number(&journal, "SELECT count(*) FROM requests").await,
+        200,
+        "what is younger stays"
+    );
+    let points = "SELECT count(*) FROM timeline WHERE seq = 50";
+    assert_eq!(number(&journal, points).await, 0, "nobody asks for it");
+    journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn time_lived_goes_on_from_where_it_stood() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    open(&path, u64::MAX, u64::MAX).await.close().await;
+    let file = rusqlite::Connection::open(&path).expect("it opens");
+    let stood: i64 = file
+        .query_row("SELECT max(lived_ms) FROM timeline", [], |row| row.get(0))
+        .expect("closing noted a point");
+    let journal = open(&path, u64::MAX, u64::MAX).await;
+    assert!(crate::clock::lived_ms() >= stood.unsigned_abs());
+    submit(&journal).await;
+    journal.close().await;
+    let later: i64 = file
+        .query_row("SELECT max(lived_ms) FROM timeline", [], |row| row.get(0))
+        .expect("it reads");
+    assert!(later > stood, "{later} after {stood}");
 }

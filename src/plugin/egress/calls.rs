@@ -20,7 +20,7 @@ use wasmtime_wasi_http::{
 use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
-use crate::batch::Batch;
+use crate::batch::{Batch, Span};
 
 /// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
@@ -37,11 +37,13 @@ pub(in crate::plugin) struct Calls {
 
 /// The call that is under way.
 struct Call {
-    /// What tells the batch from all others, of other daemons too.
-    batch: String,
+    /// What tells the items of the batch from all others, of other daemons too.
+    all: [u8; 32],
+    /// The same of the items that the next request carries.
+    carried: [u8; 32],
     deadline: Instant,
     requests: u32,
-    /// How many requests went to each target.
+    /// How many requests with the same items went to each target.
     keys: HashMap<[u8; 32], u32>,
 }
 
@@ -59,14 +61,22 @@ impl Calls {
         if self.egress.is_none() {
             return;
         }
-        let request_id = batch.slices().first().map(|slice| slice.entry.request_id);
+        let all = batch.identity(Span::ALL).unwrap_or_default();
         let farewell = FAREWELL_MAX.min(time_max / 4);
         self.call = Some(Call {
-            batch: format!("{} {}", request_id.unwrap_or_default(), batch.id()),
+            all,
+            carried: all,
             deadline: Instant::now() + time_max.saturating_sub(farewell),
             requests: 0,
             keys: HashMap::new(),
         });
+    }
+
+    /// The requests that follow in this call carry these items; without items they belong to the whole batch.
+    pub(in crate::plugin) fn carry(&mut self, batch: &Batch, span: Span) {
+        if let Some(call) = &mut self.call {
+            call.carried = batch.identity(span).unwrap_or(call.all);
+        }
     }
 
     /// The call is over.
@@ -133,11 +143,13 @@ impl Calls {
 }
 
 impl Call {
-    /// The same for the same request of the same batch, however often it is delivered; requests to other targets
-    /// don't change it.
+    /// The same for a request with the same items, in whatever batch they come and however often; requests with other
+    /// items or to other targets don't change it.
     fn key(&mut self, sink: &str, method: &Method, target: &Target, path: &str) -> String {
-        let text = format!("{sink} {} {method} {target}{path}", self.batch);
-        let digest: [u8; 32] = Sha256::digest(text).into();
+        let mut digest = Sha256::new();
+        digest.update(format!("{sink}\0{method}\0{target}{path}\0"));
+        digest.update(self.carried);
+        let digest: [u8; 32] = digest.finalize().into();
         let count = self.keys.entry(digest).or_default();
         *count += 1;
         let mut key = String::new();

@@ -21,11 +21,12 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
         attempts: 1,
         at_ms: 7,
         received_ms: seq * 1_000,
+        action: Action::Upsert,
     }
 }
 
 impl Test {
-    fn bury(&self, dead_letters: Vec<DeadLetter>) {
+    pub(super) fn bury(&self, dead_letters: Vec<DeadLetter>) {
         let settlement = Settlement {
             sink: "pool".into(),
             dead_letters,
@@ -226,47 +227,6 @@ async fn what_fails_meanwhile_and_what_is_not_chosen_stays() {
 }
 
 #[tokio::test]
-async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_back() {
-    let test = Test::new().await;
-    test.upsert(&batch(1, &["a", "b", "c"]), true);
-    test.bury(vec![
-        letter(2, 0, "a"),
-        letter(2, 1, "b"),
-        letter(9, 0, "c"),
-    ]);
-    for key in ["a", "b", "c"] {
-        test.remove(STREAM, key, 3, false);
-    }
-    test.send(&Selection::Ids(vec![2]), LIMITS);
-    let forgets = |test: &Test| {
-        let writer = test.pool.lock();
-        let aged = writer
-            .connection
-            .execute("UPDATE removed SET at_ms = 1", []);
-        aged.expect("it is old");
-        drop(writer);
-        test.pool.forget_removed().expect("it forgets");
-        let count = "SELECT group_concat(key) FROM removed";
-        let writer = test.pool.lock();
-        writer
-            .connection
-            .query_row(count, [], |row| row.get::<_, Option<String>>(0))
-    };
-    assert_eq!(forgets(&test), Ok(Some("a,b".to_owned())));
-    let retry = test.next_retry();
-    let slices = test.pool.resent(retry.id).expect("it reads");
-    test.upsert(&Batch::resent(slices, 1), true);
-    assert_eq!(test.items(STREAM).await, []);
-    let done = Settlement {
-        sink: "pool".into(),
-        retry_done: Some(retry),
-        ..Settlement::default()
-    };
-    test.pool.settle(&done).expect("it settles");
-    assert_eq!(forgets(&test), Ok(Some("a".to_owned())));
-}
-
-#[tokio::test]
 async fn the_journal_need_not_wait_for_what_is_sent_again() {
     let test = Test::new().await;
     test.pool.add_sink("pool", 0).expect("it reads");
@@ -291,8 +251,7 @@ async fn the_journal_need_not_wait_for_what_is_sent_again() {
         ..Settlement::default()
     };
     test.pool.settle(&again).expect("it settles");
-    test.pool.checkpoint().expect("it is flushed");
-    assert_eq!(test.pool.durable_through(), 7);
+    assert_eq!(test.pool.low_water().expect("it reads"), 7);
     let other = Settlement {
         sink: "pool".into(),
         cursor: Some(9),
@@ -304,8 +263,7 @@ async fn the_journal_need_not_wait_for_what_is_sent_again() {
         ..Settlement::default()
     };
     test.pool.settle(&other).expect("it settles");
-    test.pool.checkpoint().expect("it is flushed");
-    assert_eq!(test.pool.durable_through(), 8);
+    assert_eq!(test.pool.low_water().expect("it reads"), 8);
 }
 
 #[tokio::test]

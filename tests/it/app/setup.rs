@@ -10,6 +10,7 @@ use headgate::config::{Loaded, Sources, load};
 use headgate::daemon::DaemonError;
 
 use super::TestApp;
+use crate::process::with_no_other_sinks;
 
 /// What is configured.
 #[derive(Debug, Clone, Default)]
@@ -194,7 +195,7 @@ impl Setup {
                 keys.join(", ")
             );
         }
-        text + &self.toml
+        with_no_other_sinks(text + &self.toml)
     }
 
     /// Writes the configuration file into the folder and loads it.

@@ -123,7 +123,7 @@ impl Daemon {
     pub(super) fn remove(&self, stream: &str, key: &str) {
         let mut client = Client::connect(self.address).expect("it listens");
         let answer = remove(&mut client, stream, key).expect("an answer");
-        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.status, 202, "{}", answer.body);
     }
 }
 

@@ -258,13 +258,21 @@ impl Window {
     /// Clicks an element as a mouse does, where it is on the screen.
     #[track_caller]
     pub(super) fn click(&self, selector: &str) {
+        const TRIES: u32 = 20;
         let using = json!({"using": "css selector", "value": selector});
-        let found = self.call("/element", &using);
-        let found = found.unwrap_or_else(|error| panic!("{selector}: {error}"));
-        let ids = found.as_object().expect("an element");
-        let id = ids.values().next().and_then(Value::as_str);
-        let path = format!("/element/{}/click", id.expect("its id"));
-        self.call(&path, &json!({})).expect(selector);
+        for tries in 1.. {
+            let found = self.call("/element", &using);
+            let found = found.unwrap_or_else(|error| panic!("{selector}: {error}"));
+            let ids = found.as_object().expect("an element");
+            let id = ids.values().next().and_then(Value::as_str);
+            let path = format!("/element/{}/click", id.expect("its id"));
+            match self.call(&path, &json!({})) {
+                Ok(_) => return,
+                // The live part of a page was exchanged in between.
+                Err(error) if error.contains("stale element") && tries < TRIES => {}
+                Err(error) => panic!("{selector}: {error:?}"),
+            }
+        }
     }
 
     /// Waits until a script returns this.

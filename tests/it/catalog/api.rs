@@ -25,6 +25,43 @@ async fn crm(app: &TestApp) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_may_remove_items_is_a_setting_of_the_connector() {
+    let app = Setup::shop().start().await;
+    let secret = crm(&app).await;
+    let admin = app.admin();
+    let item = "/api/streams/news/items/1";
+    let remove = async || {
+        let caller = app.caller_with(&secret);
+        caller.call(Method::DELETE, item, &[], "").await
+    };
+    let one = format!("{CONNECTORS}/crm");
+    for (wish, kind, may) in [
+        (json!({}), "webhook", false),
+        (json!({"may_delete": true}), "webhook", true),
+        (json!({"may_delete": null}), "webhook", false),
+        (json!({"kind": "ingest"}), "ingest", true),
+        (json!({"may_delete": false}), "ingest", false),
+    ] {
+        let shown = admin.send(Method::PATCH, &one, &wish).await.data();
+        assert_eq!(
+            (&shown["kind"], &shown["may_delete"]),
+            (&json!(kind), &json!(may))
+        );
+        match may {
+            true => drop(remove().await.receipt()),
+            false => drop(remove().await.refused(403, "FORBIDDEN")),
+        }
+    }
+    let refused = admin
+        .send(Method::PATCH, &one, &json!({"may_delete": "yes"}))
+        .await;
+    assert_eq!(refused.status, 400);
+    let app = app.restart().await;
+    let shown = app.admin().get(&one).await.data();
+    assert_eq!(shown["may_delete"], false, "it was kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_is_made_can_be_used_at_once() {
     let app = Setup::shop().start().await;
     let admin = app.admin();

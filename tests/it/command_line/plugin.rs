@@ -25,7 +25,7 @@ fn check_says_what_a_component_is_and_asks_for() {
     assert!(text.contains("headgate-test-guests 0.0.0, "), "{text}");
     assert!(text.contains("\n  headgate:sink/state@"), "{text}");
     assert!(text.contains("takes settings, and these fit"), "{text}");
-    assert!(text.contains("\n  headgate:sink/sink@1.0.0\n"), "{text}");
+    assert!(text.contains("\n  headgate:sink/sink@1.1.0\n"), "{text}");
     assert!(
         text.contains("may take 64 MiB of memory, 5000 ms"),
         "{text}"

@@ -114,7 +114,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     assert_eq!(told.ok(), "1 dead letter discarded\n");
     let told = desk.sink(&["retry", "back", "--request", &many]);
     assert_eq!(told.ok(), "127 dead letters sent again\n");
-    desk.process.request_becomes(&many, "processed");
+    desk.process.request_becomes(&many, "discarded");
     let told = desk.sink(&["discard", "back", "--all", "--yes"]);
     assert_eq!(told.ok(), "1 dead letter discarded\n");
     assert_eq!(items(desk.folder.data_dir(), "orders").len(), 129 + 2);
@@ -145,5 +145,48 @@ fn what_waits_is_tried_at_once() {
     let nothing = desk.sink(&["retry", "back"]);
     assert!(nothing.err.contains("--all"), "{nothing:?}");
     assert_eq!(nothing.ok(), "0 waiting batches tried now\n");
+    desk.process.stop();
+}
+
+#[test]
+fn what_waits_is_listed_and_given_up_and_a_sink_is_forgotten() {
+    let mut desk = Desk::closed();
+    for key in ["retry-a", "retry-b"] {
+        let body = format!("{{\"id\": \"{key}\"}}");
+        desk.process.accepted("orders", BY_ID, &body);
+        let waits = if key == "retry-a" { 1 } else { 2 };
+        (desk.process).sink_becomes("back", "retrying", |sink| sink["retries"] == waits);
+    }
+    let table = desk.sink(&["retries", "back"]).ok();
+    assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(table.contains("the door is closed"), "{table}");
+    let listed = desk.sink(&["retries", "back", "--output", "json"]).ok();
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let id = listed[0]["id"].as_str().expect("an id");
+    let told = desk.sink(&["give-up", "back", id]);
+    assert_eq!(told.ok(), "1 waiting batch given up: 1 dead letter\n");
+    let told = desk.sink(&["give-up", "back", id]).failed(1);
+    assert!(told.contains("RETRY_NOT_FOUND"), "{told}");
+    desk.sink(&["give-up", "back"]).failed(2);
+    let told = desk.sink(&["give-up", "back", "--all"]);
+    assert_eq!(told.ok(), "1 waiting batch given up: 1 dead letter\n");
+    let told = desk.sink(&["forget", "back", "--yes"]).failed(1);
+    assert!(told.contains("SINK_CONFIGURED"), "{told}");
+
+    desk.folder.change("name = \"back\"", "name = \"front\"");
+    (desk.process).sink_becomes("back", "unconfigured", |sink| {
+        sink["state"] == "unconfigured"
+    });
+    let list = desk.sink(&["list"]).ok();
+    assert!(list.contains("headgate sink forget back"), "{list}");
+    let told = desk.sink(&["forget", "back"]).failed(2);
+    assert!(told.contains("--yes"), "{told}");
+    let told = desk.sink(&["forget", "back", "--yes"]);
+    assert_eq!(
+        told.ok(),
+        "the sink back is forgotten, with 0 waiting batches and 2 dead letters\n"
+    );
+    let list = desk.sink(&["list"]).ok();
+    assert!(!list.contains("back"), "{list}");
     desk.process.stop();
 }

@@ -271,7 +271,9 @@ fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing()
     let ended = process.ended();
     assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
     assert!(
-        ended.log.contains("the journal cannot be written"),
+        ended
+            .log
+            .contains("a file of the data folder cannot be written"),
         "{}",
         ended.log
     );

@@ -91,17 +91,29 @@ fn files_of_a_newer_version_are_refused_and_left_alone() {
 }
 
 #[test]
-fn files_that_are_no_databases_are_refused_and_left_alone() {
+fn files_that_are_no_databases_are_set_aside_whole() {
     for file in ["catalog.db", "journal.db", "pool.db"] {
         let folder = folder();
         std::fs::create_dir(folder.data_dir()).expect("a folder");
         let path = folder.data_dir().join(file);
         let garbage = b"this is no database ".repeat(500);
         std::fs::write(&path, &garbage).expect("a file");
-        let ended = folder.try_start().expect_err("it must not start");
-        assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
-        assert!(ended.log.contains("not a database"), "{}", ended.log);
-        assert_eq!(std::fs::read(&path).expect("a file"), garbage);
+        let process = folder.start();
+        submit(&process, "a");
+        process.drained();
+        let entries = folder.data_dir().read_dir().expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let aside = format!("{file}.damaged-");
+        let aside = names
+            .map(|name| name.to_string_lossy().into_owned())
+            .find(|name| name.starts_with(&aside))
+            .expect("it is kept");
+        let kept = std::fs::read(folder.data_dir().join(&aside)).expect("a file");
+        assert_eq!(kept, garbage);
+        let status = process.admin("/api/admin/status");
+        let problems = status["problems"].to_string();
+        assert!(problems.contains(file), "{problems}");
+        process.stop();
     }
 }
 

@@ -1,24 +1,22 @@
 //! Each item takes effect once, whatever fails between staging and commit: the guest, the commit, or the process.
 //!
-//! The guest counts in its state what it took; state, items and cursor commit together. Commits fail because the test
-//! puts a trigger into the file that fails at random. `HEADGATE_KILLS` and `HEADGATE_SEED` are as in the crash test.
+//! The guest counts in its state what it took; state, items and cursor commit together. Commits cannot
+//! be made at times because the test holds the file. `HEADGATE_KILLS` and `HEADGATE_SEED` are as in the crash test.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{guest, keys, nobody_else_suffers};
 use crate::app::Random;
-use crate::kill;
+use crate::faults;
 use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually_within, read_only};
 
 const KILLS_DEFAULT: u64 = 8;
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
 const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 const LOAD_MS: std::ops::Range<u64> = 200..700;
-/// One commit in so many fails.
-const FAILING: &str = "CREATE TRIGGER failing BEFORE INSERT ON items WHEN abs(random()) % 40 = 0
-                       BEGIN SELECT RAISE(ABORT, 'a commit that fails'); END";
 
 /// What one connection sent: what was answered 202, and what was never answered.
 #[derive(Default)]
@@ -30,9 +28,9 @@ struct Sent {
 
 #[test]
 fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
-    let kills = kill::number("HEADGATE_KILLS").unwrap_or(KILLS_DEFAULT);
+    let kills = faults::number("HEADGATE_KILLS").unwrap_or(KILLS_DEFAULT);
     let seed =
-        kill::number("HEADGATE_SEED").unwrap_or_else(|| getrandom::u64().expect("randomness"));
+        faults::number("HEADGATE_SEED").unwrap_or_else(|| getrandom::u64().expect("randomness"));
     eprintln!("{kills} kills with HEADGATE_SEED={seed}");
     let mut random = Random(seed);
     let retry =
@@ -41,19 +39,13 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
         .with_sink("hostile", &guest("stumbles"), "hostile", retry)
         .with_sink("pool", "pool", "innocent", "");
     folder.start().stop();
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a file");
-    pool.execute_batch(FAILING).expect("a trigger");
-    drop(pool);
+    let pool = folder.data_dir().join("pool.db");
     let mut sent = Sent::default();
     for _ in 0..kills {
         let process = folder.start();
         let time = Duration::from_millis(random.within(LOAD_MS));
-        load_and_kill(process, &mut sent, &mut random, time);
+        load_and_kill(process, &pool, &mut sent, &mut random, time);
     }
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a file");
-    pool.execute_batch("DROP TRIGGER failing")
-        .expect("a trigger");
-    drop(pool);
     let process = folder.start();
     // Who stumbles often pauses, and who stumbles over the same item again and again has given it up. Sent again, it
     // arrives in the end.
@@ -81,7 +73,13 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
-fn load_and_kill(process: Process, sent: &mut Sent, random: &mut Random, time: Duration) {
+fn load_and_kill(
+    process: Process,
+    pool: &Path,
+    sent: &mut Sent,
+    random: &mut Random,
+    time: Duration,
+) {
     let (service, admin) = (process.service, process.admin);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -102,7 +100,18 @@ fn load_and_kill(process: Process, sent: &mut Sent, random: &mut Random, time: D
                 }
             }
         });
-        // A lane whose commits fail pauses; nobody waits for that here.
+        // Commits that cannot be made for a while: another process holds the file now and then.
+        scope.spawn(|| {
+            let other = rusqlite::Connection::open(pool).expect("a file");
+            while !ended.load(Ordering::Relaxed) {
+                if other.execute_batch("BEGIN IMMEDIATE").is_ok() {
+                    std::thread::sleep(Duration::from_millis(5));
+                    let _ = other.execute_batch("ROLLBACK");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        // A lane that fails pauses; nobody waits for that here.
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 if let Ok(mut client) = Client::connect(admin) {

@@ -215,7 +215,7 @@ impl Attempts {
 
 #[test]
 fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
-    let rounds = crate::kill::number("HEADGATE_ROUNDS").unwrap_or(ROUNDS_DEFAULT);
+    let rounds = crate::faults::number("HEADGATE_ROUNDS").unwrap_or(ROUNDS_DEFAULT);
     let receiver = Receiver::start(|_, _| {
         answer(
             302,

@@ -172,11 +172,18 @@ fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
 fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() {
     // The sink that takes nothing holds the payloads.
     let mut folder = beside_a_good_sink(
-        "retries_twice",
+        "doorkeeper",
         "retry = { first_ms = 3600000, max_ms = 3600000, attempts = 9 }\n",
     );
     let process = folder.start();
-    let old = process.accepted("hostile", BY_ID, r#"{"id": "old"}"#);
+    let held = || -> Option<i64> {
+        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let sql = "SELECT count(*) FROM payloads";
+        journal.query_row(sql, [], |row| row.get(0)).ok()
+    };
+    process.accepted("hostile", BY_ID, r#"{"id": "close"}"#);
+    eventually("no payload is held", || (held() == Some(0)).then_some(()));
+    let old = process.accepted("hostile", BY_ID, r#"{"id": "retry-old"}"#);
     process.sink_becomes("hostile", "at work", |sink| sink["retries"] == 1);
     let sinks = "[[sinks]]\nname = \"pool\"";
     let added = |name: &str, start: &str| {
@@ -208,33 +215,104 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
         pool.query_row(sql, [sink], |row| row.get(0))
             .expect("a row")
     };
-    assert_eq!((&*taken("oldest"), &*taken("now")), ("old new ", "new "));
+    assert_eq!(
+        (&*taken("oldest"), &*taken("now")),
+        ("retry-old new ", "new ")
+    );
     let sinks = process.request(&old)["sinks"].to_string();
     assert!(
         sinks.contains("oldest") && !sinks.contains("\"now\""),
         "{sinks}"
     );
 
-    // Gone, the one that takes nothing holds nothing any more.
-    let hostile = format!(
-        "name = \"hostile\"\nplugin = \"{}\"",
-        guest("retries_twice")
-    );
+    // Out of the configuration, the one that takes nothing still holds what it has not; forgotten, nothing.
+    let hostile = format!("name = \"hostile\"\nplugin = \"{}\"", guest("doorkeeper"));
     folder.change(
         &format!("[[sinks]]\n{hostile}\nstreams = [\"hostile\"]\nretry = {{ first_ms = 3600000, max_ms = 3600000, attempts = 9 }}\n"),
         "",
     );
-    eventually("three are left", || {
-        let sinks = process.admin("/api/admin/sinks");
-        (sinks.as_array()?.len() == 3).then_some(())
+    process.sink_becomes("hostile", "unconfigured", |sink| {
+        sink["state"] == "unconfigured" && sink["retries"] == 1
     });
     process.request_becomes(&old, "processed");
-    eventually("no payload is held", || {
+    let held = || -> Option<i64> {
         let journal = read_only(&folder.data_dir().join("journal.db"));
         let sql = "SELECT count(*) FROM payloads";
-        let held: i64 = journal.query_row(sql, [], |row| row.get(0)).ok()?;
-        (held == 0).then_some(())
-    });
+        journal.query_row(sql, [], |row| row.get(0)).ok()
+    };
+    assert!(held() > Some(0));
+    assert_eq!(
+        process
+            .call("DELETE", "/api/admin/sinks/hostile", "")
+            .status,
+        200
+    );
+    eventually("no payload is held", || (held() == Some(0)).then_some(()));
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_forgotten() {
+    let mut folder = beside_a_good_sink("doorkeeper", QUICK_RETRIES);
+    let process = folder.start();
+    let send = |process: &Process, key: &str| {
+        process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{key}\"}}"))
+    };
+    let closed = send(&process, "close");
+    process.request_becomes(&closed, "processed");
+    let refused = send(&process, "reject-a");
+    process.request_becomes(&refused, "failed");
+    let waiting = send(&process, "retry-b");
+    process.sink_becomes("hostile", "at work", |sink| sink["retries"] == 1);
+    process.stop();
+    let names = ["name = \"hostile\"\nplugin", "name = \"other\"\nplugin"];
+    folder.change(names[0], names[1]);
+
+    let process = folder.start();
+    let meanwhile = send(&process, "c");
+    process.request_becomes(&meanwhile, "processed");
+    let sink = process.sink("hostile");
+    let counts = ["lag", "retries", "dead_letters"].map(|name| sink[name].as_u64());
+    assert_eq!(counts, [Some(1); 3], "{sink}");
+    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    assert!(
+        problems.contains("headgate sink forget hostile"),
+        "{problems}"
+    );
+    let answer = process.call("DELETE", "/api/admin/sinks/pool", "");
+    assert_eq!(answer.status, 409, "{}", answer.body);
+    process.stop();
+    folder.change(names[1], names[0]);
+
+    let process = folder.start();
+    let opened = send(&process, "open");
+    process.request_becomes(&opened, "processed");
+    assert_eq!(
+        process
+            .call("POST", "/api/admin/sinks/hostile/retry", "")
+            .status,
+        200
+    );
+    process.request_becomes(&waiting, "processed");
+    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
+    let taken: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a count");
+    assert_eq!(taken[0], 4, "what was accepted meanwhile is among them");
+    assert_eq!(process.dead_letters("hostile").len(), 1);
+    assert_eq!(process.sink("other")["state"], "unconfigured");
+    assert_eq!(
+        process.call("DELETE", "/api/admin/sinks/other", "").status,
+        200
+    );
+    assert_eq!(
+        process.call("DELETE", "/api/admin/sinks/other", "").status,
+        404
+    );
+    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    assert!(!problems.contains("sink forget"), "{problems}");
+    let trail = process.admin("/api/admin/audit").to_string();
+    assert!(trail.contains("\"forget\""), "{trail}");
+    drop(pool);
     nobody_else_suffers(&folder, process);
 }
 

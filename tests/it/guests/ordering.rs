@@ -67,11 +67,28 @@ fn in_strict_order_an_item_that_traps_is_found_and_the_others_keep_their_order()
 }
 
 #[test]
-fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up() {
+fn in_strict_order_attempts_end_what_holds_up_the_others() {
+    let retry = "retry = { first_ms = 1, max_ms = 2, attempts = 6 }\n";
+    let (folder, process) = keeping("strict", &format!("{ONE_AT_A_TIME}{retry}"));
+    let refused = send(&process, r#"{"id": "a", "retries": 1000000}"#);
+    let taken = ["b", "c"].map(|key| send(&process, &format!("{{\"id\": \"{key}\"}}")));
+    process.request_becomes(&refused, "failed");
+    for id in taken {
+        process.request_becomes(&id, "processed");
+    }
+    assert_eq!(order(&folder), "b c");
+    let letters = process.dead_letters("hostile");
+    assert_eq!((letters.len(), &letters[0]["attempts"]), (1, &6.into()));
+    process.sink_becomes("hostile", "running", |sink| sink["state"] == "running");
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_its_time() {
     let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
     let plugin = folder.path("mended.wasm");
     std::fs::copy(guest("keeps_order"), &plugin).expect("a file");
-    let retry = "retry = { first_ms = 1, max_ms = 2, attempts = 6 }\n";
+    let retry = "retry = { first_ms = 1, max_ms = 2, attempts = 1000 }\n";
     let more = format!("ordering = \"strict\"\n{ONE_AT_A_TIME}{retry}");
     let folder = folder
         .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)

@@ -76,6 +76,33 @@ fn items_become_rows_and_rows_follow_their_items() {
 }
 
 #[test]
+fn removed_items_take_their_rows_with_them() {
+    let Some(postgres) = Postgres::start("removed_items") else {
+        return;
+    };
+    // Of a table of one's own, by the column for keys, whatever its type.
+    let own = "{ table = \"own\", create = true, key = [\"number\"], columns = [{ name = \"number\", from = \"key\", type = \"bigint\" }, { name = \"n\" }] }";
+    for (config, table, column) in [(TABLE, "items", "key"), (own, "own", "number")] {
+        let folder = writing(&postgres.url(), config);
+        let process = folder.start();
+        // Of what was never written, before there is a table.
+        process.removed("hostile", "1");
+        process.accepted(
+            "hostile",
+            BY_ID,
+            r#"[{"id": "1"}, {"id": "2"}, {"id": "3"}]"#,
+        );
+        process.removed("hostile", "2");
+        process.removed("hostile", "9");
+        process.drained();
+        let left = format!("SELECT {column} FROM {table} ORDER BY 1");
+        assert_eq!(postgres.query(&left), "1\n3");
+        assert_eq!(process.sink("hostile")["dead_letters"], 0);
+        nobody_else_suffers(&folder, process);
+    }
+}
+
+#[test]
 fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repetition() {
     let Some(postgres) = Postgres::start("what_was_committed") else {
         return;

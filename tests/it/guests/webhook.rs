@@ -299,3 +299,36 @@ fn secrets_that_cannot_sign_pause_the_sink_and_are_not_shown() {
     }
     assert!(receiver.seen().is_empty());
 }
+
+#[test]
+fn removals_have_a_type_of_their_own() {
+    let receiver = Receiver::content();
+    let more = secrets(&[("signing", NEW.0)]);
+    for (config, expected) in [
+        ("", Some("item.removed")),
+        (", removed_type = \"order.gone\"", Some("order.gone")),
+        (", removals = false", None),
+    ] {
+        let before = receiver.seen().len();
+        let folder = sending(&receiver.url("/in"), config, &format!("{ONCE}{more}"));
+        let process = folder.start();
+        let id = process.removed("hostile", "7");
+        process.drained();
+        let seen = receiver.seen().split_off(before);
+        let bodies: Vec<Value> = seen.iter().map(Seen::json).collect();
+        match expected {
+            Some(kind) => {
+                assert_eq!(bodies[0]["type"], kind, "{bodies:?}");
+                let data = &bodies[0]["data"];
+                assert_eq!(
+                    (&data["key"], &data["removed"]),
+                    (&json!("7"), &json!(true))
+                );
+                let header = seen[0].header("webhook-id");
+                assert_eq!(header, Some(&*format!("{id}.0")));
+            }
+            None => assert!(bodies.is_empty(), "{bodies:?}"),
+        }
+        nobody_else_suffers(&folder, process);
+    }
+}

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
+use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
 use crate::process::{ADMIN_TOKEN, Client, Folder, items, read_only};
 
 /// A daemon whose stream `hostile` goes to the sink that sorts.
@@ -45,6 +45,34 @@ fn a_sink_selects_derives_removes_and_rejects_single_items() {
     let back = process.accepted("hostile", BY_ID, r#"{"id": "b", "n": 50}"#);
     process.request_becomes(&back, "processed");
     assert_eq!(keys(&folder, "hostile"), ["b", "d"]);
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn a_component_that_was_built_for_an_earlier_world_runs() {
+    let (now, then) = (b"@1.1.0", b"@1.0.0");
+    let mut component = std::fs::read(guest("sorts")).expect("a guest");
+    let places: Vec<usize> = (component.windows(now.len()).enumerate())
+        .filter_map(|(at, bytes)| (bytes == now).then_some(at))
+        .collect();
+    assert!(
+        !places.is_empty(),
+        "it names the world that it was built for"
+    );
+    for at in places {
+        component[at..at + then.len()].copy_from_slice(then);
+    }
+    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+    let plugin = folder.path("earlier.wasm");
+    std::fs::write(&plugin, component).expect("a file");
+    let more = format!("{QUICK_RETRIES}config = {{ least = 10 }}\n");
+    let folder = folder
+        .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)
+        .with_sink("pool", "pool", "innocent", "");
+    let process = folder.start();
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 20}"#);
+    process.request_becomes(&id, "processed");
+    assert_eq!(keys(&folder, "hostile"), ["a"]);
     nobody_else_suffers(&folder, process);
 }
 

@@ -196,7 +196,7 @@ async fn a_stream_without_data_is_stale_until_data_comes() {
         assert_eq!(next.kind, "stale");
     }
     // Removing is no data.
-    app.remove("shop", "orders", "0").await.data();
+    app.remove("shop", "orders", "0").await;
     for renderer in &mut renderers {
         let next = renderer.next().await.expect("it goes on");
         assert_eq!(next.kind, "remove");

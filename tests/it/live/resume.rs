@@ -68,9 +68,9 @@ async fn who_comes_back_is_told_the_newest_value_of_what_changed_and_what_is_gon
         put(&app, 4, value).await;
         app.drain().await;
     }
-    app.remove("shop", "orders", "4").await.data();
-    app.remove("shop", "orders", "5").await.data();
-    app.remove("shop", "orders", "6").await.data();
+    app.remove("shop", "orders", "4").await;
+    app.remove("shop", "orders", "5").await;
+    app.remove("shop", "orders", "6").await;
     put(&app, 6, "again").await;
     put(&app, 11, "new").await;
     let content = app.content(&["orders"]).await;
@@ -103,11 +103,11 @@ async fn positions_outlive_a_restart_and_so_does_what_was_removed() {
     let mut renderers = gone_away(&app, &content).await;
     put(&app, 1, "before").await;
     app.drain().await;
-    app.remove("shop", "orders", "2").await.data();
+    app.remove("shop", "orders", "2").await;
     let app = app.restart().await;
     put(&app, 3, "after").await;
     app.drain().await;
-    app.remove("shop", "orders", "4").await.data();
+    app.remove("shop", "orders", "4").await;
     let content = app.content(&["orders"]).await;
     for renderer in &mut renderers {
         renderer.moved(&app.service);
@@ -117,7 +117,7 @@ async fn positions_outlive_a_restart_and_so_does_what_was_removed() {
     // From the file alone.
     put(&app, 5, "later").await;
     app.drain().await;
-    app.remove("shop", "orders", "6").await.data();
+    app.remove("shop", "orders", "6").await;
     let content = app.content(&["orders"]).await;
     let app = app.restart().await;
     for renderer in &mut renderers {
@@ -189,19 +189,21 @@ async fn a_position_from_before_forgotten_removals_gives_a_reset_and_a_later_one
     let app = ten_items().await;
     let before = app.content(&["orders"]).await;
     let mut renderers = gone_away(&app, &before).await;
-    app.remove("shop", "orders", "1").await.data();
-    app.remove("shop", "orders", "2").await.data();
+    app.remove("shop", "orders", "1").await;
+    app.remove("shop", "orders", "2").await;
     let between = app.content(&["orders"]).await;
     let mut later = gone_away(&app, &between).await;
-    app.remove("shop", "orders", "3").await.data();
+    app.remove("shop", "orders", "3").await;
     let content = app.content(&["orders"]).await;
     let stopped = app.stop().await;
     let pool = rusqlite::Connection::open(stopped.data_dir().join("pool.db")).expect("it opens");
-    let aged = pool.execute("UPDATE removed SET at_ms = 1 WHERE key <> '3'", []);
-    assert_eq!(aged, Ok(2));
+    let forgotten = pool.execute_batch(
+        "UPDATE history SET floor = (SELECT max(seq) FROM removed WHERE key <> '3');
+         DELETE FROM removed WHERE key <> '3'",
+    );
+    forgotten.expect("as if there were more");
     drop(pool);
     let app = stopped.start().await;
-    app.parts.pool.forget_removed().expect("it is forgotten");
     let left: i64 = app
         .pool()
         .query_row("SELECT count(*) FROM removed", [], |row| row.get(0))
@@ -234,11 +236,8 @@ async fn a_history_that_was_lost_with_the_file_begins_with_a_reset() {
     let mut renderers = gone_away(&app, &content).await;
     let stopped = app.stop().await;
     let pool = rusqlite::Connection::open(stopped.data_dir().join("pool.db")).expect("it opens");
-    pool.execute(
-        "UPDATE history SET boot = 'of another start of the machine'",
-        [],
-    )
-    .expect("it is written");
+    pool.execute("UPDATE history SET epoch = epoch + 1", [])
+        .expect("it is written");
     drop(pool);
     let app = stopped.start().await;
     let content = app.content(&["orders"]).await;
@@ -259,14 +258,14 @@ async fn more_changes_than_the_memory_holds_are_told_from_the_file() {
     present.holds(&content).await;
     put(&app, 1, "forgotten by the memory").await;
     app.drain().await;
-    app.remove("shop", "orders", "2").await.data();
+    app.remove("shop", "orders", "2").await;
     let fill = "x".repeat(60_000);
     for number in 100..420 {
         put(&app, number, &fill).await;
     }
     put(&app, 3, "in memory").await;
     app.drain().await;
-    app.remove("shop", "orders", "4").await.data();
+    app.remove("shop", "orders", "4").await;
     let content = app.content(&["orders"]).await;
     for renderer in renderers.iter_mut().chain([&mut present]) {
         let messages = renderer.holds(&content).await;

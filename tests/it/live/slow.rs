@@ -265,8 +265,8 @@ async fn a_renderer_that_stalls_goes_on_when_it_reads_again() {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     assert_eq!(app.parts.live.renderers().len(), 2);
     // What goes meanwhile was told in part.
-    app.remove("shop", "orders", "0").await.data();
-    app.remove("shop", "orders", "29").await.data();
+    app.remove("shop", "orders", "0").await;
+    app.remove("shop", "orders", "29").await;
     content.extend(app.content(&["orders"]).await);
     for (strait, mut renderer) in renderers {
         strait.open();

@@ -1,6 +1,11 @@
 //! What a renderer is told first: everything, then changes, without a gap in between.
 
-use crate::app::{Message, Setup, Transport};
+use std::collections::BTreeMap;
+
+use headgate::live::{Cut, Subscription, Wish};
+use serde_json::Value;
+
+use crate::app::{DEADLINE, Message, Setup, TestApp, Transport};
 
 /// Two streams with a key each, and a read key for both.
 fn two_streams() -> Setup {
@@ -61,7 +66,7 @@ async fn both_transports_carry_the_same_json() {
         shop.ingest_by("id", body).await.receipt();
         app.drain().await;
     }
-    app.remove("shop", "orders", "7").await.data();
+    app.remove("shop", "orders", "7").await;
     let [sse, websocket] = &mut renderers;
     let removed = |message: &Message| message.kind == "remove";
     let of_sse = sse.until("the removal", removed).await;
@@ -120,9 +125,9 @@ async fn what_changes_while_the_parts_arrive_is_neither_lost_nor_left_behind() {
         let told: Vec<String> = first.keys().into_iter().map(str::to_owned).collect();
         // The last items of the snapshot have not been sent yet.
         let late = |back: usize| format!("{:05}", ITEMS - 10 * round - back);
-        app.remove("shop", "orders", &told[0]).await.data();
-        app.remove("shop", "orders", &told[1]).await.data();
-        app.remove("shop", "orders", &late(1)).await.data();
+        app.remove("shop", "orders", &told[0]).await;
+        app.remove("shop", "orders", &told[1]).await;
+        app.remove("shop", "orders", &late(1)).await;
         let change = |key: &str, round: usize| format!(r#"{{"id": "{key}", "now": {round}}}"#);
         let changed = [
             &told[1],
@@ -135,7 +140,7 @@ async fn what_changes_while_the_parts_arrive_is_neither_lost_nor_left_behind() {
             shop.ingest_by("id", change(key, round)).await.receipt();
         }
         app.drain().await;
-        app.remove("shop", "orders", &late(3)).await.data();
+        app.remove("shop", "orders", &late(3)).await;
         let content = app.content(&["orders"]).await;
         let messages = renderer.holds(&content).await;
         let parts = messages.iter().take_while(|message| !message.completes());
@@ -146,5 +151,80 @@ async fn what_changes_while_the_parts_arrive_is_neither_lost_nor_left_behind() {
         assert!(removed.contains(&told[0].as_str()), "{removed:?}");
         let whole = messages.iter().find(|message| message.completes());
         assert!(whole.expect("a whole").place().1 >= first.place().1);
+    }
+}
+
+/// A renderer without a connection: it reads a message when the test says so.
+fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
+    let reader = app.parts.catalog.reader(app.read_secret("screen"));
+    app.parts.live.subscribe(Wish {
+        reader: reader.expect("a read key"),
+        streams: vec!["orders".into()],
+        since,
+        max_rate: None,
+        transport: headgate::live::Transport::Sse,
+        client: "test".to_owned(),
+        cut: Cut(Box::new(|| {})),
+    })
+}
+
+async fn message(subscription: &mut Subscription) -> Value {
+    let next = tokio::time::timeout(DEADLINE, subscription.next()).await;
+    let frame = next.expect("a message in time").expect("it goes on");
+    serde_json::from_slice(&frame.json()).expect("JSON")
+}
+
+/// Takes the items of a message: key and number of the update.
+fn take(held: &mut BTreeMap<String, u64>, message: &Value) {
+    for item in message["items"].as_array().into_iter().flatten() {
+        let key = item["key"].as_str().expect("a key");
+        let round = item["fields"]["round"].as_u64().expect("a number");
+        held.insert(key.to_owned(), round);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_snapshot_of_a_stream_that_changes_faster_than_it_is_read_ends() {
+    const ITEMS: u64 = 40;
+    const ROUNDS: u64 = 12;
+    let app = Setup::screen().start().await;
+    let shop = app.caller("shop");
+    let fill = "x".repeat(10_000);
+    // A message holds a few of them.
+    let update = async |round: u64| {
+        let items =
+            (0..ITEMS).map(|id| format!(r#"{{"id": "{id}", "round": {round}, "fill": "{fill}"}}"#));
+        let body = format!("[{}]", items.collect::<Vec<_>>().join(","));
+        shop.ingest_by("id", body).await.receipt();
+        app.drain().await;
+    };
+    update(0).await;
+    let mut subscription = subscribed(&app, None);
+    let mut held = BTreeMap::new();
+    let mut id = None;
+    for round in 1..=ROUNDS {
+        let part = message(&mut subscription).await;
+        take(&mut held, &part);
+        assert_eq!(part["type"], "snapshot");
+        if part["complete"] == true {
+            id = part["id"].as_str().map(str::to_owned);
+            break;
+        }
+        update(round).await;
+    }
+    let id = id.expect("the snapshot is complete");
+    update(ROUNDS).await;
+    let last = (0..ITEMS).map(|id| (id.to_string(), ROUNDS)).collect();
+    // It goes on with updates, and so does one who was away since.
+    let mut resumed = (subscribed(&app, Some(id)), held.clone());
+    for (subscription, held) in [
+        (&mut subscription, &mut held),
+        (&mut resumed.0, &mut resumed.1),
+    ] {
+        while *held != last {
+            let update = message(subscription).await;
+            assert_eq!(update["type"], "update");
+            take(held, &update);
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::app::{Admin, Setup};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 39] = [
+const GUARDED: [(Method, &str); 43] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -56,6 +56,10 @@ const GUARDED: [(Method, &str); 39] = [
     ),
     (Method::POST, "/api/admin/sinks/pool/dead-letters/retry"),
     (Method::DELETE, "/api/admin/sinks/pool/dead-letters/1"),
+    (Method::GET, "/api/admin/sinks/pool/retries"),
+    (Method::DELETE, "/api/admin/sinks/pool/retries/1"),
+    (Method::POST, "/api/admin/sinks/pool/retries/give-up"),
+    (Method::DELETE, "/api/admin/sinks/pool"),
     (Method::GET, "/api/admin/renderers"),
     (Method::POST, "/api/admin/tickets"),
 ];

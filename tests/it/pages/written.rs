@@ -65,6 +65,71 @@ fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
 }
 
 #[test]
+fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
+    let mut folder = Folder::new(&["orders"]).with_sink(
+        "back",
+        &guest("doorkeeper"),
+        "*",
+        "ordering = \"strict\"\n",
+    );
+    let process = folder.start();
+    let site = Site::signed_in(&process);
+    let send = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let closed = send(r#"{"id": "close"}"#);
+    process.request_becomes(&closed, "processed");
+    let waiting = send(r#"[{"id": "retry-a"}, {"id": "b"}]"#);
+    process.sink_becomes("back", "retrying", |sink| sink["retries"] == 1);
+    let behind = send(r#"{"id": "c"}"#);
+    let page = site.page("/sinks/back");
+    assert!(
+        page.contains("Waiting retries") && page.contains(&waiting),
+        "{page}"
+    );
+    let id = process.admin("/api/admin/sinks/back/retries")[0]["id"].take();
+    let id = id.as_str().expect("an id");
+    assert_eq!(site.post("/sinks/back/give-up", "all=yes").status, 403);
+    assert_eq!(site.submit("/sinks/back/give-up", "").status, 400);
+    assert_eq!(site.submit("/sinks/back/give-up", "id=999").status, 404);
+    let answer = site.submit("/sinks/back/give-up", &format!("id={id}"));
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, Some("/sinks/back"))
+    );
+    let page = site.page("/sinks/back");
+    assert!(
+        page.contains("1 batch is given up, with 2 dead letters."),
+        "{page}"
+    );
+    process.request_becomes(&behind, "processed");
+    assert_eq!(site.submit("/sinks/back/give-up", "all=yes").status, 303);
+    assert!(
+        !site.page("/sinks/back").contains("Forget"),
+        "it is configured"
+    );
+    assert_eq!(site.submit("/sinks/back/forget", "").status, 409);
+
+    folder.change("name = \"back\"", "name = \"front\"");
+    process.sink_becomes("back", "unconfigured", |sink| {
+        sink["state"] == "unconfigured"
+    });
+    let overview = site.page("/");
+    assert!(overview.contains("headgate sink forget back"), "{overview}");
+    let page = site.page("/sinks/back");
+    assert!(
+        page.contains("Forget this sink") && !page.contains("Send again"),
+        "{page}"
+    );
+    let answer = site.submit("/sinks/back/forget", "");
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, Some("/sinks"))
+    );
+    let page = site.page("/sinks");
+    assert!(page.contains("The sink back is forgotten."), "{page}");
+    assert_eq!(site.page("/").matches("headgate sink forget").count(), 0);
+}
+
+#[test]
 fn an_item_is_removed_by_its_button() {
     let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
     let process = folder.start();
@@ -84,9 +149,9 @@ fn an_item_is_removed_by_its_button() {
     let page = site.page("/streams/orders");
     assert!(page.contains("The item a/b &amp;c is removed."), "{page}");
     assert_eq!(page.matches("/item?key=").count(), 1);
-    assert_eq!(
-        site.submit("/streams/orders/remove", "key=a%2Fb+%26c")
-            .status,
-        404
-    );
+    // A removal is taken whether or not there is such an item; no item has no key.
+    for (key, status) in [("a%2Fb+%26c", 303), ("", 400)] {
+        let answer = site.submit("/streams/orders/remove", &format!("key={key}"));
+        assert_eq!(answer.status, status, "{key}");
+    }
 }

@@ -20,10 +20,13 @@ pub(crate) struct Folder {
     server: String,
     /// Settings of `[admin]`.
     admin: String,
+    /// The daemon is told its admin token; otherwise it makes one.
+    token: bool,
 }
 
 impl Folder {
-    /// A new folder with these streams, each with a key of its own under the one connector `tests`, and without sinks.
+    /// A new folder with these streams, each with a key of its own under the one connector `tests`, and the sink `pool`
+    /// until another one is named.
     pub(crate) fn new(streams: &[&str]) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         let data_dir = root.path().join("data");
@@ -47,7 +50,17 @@ impl Folder {
             storage: "min_free_bytes = 0\npayload_retention_minutes = 0".to_owned(),
             server: String::new(),
             admin: String::new(),
+            token: true,
         }
+    }
+
+    /// Has a stream keep what an update does not name.
+    pub(crate) fn with_merging(mut self, stream: &str) -> Self {
+        let declared = format!("[[streams]]\nname = \"{stream}\"\n");
+        assert!(self.settings.contains(&declared), "no stream {stream}");
+        let merging = format!("{declared}on_update = \"merge\"\n");
+        self.settings = self.settings.replace(&declared, &merging);
+        self
     }
 
     /// Adds settings: whole sections.
@@ -88,6 +101,12 @@ impl Folder {
         self
     }
 
+    /// Has the daemon make its admin token: [`Process`] cannot call the admin API then.
+    pub(crate) fn without_token(mut self) -> Self {
+        self.token = false;
+        self
+    }
+
     /// The data folder.
     pub(crate) fn data_dir(&self) -> &Path {
         &self.data_dir
@@ -122,11 +141,16 @@ impl Folder {
 
     /// Writes the configuration file, at once as a whole.
     fn write(&self) {
+        let token = match self.token {
+            true => format!("token = \"{ADMIN_TOKEN}\""),
+            false => String::new(),
+        };
         let settings = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"{ADMIN_TOKEN}\"\n{}\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\n{token}\n{}\n\
              [log]\nlevel = \"info\"\n[storage]\ndata_dir = {:?}\n{}\n{}",
             self.server, self.admin, self.data_dir, self.storage, self.settings
         );
+        let settings = with_no_other_sinks(settings);
         let file = self.path("headgate.toml");
         std::fs::write(file.with_extension("new"), settings).expect("a configuration file");
         std::fs::rename(file.with_extension("new"), file).expect("a configuration file");
@@ -149,4 +173,13 @@ impl Folder {
             .expect("the program starts");
         Process::watch(child)
     }
+}
+
+/// A test that names sinks has these and no other: `pool` only if it is among them, or if `[pool]` is.
+pub(crate) fn with_no_other_sinks(settings: String) -> String {
+    let named = |text: &str| settings.contains(text);
+    if named("[[sinks]]") && !named("name = \"pool\"") && !named("[pool]") {
+        return settings + "\n[pool]\nenabled = false\n";
+    }
+    settings
 }

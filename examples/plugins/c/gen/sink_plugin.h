@@ -27,7 +27,8 @@ typedef uint8_t headgate_sink_batches_form_t;
 #define HEADGATE_SINK_BATCHES_FORM_FIELD_LINES 0
 // The same objects in an array.
 #define HEADGATE_SINK_BATCHES_FORM_FIELD_ARRAY 1
-// Objects with `stream`, `key`, `request_id`, `received_at` (RFC 3339) and `fields`, an item a line.
+// Objects with `stream`, `key`, `request_id`, `received_at` (RFC 3339) and `fields`, an item a line. Of a removal
+// `"removed": true` stands in place of `fields`.
 #define HEADGATE_SINK_BATCHES_FORM_ITEM_LINES 2
 // The same objects in an array.
 #define HEADGATE_SINK_BATCHES_FORM_ITEM_ARRAY 3
@@ -109,6 +110,10 @@ typedef struct {
   sink_plugin_list_u8_t val;
 } sink_plugin_option_list_u8_t;
 
+typedef headgate_sink_batches_span_t headgate_sink_delivery_span_t;
+
+typedef headgate_sink_batches_borrow_batch_t headgate_sink_delivery_borrow_batch_t;
+
 // What a plugin says of itself.
 typedef struct exports_headgate_sink_sink_descriptor_t {
   // Name of the plugin.
@@ -177,8 +182,9 @@ typedef struct {
   } val;
 } exports_headgate_sink_sink_result_void_write_error_t;
 
-// Imported Functions from `headgate:sink/batches@1.0.0`
-// Stable across redeliveries of the same items: usable as an idempotency key.
+// Imported Functions from `headgate:sink/batches@1.1.0`
+// The same for the same items, in every attempt, after every restart and in a restored data folder, and for no
+// other items: made of the ids of their requests and of their places there. Usable as an idempotency key.
 extern void headgate_sink_batches_method_batch_id(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *ret);
 // 1 on the first delivery.
 extern uint32_t headgate_sink_batches_method_batch_attempt(headgate_sink_batches_borrow_batch_t self);
@@ -214,30 +220,31 @@ extern bool headgate_sink_batches_method_batch_rename(headgate_sink_batches_borr
 // A batch of the same items in another stream. An error if no stream can have this name.
 extern bool headgate_sink_batches_method_batch_in_stream(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *name, headgate_sink_batches_own_batch_t *ret, sink_plugin_string_t *err);
 
-// Imported Functions from `headgate:sink/pool@1.0.0`
+// Imported Functions from `headgate:sink/pool@1.1.0`
 // Stages an upsert of every item of the batch. No bytes enter the guest. What was accepted later wins,
 // whichever sink writes first.
 extern void headgate_sink_pool_upsert(headgate_sink_pool_borrow_batch_t batch);
-// Stages the removal of every item of the batch, by stream and key. Items that were accepted later stay.
+// Stages the removal of every item of the batch, by stream and key. Items that were accepted later stay; of items
+// that were merged, the fields that were accepted later.
 extern void headgate_sink_pool_delete(headgate_sink_pool_borrow_batch_t batch);
 
-// Imported Functions from `headgate:sink/renderers@1.0.0`
+// Imported Functions from `headgate:sink/renderers@1.1.0`
 // Stages telling renderers of every item of the batch: once the call's effects are committed,
 // they are sent what the pool then holds. Items that the pool does not hold are passed over; of
 // removed items they are told without this.
 extern void headgate_sink_renderers_publish(headgate_sink_renderers_borrow_batch_t batch);
 
-// Imported Functions from `headgate:sink/logging@1.0.0`
+// Imported Functions from `headgate:sink/logging@1.1.0`
 // Writes a line. The host limits how much an instance may write.
 extern void headgate_sink_logging_log(headgate_sink_logging_level_t level, sink_plugin_string_t *message);
 
-// Imported Functions from `headgate:sink/metrics@1.0.0`
+// Imported Functions from `headgate:sink/metrics@1.1.0`
 // Adds to a counter: `headgate_plugin_events_total{sink="…",name="…"}`.
 extern void headgate_sink_metrics_count(sink_plugin_string_t *name, uint64_t by);
 // Sets a value that can fall: `headgate_plugin_value{sink="…",name="…"}`.
 extern void headgate_sink_metrics_gauge(sink_plugin_string_t *name, double value);
 
-// Imported Functions from `headgate:sink/state@1.0.0`
+// Imported Functions from `headgate:sink/state@1.1.0`
 // The value of a key, as this call has set it or else as it is stored.
 extern bool headgate_sink_state_get(sink_plugin_string_t *key, sink_plugin_list_u8_t *ret);
 // Stages a new value.
@@ -245,11 +252,25 @@ extern void headgate_sink_state_set(sink_plugin_string_t *key, sink_plugin_list_
 // Stages the removal of a key.
 extern void headgate_sink_state_delete(sink_plugin_string_t *key);
 
-// Imported Functions from `headgate:sink/secrets@1.0.0`
+// Imported Functions from `headgate:sink/secrets@1.1.0`
 // The secret with this name; none if the sink's section has no such name under `secrets`.
 extern bool headgate_sink_secrets_get(sink_plugin_string_t *name, sink_plugin_string_t *ret);
 
-// Exported Functions from `headgate:sink/sink@1.0.0`
+// Imported Functions from `headgate:sink/delivery@1.1.0`
+// The HTTP requests that follow in this call carry these items. Their `Idempotency-Key` is made of them: it is the
+// same whenever the same items are sent to the same URL, however batches were cut. Without this call a request
+// counts as one with all items of the batch, and the second one to the same URL as another one with all of them.
+extern void headgate_sink_delivery_carries(headgate_sink_delivery_borrow_batch_t batch, headgate_sink_delivery_span_t *range);
+// The first `count` items of the batch that was given to `write` are settled for good. If the call then ends in
+// `retry`, in `reject`, in a trap or at its deadline, that is true of the others only: they alone come again, as a
+// batch of their own at its first attempt, or are rejected. What the call had staged is gone with it: a sink that
+// says this here has no effects on the pool, renderers or state that belong to those items.
+extern void headgate_sink_delivery_taken(uint32_t count);
+// These items of the batch that was given to `write` will never be taken. Where `taken` reaches they go to the dead
+// letters with this reason, if the call ends so that `taken` counts.
+extern void headgate_sink_delivery_refused(headgate_sink_delivery_span_t *range, sink_plugin_string_t *reason);
+
+// Exported Functions from `headgate:sink/sink@1.1.0`
 void exports_headgate_sink_sink_describe(exports_headgate_sink_sink_descriptor_t *ret);
 bool exports_headgate_sink_sink_open(sink_plugin_string_t *config, sink_plugin_string_t *err);
 bool exports_headgate_sink_sink_write(exports_headgate_sink_sink_own_batch_t batch, exports_headgate_sink_sink_write_error_t *err);

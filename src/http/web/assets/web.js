@@ -53,7 +53,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden || selecting || live.querySelector("details[open]")) event.preventDefault();
 });
 
-const lost = (is) => document.documentElement.classList.toggle("lost", is);
+// Said at the top, before anything that may not be true any more.
+const lost = (is) => {
+  document.documentElement.classList.toggle("lost", is);
+  const note = document.getElementById("lost");
+  if (note && note.hidden === is) note.hidden = !is;
+};
 document.addEventListener("htmx:sendError", () => lost(true));
 document.addEventListener("htmx:afterOnLoad", () => lost(false));
 document.addEventListener("htmx:afterRequest", (event) => event.detail.successful && lost(false));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{guest, keys, nobody_else_suffers};
-use super::{BY_ID, RETRY, done, door, with_a_door};
+use super::{BY_ID, RETRY, SEND_AGAIN, done, door, letter_keys, refused, rows, with_a_door};
 use crate::process::Folder;
 
 #[test]
@@ -59,4 +59,90 @@ fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
     assert!(took < left, "{took} ms of {left} ms");
     assert_eq!(process.sink("hostile")["state"], "running");
     nobody_else_suffers(&folder, process);
+}
+
+const RETRIES: &str = "/api/admin/sinks/hostile/retries";
+
+#[test]
+fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
+    let folder = with_a_door("ordering = \"strict\"\n");
+    let process = folder.start();
+    door(&process, "close");
+    let first = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
+    let behind = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
+    process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
+    assert_eq!(process.request(&behind)["status"], "accepted", "it waits");
+    let waiting = process.admin(RETRIES);
+    let retry = &waiting[0];
+    assert_eq!(
+        (&retry["attempts"], &retry["items"], &retry["reason"]),
+        (&json!(1), &json!(1), &json!("the door is closed"))
+    );
+    assert_eq!(retry["first_request_id"], *first);
+    let due = headgate::clock::parse_rfc3339(retry["due_at"].as_str().expect("a time"));
+    assert!(
+        due > Some(headgate::clock::unix_ms() + 3_000_000),
+        "{retry}"
+    );
+    let none = format!("{RETRIES}/999");
+    let unknown = (404, "RETRY_NOT_FOUND".to_owned());
+    assert_eq!(refused(&process, "DELETE", &none, ""), unknown);
+    let nobody = none.replace("hostile", "nobody");
+    assert_eq!(refused(&process, "DELETE", &nobody, "").1, "SINK_NOT_FOUND");
+
+    let one = format!("{RETRIES}/{}", retry["id"].as_str().expect("an id"));
+    let given_up = json!({"given_up": 1, "dead_letters": 1});
+    assert_eq!(done(&process, "DELETE", &one, ""), given_up);
+    process.request_becomes(&behind, "processed");
+    process.request_becomes(&first, "failed");
+    assert_eq!(refused(&process, "DELETE", &one, ""), unknown);
+    let letters = process.dead_letters("hostile");
+    let reason = letters[0]["reason"].as_str().expect("text");
+    assert!(
+        reason.starts_with("given up by an operator") && reason.ends_with("the door is closed"),
+        "{reason}"
+    );
+    assert_eq!(letters[0]["fields"], json!({"id": "retry-a"}));
+
+    // What was sent again is kept in the pool alone.
+    let all = format!("{RETRIES}/give-up");
+    assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 1);
+    assert_eq!(done(&process, "POST", &all, ""), given_up);
+    assert_eq!(letter_keys(&process), ["retry-a"]);
+    assert_eq!(done(&process, "POST", &all, "")["given_up"], 0);
+    let trail = process.admin("/api/admin/audit").to_string();
+    assert_eq!(trail.matches("\"give_up\"").count(), 3, "{trail}");
+    door(&process, "open");
+    assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 1);
+    process.request_becomes(&first, "processed");
+    assert_eq!((rows(&folder, "resends"), rows(&folder, "retries")), (0, 0));
+    nobody_else_suffers(&folder, process);
+}
+
+#[test]
+fn a_damaged_list_of_items_becomes_a_dead_letter_that_says_so() {
+    for ordering in ["any", "strict"] {
+        let folder = with_a_door(&format!("ordering = \"{ordering}\"\n"));
+        let process = folder.start();
+        door(&process, "close");
+        let id = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
+        process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
+        process.stop();
+        let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a pool");
+        let changed = pool.execute("UPDATE retries SET parts = '[[2,0'", []);
+        assert_eq!(changed, Ok(1));
+        drop(pool);
+        let process = folder.start();
+        done(&process, "POST", RETRY, "");
+        process.request_becomes(&id, "failed");
+        let letters = process.dead_letters("hostile");
+        let [letter] = &letters[..] else {
+            panic!("one dead letter was expected: {letters:?}");
+        };
+        assert!(letter["fields"].is_null());
+        let reason = letter["reason"].as_str().expect("text");
+        assert!(reason.contains("damaged"), "{reason}");
+        assert_eq!(process.sink("hostile")["retries"], 0);
+        nobody_else_suffers(&folder, process);
+    }
 }

@@ -1,0 +1,229 @@
+//! Which streams reach no sink, and which no sink that writes the data pool.
+//!
+//! `check` asks for what the configuration declares, `delivery` for what there is while the daemon runs.
+//!
+//! **Invariant**: a stream is only named if it is certain that nothing, or nobody who writes the pool, takes it.
+
+use super::{Connector, Settings, Sink};
+
+/// The built-in plugins that write the data pool.
+const WRITERS: &[&str] = &["pool", FILTER];
+/// The one that writes the pool in place of `pool`.
+pub(super) const FILTER: &str = "filter-map";
+/// Names in a sentence.
+const NAMES_MAX: usize = 5;
+
+/// A stream, and the connectors that have keys for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inflow {
+    /// Its name.
+    pub stream: String,
+    /// Names of connectors.
+    pub connectors: Vec<String>,
+}
+
+/// The streams of a configuration.
+pub fn declared(settings: &Settings) -> Vec<Inflow> {
+    let connectors = |stream: &str| {
+        let sends = |connector: &&Connector| connector.keys.iter().any(|key| key.stream == stream);
+        let connectors = settings.connectors.iter().filter(sends);
+        connectors.map(|connector| connector.name.clone()).collect()
+    };
+    let streams = settings.streams.iter();
+    streams
+        .map(|stream| Inflow {
+            connectors: connectors(&stream.name),
+            stream: stream.name.clone(),
+        })
+        .collect()
+}
+
+/// Whether a plugin writes the data pool; none if only the component itself can tell.
+pub fn writes_pool(plugin: &str) -> Option<bool> {
+    let is_built_in = super::BUILT_IN_PLUGINS.contains(&plugin);
+    is_built_in.then(|| WRITERS.contains(&plugin))
+}
+
+/// What does not reach what it should, in sentences. `sinks` are those that run, each with whether it writes the pool,
+/// as far as that is known; one that may counts as one that does.
+pub fn gaps<'a>(
+    inflows: &[Inflow],
+    sinks: impl IntoIterator<Item = (&'a Sink, Option<bool>)>,
+) -> Vec<String> {
+    let sinks: Vec<_> = sinks.into_iter().collect();
+    let mut nowhere = Vec::new();
+    let mut unseen = Vec::new();
+    for inflow in inflows {
+        let mut takers = sinks
+            .iter()
+            .filter(|(sink, _)| sink.matches(&inflow.stream))
+            .peekable();
+        if takers.peek().is_none() {
+            nowhere.push(inflow);
+        } else if !takers.any(|(_, writes)| writes.unwrap_or(true)) {
+            unseen.push(inflow);
+        }
+    }
+    let mut sentences = Vec::new();
+    if !nowhere.is_empty() {
+        sentences.push(format!(
+            "{} no sink: what is sent there is accepted and goes nowhere, not into the data pool either{}; name {} in `streams` of a sink",
+            match nowhere.as_slice() {
+                [_] => format!("{} reaches", streams(&nowhere)),
+                _ => format!("{} reach", streams(&nowhere)),
+            },
+            senders(&nowhere),
+            if nowhere.len() == 1 { "it" } else { "them" },
+        ));
+    }
+    if !unseen.is_empty() {
+        let it = if unseen.len() == 1 { "it" } else { "them" };
+        sentences.push(format!(
+            "no sink writes the data pool for {}: screens will not see {it}{}",
+            streams(&unseen),
+            senders(&unseen),
+        ));
+    }
+    sentences
+}
+
+fn streams(inflows: &[&Inflow]) -> String {
+    let names = inflows.iter().map(|inflow| inflow.stream.as_str());
+    listed("the stream", names.collect())
+}
+
+/// ` (the connector shop sends there)`, or nothing.
+fn senders(inflows: &[&Inflow]) -> String {
+    let names = inflows.iter().flat_map(|inflow| &inflow.connectors);
+    let mut names: Vec<&str> = names.map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.len() {
+        0 => String::new(),
+        1 => format!(" ({} sends there)", listed("the connector", names)),
+        _ => format!(" ({} send there)", listed("the connector", names)),
+    }
+}
+
+/// `the streams a, b and 7 more`.
+fn listed(what: &str, names: Vec<&str>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMES_MAX)
+        .map(|name| {
+            super::checks::name(name).map_or_else(|_| super::quoted(name), |()| (*name).to_owned())
+        })
+        .collect();
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{what}{plural} {}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sink(plugin: &str, streams: &[&str], except: &[&str]) -> Sink {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Sink {
+            plugin: plugin.to_owned(),
+            streams: owned(streams),
+            except: owned(except),
+            ..Sink::default()
+        }
+    }
+
+    fn check(streams: &[&str], sinks: &[Sink], expected: &[&str]) {
+        let inflows: Vec<Inflow> = streams
+            .iter()
+            .map(|stream| Inflow {
+                stream: (*stream).to_owned(),
+                connectors: match *stream {
+                    "orders" => vec!["shop".to_owned()],
+                    _ => Vec::new(),
+                },
+            })
+            .collect();
+        let sinks = sinks.iter().map(|sink| (sink, writes_pool(&sink.plugin)));
+        assert_eq!(gaps(&inflows, sinks), expected);
+    }
+
+    #[test]
+    fn streams_without_a_sink_or_a_pool_are_named() {
+        let pool = || sink("pool", &["*"], &[]);
+        let away = || sink("webhook", &["*"], &[]);
+        check(&[], &[], &[]);
+        check(&["orders", "b"], &[pool()], &[]);
+        check(&["orders"], &[away(), pool()], &[]);
+        check(
+            &["orders"],
+            &[away()],
+            &[
+                "no sink writes the data pool for the stream orders: screens will not see it (the connector shop sends there)",
+            ],
+        );
+        check(
+            &["orders"],
+            &[],
+            &[
+                "the stream orders reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either (the connector shop sends there); name it in `streams` of a sink",
+            ],
+        );
+        check(
+            &["a", "b c", "orders"],
+            &[
+                sink("pool", &["orders"], &[]),
+                sink("postgres", &["a"], &[]),
+            ],
+            &[
+                "the stream \"b c\" reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either; name it in `streams` of a sink",
+                "no sink writes the data pool for the stream a: screens will not see it",
+            ],
+        );
+    }
+
+    #[test]
+    fn who_may_write_the_pool_counts_as_who_does() {
+        check(&["orders"], &[sink("filter-map", &["*"], &[])], &[]);
+        check(&["orders"], &[sink("mine.wasm", &["*"], &[])], &[]);
+        let mine = sink("mine.wasm", &["*"], &[]);
+        let inflow = Inflow {
+            stream: "a".to_owned(),
+            ..Inflow::default()
+        };
+        assert_eq!(gaps(&[inflow], [(&mine, Some(false))]).len(), 1);
+    }
+
+    #[test]
+    fn exceptions_count() {
+        let sinks = [
+            sink("pool", &["*"], &["ord*"]),
+            sink("filter-map", &["orders"], &[]),
+        ];
+        check(&["orders", "b"], &sinks, &[]);
+        check(
+            &["ordinal"],
+            &sinks,
+            &[
+                "the stream ordinal reaches no sink: what is sent there is accepted and goes nowhere, not into the data pool either; name it in `streams` of a sink",
+            ],
+        );
+    }
+
+    #[test]
+    fn many_streams_are_one_sentence() {
+        let names: Vec<String> = (0..5_000).map(|number| format!("s{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        check(
+            &names,
+            &[sink("influx", &["*"], &[])],
+            &[
+                "no sink writes the data pool for the streams s0, s1, s2, s3, s4 and 4995 more: screens will not see them",
+            ],
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! The last hour, counted from the request log after a start: what the pages show goes on where the process before ended.
+//!
+//! **Invariant**: an entry that is counted here was logged before the listeners were opened, so none is counted twice.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::http::Parts;
+use crate::journal::StorageError;
+use crate::journal::log::Filter;
+use crate::metrics::Minute;
+
+const HOUR_MS: u64 = 3_600_000;
+/// What was not counted by then is left out; the newest entries come first.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Counts the entries up to the position `through`, in the background.
+pub(super) async fn count(parts: Parts, through: u64, stop: CancellationToken) {
+    let counted = tokio::select! {
+        counted = count_back(&parts, through) => counted,
+        () = stop.cancelled() => return,
+    };
+    match counted {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!(
+            "the last hour has too many requests to count them all: the pages show its newest part"
+        ),
+        Err(error) => tracing::warn!(%error, "the last hour before this start cannot be counted"),
+    }
+}
+
+/// Whether all of them were counted.
+async fn count_back(parts: &Parts, through: u64) -> Result<bool, StorageError> {
+    let started = Instant::now();
+    let since_ms = clock::unix_ms().saturating_sub(HOUR_MS);
+    let mut filter = Filter {
+        since_ms: Some(since_ms),
+        before: Some(through + 1),
+        ..Filter::default()
+    };
+    while let Some(range) = parts.journal.log_range(&filter).await? {
+        let (minutes, next) = parts.journal.log_minutes(range, since_ms).await?;
+        for one in minutes {
+            let requests = Minute {
+                requests: one.requests,
+                errors: one.errors,
+                items: one.items,
+                ..Minute::default()
+            };
+            (parts.metrics.recent).restore(&one.connector, one.minute, requests);
+            (parts.catalog).note_use(&one.connector, &one.key, one.newest_ms);
+        }
+        if next.is_none() {
+            return Ok(true);
+        }
+        if started.elapsed() >= TIME_MAX {
+            return Ok(false);
+        }
+        filter.before = next;
+    }
+    Ok(true)
+}

@@ -1,0 +1,227 @@
+//! Batches that wait for another attempt: which they are, and giving them up.
+//!
+//! The admin API asks and gives up; lanes read their batches back with the same functions.
+//!
+//! **Invariant**: a batch that is given up becomes a dead letter for each of its items, or for what is left to tell of
+//! them; whether a lane tries it at that moment or not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Delivery, verdict};
+use crate::batch::{Batch, Slice};
+use crate::clock;
+use crate::journal::StorageError;
+use crate::journal::log::Filter;
+use crate::pool::{self, DeadLetter, Part, PoolError, Retry};
+
+/// Retries that are read at once.
+const CHUNK: u32 = 100;
+
+/// A batch that waits for another attempt.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// As it stands in the file.
+    pub retry: Retry,
+    /// When it is due, or now if it is already: Unix time in milliseconds.
+    pub due_unix_ms: u64,
+    /// Number of its items; `None` if the list of them cannot be read.
+    pub items: Option<u64>,
+    /// The request that its first item came with, if the log still has it: its id and its stream.
+    pub first: Option<(String, Arc<str>)>,
+}
+
+/// What was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GivenUp {
+    /// Batches that do not wait any more.
+    pub retries: u64,
+    /// Dead letters that they became.
+    pub items: u64,
+}
+
+/// Why nothing can be said of what waits, or done about it.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] StorageError),
+    /// The pool cannot be read, or written.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+impl Delivery {
+    /// Batches of a sink that wait, with ids above `after`, by id.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn waiting(
+        &self,
+        sink: &str,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Waiting>, ReadError> {
+        let waiting = self.pool.waiting(sink, after, limit).await?;
+        let firsts: Vec<u64> = waiting.iter().map(|one| one.retry.seqs.0).collect();
+        let rows = self.journal.log_at(&Filter::default(), &firsts).await?;
+        let with_first = |pool::Waiting { retry, items }| {
+            let row = rows.iter().find(|row| row.seq == retry.seqs.0);
+            let first = row.map(|row| &row.entry);
+            Waiting {
+                due_unix_ms: clock::unix_of_lived(retry.due_ms.max(clock::lived_ms())),
+                first: first.map(|first| (first.request_id.to_string(), Arc::clone(&first.stream))),
+                retry,
+                items,
+            }
+        };
+        Ok(waiting.into_iter().map(with_first).collect())
+    }
+
+    /// Makes dead letters of one batch that waits, or of all that wait now, and has the lane go on at once. A batch that
+    /// the lane tries at this moment is given up all the same; what the sink does with it then counts for nothing.
+    ///
+    /// # Errors
+    /// The files cannot be read or written; some batches may have been given up.
+    pub async fn give_up(
+        self: &Arc<Self>,
+        sink: &str,
+        id: Option<i64>,
+    ) -> Result<GivenUp, ReadError> {
+        let newest = match id {
+            Some(id) => id,
+            None => self.pool.newest_retry(sink).await?,
+        };
+        let mut after = id.map_or(0, |id| id - 1);
+        let mut given_up = GivenUp::default();
+        while after < newest {
+            let limit = if id.is_some() { 1 } else { CHUNK };
+            let waiting = self.pool.waiting(sink, after, limit).await?;
+            let waiting: Vec<_> = waiting
+                .into_iter()
+                .filter(|one| one.retry.id <= newest)
+                .collect();
+            let Some(last) = waiting.last() else { break };
+            after = last.retry.id;
+            for pool::Waiting { retry, .. } in waiting {
+                if let Some(items) = self.give_up_one(sink, retry).await? {
+                    given_up.retries += 1;
+                    given_up.items += items;
+                }
+            }
+        }
+        if given_up.retries > 0 {
+            tracing::info!(
+                sink,
+                retries = given_up.retries,
+                dead_letters = given_up.items,
+                "waiting retries are given up"
+            );
+            self.metrics.dead_letters.inc_by(given_up.items);
+            if let Some(lane) = self.lane(sink) {
+                lane.wishes.send_modify(|wishes| {
+                    wishes.retries += 1;
+                    wishes.now += 1;
+                });
+            }
+            self.forget_passed();
+        }
+        Ok(given_up)
+    }
+
+    /// Makes dead letters of one batch; of how many items. `None`: it does not wait any more.
+    async fn give_up_one(
+        self: &Arc<Self>,
+        sink: &str,
+        mut retry: Retry,
+    ) -> Result<Option<u64>, ReadError> {
+        loop {
+            let reason = format!(
+                "given up by an operator after {} attempts; the last one failed: {}",
+                retry.attempts, retry.reason
+            );
+            let letters = self.letters(&retry, &reason).await?;
+            let (delivery, name, tried) = (Arc::clone(self), sink.to_owned(), retry.clone());
+            let given_up = tokio::task::spawn_blocking(move || {
+                delivery.pool.give_up(&name, &tried, &letters, &reason)
+            });
+            let Ok(given_up) = given_up.await else {
+                return Ok(None);
+            };
+            if let Some(items) = given_up? {
+                return Ok(Some(items));
+            }
+            // The lane was faster: it is over, or other items wait under this id.
+            let now = self.pool.waiting(sink, retry.id - 1, 1).await?;
+            match now.into_iter().find(|now| now.retry.id == retry.id) {
+                Some(now) => retry = now.retry,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Dead letters of all items of a retry that lie in the journal.
+    async fn letters(&self, retry: &Retry, reason: &str) -> Result<Vec<DeadLetter>, ReadError> {
+        if retry.resent {
+            return Ok(Vec::new());
+        }
+        if retry.parts.is_empty() {
+            let lost = vec![(retry.seqs.0, lost_list(retry))];
+            return self.letters_of(lost).await.map_err(ReadError::from);
+        }
+        let (slices, gone) = self.read_parts(&retry.parts).await?;
+        let batch = Batch::new(slices, 1);
+        let readable = verdict::letters(&batch, retry.attempts, reason, clock::unix_ms());
+        let mut letters: Vec<DeadLetter> = readable.collect();
+        letters.extend(self.letters_of(gone).await?);
+        Ok(letters)
+    }
+
+    /// Items as they were stored, from the journal; and the requests whose items cannot be read any more, with the reason.
+    pub(super) async fn read_parts(
+        &self,
+        parts: &[Part],
+    ) -> Result<(Vec<Slice>, Vec<(u64, String)>), StorageError> {
+        let mut seqs: Vec<u64> = parts.iter().map(|Part(seq, ..)| *seq).collect();
+        seqs.dedup();
+        let entries = self.journal.read_many(&seqs).await?;
+        let entries: HashMap<u64, _> = entries.into_iter().map(|one| (one.seq, one)).collect();
+        let mut slices = Vec::with_capacity(parts.len());
+        let mut gone = Vec::new();
+        for Part(seq, start, end) in parts.iter().copied() {
+            match entries.get(&seq) {
+                Some(entry) if end as usize <= entry.items.len() => slices.push(Slice {
+                    entry: Arc::clone(entry),
+                    start,
+                    end,
+                    base: 0,
+                }),
+                Some(_) => gone.push((seq, "the list of its items is damaged".to_owned())),
+                None => gone.push((seq, "the payload cannot be read any more".to_owned())),
+            }
+        }
+        Ok((slices, gone))
+    }
+
+    /// Dead letters of requests that only the log still knows.
+    pub(super) async fn letters_of(
+        &self,
+        unreadable: Vec<(u64, String)>,
+    ) -> Result<Vec<DeadLetter>, StorageError> {
+        let mut letters = Vec::with_capacity(unreadable.len());
+        for (seq, reason) in unreadable {
+            let rows = self.journal.log_at(&Filter::default(), &[seq]).await?;
+            letters.push(verdict::unreadable(seq, rows.first(), reason));
+        }
+        Ok(letters)
+    }
+}
+
+/// Why a retry is one dead letter without an item.
+pub(super) fn lost_list(retry: &Retry) -> String {
+    let (first, last) = retry.seqs;
+    format!(
+        "the list of the items of a batch that waited for another attempt is damaged: items of the requests with the numbers {first} to {last} may not have reached the sink; send those requests again. The last attempt failed: {}",
+        retry.reason
+    )
+}

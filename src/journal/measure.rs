@@ -1,0 +1,159 @@
+//! How much the journal holds: what status and metrics show.
+//!
+//! **Invariant**: each of these looks at a bounded number of rows, however large the file is.
+
+use std::ops::Range;
+
+use super::{Journal, StorageError};
+
+/// Payloads whose bytes are added up; further ones are taken to be alike.
+const PAYLOADS_MAX: i64 = 100_000;
+/// About what a log entry takes that is in no closed stretch.
+const ENTRY_BYTES: i64 = 200;
+/// Log entries that are counted in one go.
+const STEP: u32 = 20_000;
+
+/// Requests of one key in one minute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogMinute {
+    /// The connector.
+    pub connector: String,
+    /// The part of the key that may be shown.
+    pub key: String,
+    /// Minutes since 1970.
+    pub minute: u64,
+    /// Requests, refused ones included.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub errors: u64,
+    /// Items accepted.
+    pub items: u64,
+    /// When the last of them came: Unix time in milliseconds.
+    pub newest_ms: u64,
+}
+
+impl Journal {
+    /// About how many bytes the payloads after `seq` take. Exact if they are few.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn payload_bytes_after(&self, seq: u64) -> Result<u64, StorageError> {
+        let (bytes, first, last, newest): (i64, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
+            "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
+             FROM (SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
+        )
+        .bind(seq.cast_signed())
+        .bind(PAYLOADS_MAX)
+        .fetch_one(self.reads())
+        .await?;
+        let (Some(first), Some(last), Some(newest)) = (first, last, newest) else {
+            return Ok(0);
+        };
+        let (looked_at, all) = (last - first + 1, newest - first + 1);
+        let bytes = i128::from(bytes) * i128::from(all.max(1)) / i128::from(looked_at.max(1));
+        Ok(u64::try_from(bytes).unwrap_or_default())
+    }
+
+    /// When the oldest request after `seq` arrived whose payload is kept: Unix time in milliseconds.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn oldest_after_ms(&self, seq: u64) -> Result<Option<u64>, StorageError> {
+        let oldest: Option<i64> = sqlx::query_scalar(
+            "SELECT received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
+        )
+        .bind(seq.cast_signed())
+        .fetch_optional(self.reads())
+        .await?;
+        Ok(oldest.map(i64::unsigned_abs))
+    }
+
+    /// About how many bytes the log takes.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_bytes(&self) -> Result<u64, StorageError> {
+        let bytes: i64 = sqlx::query_scalar(
+            "SELECT coalesce((SELECT sum(bytes) FROM log_spans), 0) + ?1 * (
+                 SELECT count(*) FROM (SELECT 1 FROM requests WHERE seq > coalesce((SELECT max(last_seq) FROM log_spans), 0) LIMIT 10000))",
+        )
+        .bind(ENTRY_BYTES)
+        .fetch_one(self.reads())
+        .await?;
+        Ok(bytes.unsigned_abs())
+    }
+
+    /// How many payloads could not be read and are put aside; at most 10,000 are counted.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn quarantined(&self) -> Result<u64, StorageError> {
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT 10000)")
+                .fetch_one(self.reads())
+                .await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// The position of the newest entry of the log; 0 if it is empty.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn newest_logged(&self) -> Result<u64, StorageError> {
+        let newest: Option<i64> = sqlx::query_scalar("SELECT max(seq) FROM requests")
+            .fetch_one(self.reads())
+            .await?;
+        Ok(newest.unwrap_or(0).unsigned_abs())
+    }
+
+    /// Counts the newest entries among these positions that came at or after `since_ms`, by connector, key and minute.
+    /// The second part of the answer is where those begin that were not looked at; none: there are no more.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn log_minutes(
+        &self,
+        range: Range<u64>,
+        since_ms: u64,
+    ) -> Result<(Vec<LogMinute>, Option<u64>), StorageError> {
+        let start = range.start.cast_signed();
+        let end = i64::try_from(range.end).unwrap_or(i64::MAX);
+        let (looked_at, lowest): (u32, Option<i64>) = sqlx::query_as(
+            "SELECT count(*), min(seq) FROM (
+                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
+        )
+        .bind(start)
+        .bind(end)
+        .bind(STEP)
+        .fetch_one(self.reads())
+        .await?;
+        let Some(lowest) = lowest else {
+            return Ok((Vec::new(), None));
+        };
+        // 1: refused; 0 and 3: accepted, with a live and a test key; 4: a removal, which is no submission.
+        let rows: Vec<(String, String, i64, i64, i64, i64, i64)> = sqlx::query_as(
+            "SELECT connector, key, received_ms / 60000 AS minute, count(*), sum(outcome = 1),
+                 sum(iif(outcome IN (0, 3), items, 0)), max(received_ms)
+             FROM requests WHERE seq >= ?1 AND seq < ?2 AND received_ms >= ?3 AND outcome <> 4
+             GROUP BY connector, key, minute",
+        )
+        .bind(lowest)
+        .bind(end)
+        .bind(i64::try_from(since_ms).unwrap_or(i64::MAX))
+        .fetch_all(self.reads())
+        .await?;
+        let minutes = rows.into_iter().map(
+            |(connector, key, minute, requests, errors, items, newest_ms)| LogMinute {
+                connector,
+                key,
+                minute: minute.unsigned_abs(),
+                requests: requests.unsigned_abs(),
+                errors: errors.unsigned_abs(),
+                items: items.unsigned_abs(),
+                newest_ms: newest_ms.unsigned_abs(),
+            },
+        );
+        let more = looked_at == STEP;
+        Ok((minutes.collect(), more.then_some(lowest.unsigned_abs())))
+    }
+}

@@ -1,0 +1,119 @@
+//! When the log had come how far, in time lived: what the age of everything in `journal.db` is measured by.
+//!
+//! The writer notes a point now and then; [`tidy`](super::tidy) and [`kept`](super::kept) ask it what is old enough to go.
+//!
+//! **Invariant**: points rise in both numbers. What is at or below a point's number is at least as old as the point, so
+//! whatever the time of day says, nothing goes early, and what is kept longer is kept so by one interval at most.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::clock;
+
+/// A point is noted this often while requests come.
+const EVERY_MS: u64 = 30_000;
+/// While none come, the last point moves on this often: time goes on, also over a crash.
+const IDLE_EVERY_MS: u64 = 300_000;
+
+/// The newest point.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeline {
+    lived_ms: u64,
+    seq: u64,
+    /// The point before it has the same number: it says since when.
+    idle: bool,
+}
+
+impl Timeline {
+    /// Has the clock of this process live on from the newest point; a new file begins its life now.
+    pub(super) fn open(connection: &Connection, last_seq: u64) -> Result<Self, rusqlite::Error> {
+        let newest = connection
+            .query_row(
+                "SELECT lived_ms, seq FROM timeline ORDER BY lived_ms DESC LIMIT 1",
+                [],
+                |row| {
+                    Ok(Self {
+                        lived_ms: row.get::<_, i64>(0)?.unsigned_abs(),
+                        seq: row.get::<_, i64>(1)?.unsigned_abs(),
+                        idle: false,
+                    })
+                },
+            )
+            .optional()?;
+        match newest {
+            Some(newest) => {
+                clock::live_on_from(newest.lived_ms);
+                Ok(newest)
+            }
+            // Whatever is there already is as old as the timeline itself, whose first point is due at once.
+            None => Ok(Self {
+                lived_ms: 0,
+                seq: last_seq,
+                idle: false,
+            }),
+        }
+    }
+
+    /// Whether a point should be noted, `seq` being the highest number that was given out.
+    pub(super) fn is_due(&self, seq: u64) -> bool {
+        let every_ms = if seq > self.seq {
+            EVERY_MS
+        } else {
+            IDLE_EVERY_MS
+        };
+        clock::lived_ms() >= self.lived_ms + every_ms
+    }
+
+    /// Notes that the log has come to `seq`. Part of the writer's transaction; the answer counts once that is committed.
+    pub(super) fn noted(
+        mut self,
+        connection: &Connection,
+        seq: u64,
+    ) -> Result<Self, rusqlite::Error> {
+        let now_ms = clock::lived_ms();
+        if now_ms <= self.lived_ms {
+            return Ok(self);
+        }
+        let idle = self.lived_ms > 0 && seq <= self.seq;
+        if idle && self.idle {
+            connection
+                .prepare_cached("DELETE FROM timeline WHERE lived_ms = ?1")?
+                .execute([self.lived_ms.cast_signed()])?;
+        }
+        connection
+            .prepare_cached("INSERT INTO timeline (lived_ms, seq) VALUES (?1, ?2)")?
+            .execute([now_ms, seq].map(u64::cast_signed))?;
+        self = Self {
+            lived_ms: now_ms,
+            seq,
+            idle,
+        };
+        Ok(self)
+    }
+}
+
+/// The highest number that is at least so old; 0 if none is.
+pub(super) const OLDER_THAN: &str = "SELECT coalesce((SELECT seq FROM timeline WHERE lived_ms <= ?1 ORDER BY lived_ms DESC LIMIT 1), 0)";
+
+/// The moment before which everything is at least so old.
+pub(super) fn before(age_ms: u64) -> i64 {
+    clock::lived_ms().saturating_sub(age_ms).cast_signed()
+}
+
+/// The highest number that is at least so old; 0 if none is.
+pub(super) fn older_than(connection: &Connection, age_ms: u64) -> Result<u64, rusqlite::Error> {
+    connection
+        .prepare_cached(OLDER_THAN)?
+        .query_row([before(age_ms)], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+}
+
+/// Forgets the points that nobody asks for who asks for nothing older than this.
+pub(super) fn forget(connection: &Connection, age_ms: u64) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "DELETE FROM timeline WHERE lived_ms < (SELECT max(lived_ms) FROM timeline WHERE lived_ms <= ?1)",
+        )?
+        .execute([before(age_ms)])?;
+    Ok(())
+}

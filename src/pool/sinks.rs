@@ -1,0 +1,102 @@
+//! The sinks that the file knows, configured or not.
+//!
+//! A sink that was configured once holds what it has not taken: its cursor, its retries and its dead letters stay until
+//! somebody forgets it.
+//!
+//! **Invariant**: what a known sink has not behind it is needed ([`Pool::low_water`] looks at all of them); a sink is
+//! forgotten as a whole, its cursor last.
+
+use sqlx::Row;
+
+use super::{Pool, PoolError, Undelivered};
+
+/// Rows that are deleted in one transaction, at most: lanes wait for it.
+const CHUNK_MAX: u32 = 5_000;
+
+/// A sink that the file knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// Everything up to here is behind it.
+    pub cursor: u64,
+}
+
+impl Pool {
+    /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn add_sink(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
+        let cursor: i64 = self.write(|writer| {
+            writer.connection.execute(
+                "INSERT OR IGNORE INTO cursors (sink, seq, start) VALUES (?1, ?2, ?2)",
+                rusqlite::params![sink, start.cast_signed()],
+            )?;
+            let sql = "SELECT seq FROM cursors WHERE sink = ?1";
+            (writer.connection).query_row(sql, [sink], |row| row.get(0))
+        })?;
+        Ok(cursor.unsigned_abs())
+    }
+
+    /// Every sink that ran on this file and was not forgotten, by name.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn known_sinks(&self) -> Result<Vec<Known>, PoolError> {
+        let rows = sqlx::query("SELECT sink, seq FROM cursors ORDER BY sink")
+            .fetch_all(&self.reads)
+            .await?;
+        let known = rows.iter().map(|row| {
+            Ok(Known {
+                name: row.try_get("sink")?,
+                cursor: row.try_get::<i64, _>("seq")?.unsigned_abs(),
+            })
+        });
+        known.collect()
+    }
+
+    /// Forgets all that is kept of a sink; what that was, or `None` if it is not known. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; the sink may be forgotten in part, and can be forgotten again.
+    pub fn forget_sink(&self, sink: &str) -> Result<Option<Undelivered>, PoolError> {
+        let count = |sql: &str| -> Result<u64, PoolError> {
+            let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            let connection = &self.lock().connection;
+            Ok(connection.query_row(sql, [sink], count)?.unsigned_abs())
+        };
+        if count("SELECT count(*) FROM cursors WHERE sink = ?1")? == 0 {
+            return Ok(None);
+        }
+        let forgotten = Undelivered {
+            retries: count("SELECT count(*) FROM retries WHERE sink = ?1")?,
+            dead_letters: count("SELECT count(*) FROM dead_letters WHERE sink = ?1")?,
+        };
+        for chunk in [
+            "DELETE FROM dead_letters WHERE id IN (SELECT id FROM dead_letters WHERE sink = ?1 LIMIT ?2)",
+            "DELETE FROM resends WHERE id IN (SELECT s.id FROM resends s JOIN retries r ON r.id = s.retry_id WHERE r.sink = ?1 LIMIT ?2)",
+            "DELETE FROM progress WHERE sink = ?1 AND seq IN (SELECT seq FROM progress WHERE sink = ?1 LIMIT ?2)",
+            "DELETE FROM settled_late WHERE sink = ?1 AND seq IN (SELECT seq FROM settled_late WHERE sink = ?1 LIMIT ?2)",
+            "DELETE FROM discarded WHERE sink = ?1 AND seq IN (SELECT seq FROM discarded WHERE sink = ?1 LIMIT ?2)",
+        ] {
+            // The lock is given back between chunks: lanes go on meanwhile.
+            while self.delete(chunk, sink)? > 0 {}
+        }
+        self.write(|writer| {
+            for table in ["retries", "calls", "sink_state", "cursors"] {
+                let sql = format!("DELETE FROM {table} WHERE sink = ?1");
+                writer.connection.execute(&sql, [sink])?;
+            }
+            Ok(())
+        })?;
+        Ok(Some(forgotten))
+    }
+
+    fn delete(&self, sql: &str, sink: &str) -> Result<usize, PoolError> {
+        self.write(|writer| {
+            let params = rusqlite::params![sink, CHUNK_MAX];
+            writer.connection.execute(sql, params)
+        })
+    }
+}

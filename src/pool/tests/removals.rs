@@ -1,0 +1,364 @@
+//! How long removals are remembered, and that the order of acceptance decides, whatever the order of delivery.
+
+use super::resends::letter;
+use super::*;
+
+#[tokio::test]
+async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
+    let test = Test::new().await;
+    test.pool.add_sink("late", 0).expect("it writes");
+    test.passes("pool", 9);
+    test.remove(STREAM, "never", 3);
+    test.forget();
+    assert_eq!(test.tombstones(), "never!", "the other sink has not");
+    test.passes("late", 2);
+    test.forget();
+    assert_eq!(test.tombstones(), "never!");
+    let waiting = Settlement {
+        sink: "late".into(),
+        cursor: Some(9),
+        retries: vec![Retry {
+            id: 0,
+            seqs: (0, 0),
+            parts: vec![Part(3, 0, 1)],
+            resent: false,
+            attempts: 1,
+            due_ms: 0,
+            reason: String::new(),
+        }],
+        ..Settlement::default()
+    };
+    test.pool.settle(&waiting).expect("it settles");
+    test.forget();
+    assert_eq!(test.tombstones(), "never!", "a retry waits");
+    let retry = test.pool.next_retry("late", false).expect("it reads");
+    let done = Settlement {
+        sink: "late".into(),
+        retry_done: retry,
+        ..Settlement::default()
+    };
+    test.pool.settle(&done).expect("it settles");
+    test.forget();
+    assert_eq!(test.tombstones(), "");
+}
+
+#[tokio::test]
+async fn what_never_was_and_nothing_can_bring_leaves_nothing_behind() {
+    let test = Test::new().await;
+    test.passes("pool", 4);
+    test.upsert(&batch(4, &["a"]), true);
+    let before = test.seq();
+    let settlement = Settlement {
+        cursor: Some(5),
+        ..deletion(&removal(STREAM, 5, "never"))
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    assert_eq!((test.tombstones().as_str(), test.seq()), ("", before));
+    // Of what was there, renderers that come back are told.
+    let settlement = Settlement {
+        cursor: Some(6),
+        ..deletion(&removal(STREAM, 6, "a"))
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    test.forget();
+    assert_eq!(test.tombstones(), "a");
+    assert_eq!(test.read(STREAM, before).await, [gone("a", before + 1)]);
+}
+
+#[tokio::test]
+async fn a_removal_is_remembered_as_long_as_a_dead_letter_may_bring_the_item_back() {
+    let test = Test::new().await;
+    test.passes("pool", 9);
+    let removing = DeadLetter {
+        action: Action::Remove,
+        ..letter(2, 2, "d")
+    };
+    let settlement = Settlement {
+        sink: "pool".into(),
+        dead_letters: vec![
+            letter(2, 0, "a"),
+            letter(2, 1, "b"),
+            letter(9, 0, "c"),
+            removing,
+        ],
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    for key in ["a", "b", "c", "d"] {
+        test.remove(STREAM, key, 3);
+    }
+    let send = |id| {
+        let limits = Limits {
+            items_max: 9,
+            bytes_max: 999,
+        };
+        let sent = test
+            .pool
+            .send_again("pool", &Selection::Ids(vec![id]), i64::MAX, limits);
+        assert_eq!(sent.expect("it is sent"), 1);
+        let retry = test.pool.next_retry("pool", false).expect("it reads");
+        retry.expect("a retry")
+    };
+    let retry = send(2);
+    assert_eq!(test.tombstones(), "a! b!");
+    let slices = test.pool.resent(retry.id).expect("it reads");
+    test.upsert(&Batch::resent(slices, 1), true);
+    assert_eq!(test.items(STREAM).await, []);
+    let done = Settlement {
+        sink: "pool".into(),
+        retry_done: Some(retry),
+        ..Settlement::default()
+    };
+    test.pool.settle(&done).expect("it settles");
+    test.forget();
+    assert_eq!(test.tombstones(), "a!");
+    // What is sent again is what it was: a removal.
+    let retry = send(4);
+    let slices = test.pool.resent(retry.id).expect("it reads");
+    assert_eq!(Batch::resent(slices, 1).action(), Action::Remove);
+}
+
+#[tokio::test]
+async fn what_is_sent_again_together_asks_the_same() {
+    let test = Test::new().await;
+    let of = |position, action| DeadLetter {
+        action,
+        ..letter(2, position, "a")
+    };
+    let settlement = Settlement {
+        sink: "pool".into(),
+        dead_letters: vec![
+            of(0, Action::Upsert),
+            of(1, Action::Upsert),
+            of(2, Action::Remove),
+            of(3, Action::Upsert),
+        ],
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    let limits = Limits {
+        items_max: 9,
+        bytes_max: 9_999,
+    };
+    let send = || {
+        let sent = test.pool.send_again("pool", &Selection::All, 9, limits);
+        sent.expect("it is sent")
+    };
+    assert_eq!([send(), send(), send(), send()], [2, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn the_oldest_removals_of_too_many_raise_what_can_be_resumed_from() {
+    let test = Test::new().await;
+    test.pool.lock().removals.keep_told(2);
+    test.upsert(&batch(1, &["a", "b", "c", "d"]), true);
+    test.passes("pool", 3);
+    // An older request may still bring one of them.
+    test.pool.add_sink("late", 1).expect("it writes");
+    for (key, seq) in [("a", 1), ("b", 2)] {
+        test.remove(STREAM, key, seq);
+    }
+    let reaches = |test: &Test, seq| {
+        let position = Position {
+            seq,
+            ..test.pool.position()
+        };
+        test.pool.reaches_back_to(position)
+    };
+    test.forget();
+    assert!(reaches(&test, 0));
+    assert_eq!(test.tombstones(), "a b");
+    for (key, seq) in [("c", 2), ("d", 3)] {
+        test.remove(STREAM, key, seq);
+    }
+    test.forget();
+    assert_eq!(test.tombstones(), "b! c d");
+    let test = test.reopened().await;
+    assert_eq!(test.read(STREAM, 0).await, [gone("c", 7), gone("d", 8)]);
+    assert!(!reaches(&test, 0) && !reaches(&test, 5) && reaches(&test, 6));
+    assert!(!reaches(&test, 9), "there is no such change yet");
+    test.upsert(&batch(2, &["b"]), true);
+    assert_eq!(test.items(STREAM).await, [], "it does not come back");
+    test.passes("late", 3);
+    test.forget();
+    assert_eq!(test.tombstones(), "c d");
+}
+
+#[tokio::test]
+async fn a_removal_in_the_same_step_as_older_and_newer_updates_takes_only_the_older_fields() {
+    let expected = Some(r#"{"id":7,"b":2}"#.to_owned());
+    let old = batch_of("merged", 1, &[("7", r#"{"id":7,"secret":1,"a":1}"#)]);
+    let gone = removal("merged", 2, "7");
+    let new = batch_of("merged", 3, &[("7", r#"{"id":7,"b":2}"#)]);
+    let both = Batch::new(
+        [&old, &new].map(|batch| batch.slices()[0].clone()).into(),
+        1,
+    );
+    let upsert = |batch: &Batch| Effect::Upsert(batch.clone());
+    let delete = || Effect::Delete(gone.clone());
+    for effects in [
+        vec![upsert(&old), delete(), upsert(&new)],
+        vec![upsert(&old), upsert(&new), delete()],
+        vec![upsert(&new), upsert(&old), delete()],
+        vec![upsert(&new), delete(), upsert(&old)],
+        vec![delete(), upsert(&new), upsert(&old)],
+        vec![delete(), upsert(&both)],
+        vec![upsert(&both), delete()],
+    ] {
+        for together in [true, false] {
+            let test = Test::new().await;
+            let steps = match together {
+                true => vec![effects.clone()],
+                false => effects.iter().map(|one| vec![one.clone()]).collect(),
+            };
+            for effects in steps {
+                let settlement = Settlement {
+                    sink: "pool".into(),
+                    staged: Staged {
+                        effects,
+                        ..Staged::default()
+                    },
+                    ..Settlement::default()
+                };
+                test.pool.settle(&settlement).expect("it settles");
+            }
+            assert_eq!(test.fields("merged", "7").await, expected, "{effects:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
+    let test = Test::new().await;
+    let batch = batch_of(
+        STREAM,
+        1,
+        &[
+            ("a", r#"{"n":1}"#),
+            ("a", r#"{"n":2}"#),
+            ("a", r#"{"n":3}"#),
+        ],
+    );
+    let mixed = batch.select(&[2, 0, 1]).expect("they exist");
+    test.upsert(&mixed, true);
+    assert_eq!(
+        test.fields(STREAM, "a").await.as_deref(),
+        Some(r#"{"n":3}"#)
+    );
+}
+
+/// A request of a small history: none, and the item is removed.
+type Request = (u64, &'static str, String, Option<String>);
+
+/// What the pool must hold after these requests.
+fn model(history: &[Request], merges: bool) -> HashMap<String, Vec<(String, u64)>> {
+    let mut items: HashMap<String, Vec<(String, u64)>> = HashMap::new();
+    for (_, _, key, fields) in history {
+        let Some(fields) = fields else {
+            items.remove(key);
+            continue;
+        };
+        let item = items.entry(key.clone()).or_default();
+        if !merges {
+            item.clear();
+        }
+        let fields: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(fields).expect("JSON");
+        for (name, value) in fields {
+            item.retain(|(known, _)| *known != name);
+            item.push((name, value.as_u64().expect("a number")));
+        }
+        item.sort();
+    }
+    items
+}
+
+/// Requests in the order of acceptance, handed over by a lane that fails now and then and tries again in any order.
+#[tokio::test]
+async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
+    let mut seed = 7_u64;
+    let mut random = move |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    for round in 0..60 {
+        let stream = ["merged", STREAM][round % 2];
+        let history: Vec<Request> = (1..=12)
+            .map(|seq| {
+                let key = ["a", "b"][usize::from(random(4) == 0)].to_owned();
+                let field = ["x", "y", "z"][random(3) as usize];
+                let fields = (random(3) > 0).then(|| format!("{{\"{field}\":{seq}}}"));
+                (seq, stream, key, fields)
+            })
+            .collect();
+        let batch = |(seq, stream, key, fields): &Request| match fields {
+            Some(fields) => (batch_of(stream, *seq, &[(key, fields)]), true),
+            None => (removal(stream, *seq, key), false),
+        };
+        let test = Test::new().await;
+        test.pool.lock().removals.keep_told(2);
+        let mut waiting: Vec<Retry> = Vec::new();
+        let mut rest = history.iter();
+        loop {
+            let again = !waiting.is_empty() && random(3) == 0;
+            let mut settlement = Settlement {
+                sink: "pool".into(),
+                ..Settlement::default()
+            };
+            let request = match rest.next() {
+                Some(request) if !again => request,
+                other if !waiting.is_empty() => {
+                    let at = random(waiting.len() as u64) as usize;
+                    let retry = waiting.swap_remove(at);
+                    let request = &history[retry.parts[0].0 as usize - 1];
+                    settlement.retry_done = Some(retry);
+                    if let Some(other) = other {
+                        // It is not taken yet.
+                        rest = history[other.0 as usize - 1..].iter();
+                    }
+                    request
+                }
+                _ => break,
+            };
+            if settlement.retry_done.is_none() {
+                settlement.cursor = Some(request.0);
+            }
+            if settlement.retry_done.is_none() && random(2) == 0 {
+                settlement.retries.push(Retry {
+                    id: 0,
+                    seqs: (0, 0),
+                    parts: vec![Part(request.0, 0, 1)],
+                    resent: false,
+                    attempts: 1,
+                    due_ms: 0,
+                    reason: String::new(),
+                });
+                test.pool.settle(&settlement).expect("it settles");
+                let id = test.pool.lock().connection.last_insert_rowid();
+                let mut retry = settlement.retries.remove(0);
+                retry.id = id;
+                waiting.push(retry);
+            } else {
+                let (batch, is_upsert) = batch(request);
+                settlement.staged.effects.push(match is_upsert {
+                    true => Effect::Upsert(batch),
+                    false => Effect::Delete(batch),
+                });
+                test.pool.settle(&settlement).expect("it settles");
+            }
+            test.forget();
+        }
+        let mut found = HashMap::new();
+        for (key, _) in test.items(stream).await {
+            let fields = test.fields(stream, &key).await.expect("it is there");
+            let fields: HashMap<String, u64> = serde_json::from_str(&fields).expect("JSON");
+            let mut fields: Vec<(String, u64)> = fields.into_iter().collect();
+            fields.sort();
+            found.insert(key, fields);
+        }
+        let expected = model(&history, stream == "merged");
+        assert_eq!(found, expected, "round {round}: {history:#?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A journal that was salvaged becomes a journal again.
+//!
+//! **Invariant**: no number is given to a second request, and a request whose payload is lost is told of by every sink
+//! that needs it: it stands in `quarantine`.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::report::Repair;
+use super::salvage::Salvaged;
+use super::{POOL, RepairError};
+use crate::item::Items;
+use crate::journal::copy;
+
+/// More requests than can have stood in what cannot be read.
+const NUMBERS_SKIPPED: u64 = 1 << 20;
+const LOST: &str = "the payload was damaged on the disk";
+const NAMELESS: &str =
+    "the log entry was damaged on the disk: nobody knows which stream this was for";
+
+pub(super) fn settle(
+    path: &Path,
+    salvaged: &Salvaged,
+    repair: &mut Repair,
+) -> Result<(), RepairError> {
+    let connection = &salvaged.connection;
+    let damaged = |table: &str| {
+        salvaged
+            .tables
+            .get(table)
+            .is_some_and(|table| !table.damage.is_none())
+    };
+    let highest = highest(connection)?;
+    // They are made again of the log at the next start.
+    connection.execute("DELETE FROM log_spans", [])?;
+    let mut above = highest;
+    if damaged("requests") {
+        let (restored, seen) = restore(connection, salvaged)?;
+        above = above.max(seen);
+        if restored > 0 {
+            let log = repair
+                .tables
+                .iter_mut()
+                .find(|table| table.table == "requests");
+            if let Some(log) = log {
+                log.kept += restored;
+                log.lost = log.lost.map(|lost| lost.saturating_sub(restored));
+            }
+            repair.notes.push(format!(
+                "{restored} entries of the request log are restored of its indexes, without what only they held"
+            ));
+        }
+        let nameless = connection.execute(
+            "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items)
+                 SELECT seq, ?1, crc32, items FROM payloads p
+                 WHERE NOT EXISTS (SELECT 1 FROM requests r WHERE r.seq = p.seq)",
+            [NAMELESS],
+        )?;
+        connection.execute(
+            "DELETE FROM payloads WHERE NOT EXISTS (SELECT 1 FROM requests r WHERE r.seq = payloads.seq)",
+            [],
+        )?;
+        if nameless > 0 {
+            repair.notes.push(format!(
+                "{nameless} payloads are in the table quarantine because nobody knows what stream they were for"
+            ));
+        }
+    }
+    if damaged("requests") || damaged("payloads") || damaged("quarantine") {
+        let needed = needed_after(path).or(lowest_payload(connection)?);
+        let lost = match needed {
+            Some(after) => connection.execute(
+                "INSERT OR IGNORE INTO quarantine (seq, reason) SELECT seq, ?1 FROM requests r
+                 WHERE (outcome = 0 OR (outcome = 4 AND http_status = 202)) AND seq > ?2
+                     AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)",
+                params![LOST, after.cast_signed()],
+            )?,
+            None => 0,
+        };
+        if lost > 0 {
+            repair.notes.push(format!(
+                "the payloads of {lost} accepted requests are lost: they become dead letters of the sinks that need them"
+            ));
+        }
+        let last: Option<i64> =
+            connection.query_row("SELECT max(seq) FROM requests", [], |row| row.get(0))?;
+        let last = last.unwrap_or(0).unsigned_abs();
+        copy::skip(connection, last..above.max(last) + NUMBERS_SKIPPED)?;
+    }
+    if salvaged.schema_is_damaged {
+        repair
+            .notes
+            .push("idempotency keys that were used before may be taken as new".to_owned());
+    }
+    Ok(())
+}
+
+/// The highest number that stands anywhere.
+fn highest(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let sql = "SELECT max(
+            coalesce((SELECT max(seq) FROM requests), 0), coalesce((SELECT max(seq) FROM payloads), 0),
+            coalesce((SELECT max(seq) FROM quarantine), 0), coalesce((SELECT max(seq) FROM bodies), 0),
+            coalesce((SELECT max(last_seq) FROM log_spans), 0))";
+    let highest: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(highest.unsigned_abs())
+}
+
+/// Every sink has the requests up to here, as far as the pool knows.
+fn needed_after(path: &Path) -> Option<u64> {
+    let pool = path.with_file_name(POOL);
+    let standing = crate::sqlite::open_reader(&pool, &std::sync::Arc::default())
+        .and_then(|connection| crate::pool::copy::standing(&connection));
+    let standing = standing.ok()?;
+    (!standing.cursors.is_empty()).then_some(standing.low_water)
+}
+
+fn lowest_payload(connection: &Connection) -> Result<Option<u64>, rusqlite::Error> {
+    let lowest: Option<i64> =
+        connection.query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
+    Ok(lowest.map(i64::unsigned_abs))
+}
+
+/// What the indexes know of a log entry.
+#[derive(Default)]
+struct Known {
+    request_id: Option<Vec<u8>>,
+    connector: Option<(String, i64)>,
+}
+
+/// Log entries whose rows are lost, of what the indexes know of them. How many, and the highest number that was seen.
+fn restore(connection: &Connection, salvaged: &Salvaged) -> Result<(u64, u64), RepairError> {
+    let mut lost: HashMap<i64, Known> = HashMap::new();
+    let mut highest = 0;
+    for (index, entries) in &salvaged.indexes {
+        for entry in entries {
+            let Some(Value::Integer(seq)) = entry.last() else {
+                continue;
+            };
+            highest = highest.max(*seq);
+            if !lost.contains_key(seq)
+                && super::exists(
+                    connection,
+                    "SELECT EXISTS (SELECT 1 FROM requests WHERE seq = ?1)",
+                    seq,
+                )?
+            {
+                continue;
+            }
+            match (&**index, &**entry) {
+                ("requests_by_id", [Value::Blob(id), _]) => {
+                    lost.entry(*seq).or_default().request_id = Some(id.clone());
+                }
+                ("requests_by_connector", [Value::Text(name), Value::Integer(outcome), _]) => {
+                    lost.entry(*seq).or_default().connector = Some((name.clone(), *outcome));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut streams: HashMap<String, Option<String>> = HashMap::new();
+    let mut restored = 0;
+    for (seq, known) in lost {
+        let (Some(id), Some((connector, outcome))) = (known.request_id, known.connector) else {
+            continue;
+        };
+        let stream = match streams.get(&connector) {
+            Some(stream) => stream.clone(),
+            None => {
+                let stream = only_stream(connection, &connector)?;
+                streams.insert(connector.clone(), stream.clone());
+                stream
+            }
+        };
+        let payload: Option<Vec<u8>> = connection
+            .prepare_cached("SELECT items FROM payloads WHERE seq = ?1")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        if payload.is_some() && stream.is_none() {
+            continue;
+        }
+        let bytes = payload.as_ref().map_or(0, Vec::len).cast_signed() as i64;
+        let items = payload.and_then(|items| Items::from_bytes(items.into()).ok());
+        let items = items.map_or(0, |items| items.len()).cast_signed() as i64;
+        restored += connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint,
+                     http_status, items, bytes, key, client, errors)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, '', '', 'this entry of the log was damaged, and is restored in part')",
+            )?
+            .execute(params![
+                seq,
+                id,
+                received_ms(&id).cast_signed(),
+                connector,
+                stream.unwrap_or_default(),
+                outcome,
+                if matches!(outcome, 0 | 2 | 3) { 202 } else { 0 },
+                items,
+                bytes,
+            ])? as u64;
+    }
+    Ok((restored, highest.unsigned_abs()))
+}
+
+/// The stream that a connector's requests are for, if it is always the same.
+fn only_stream(
+    connection: &Connection,
+    connector: &str,
+) -> Result<Option<String>, rusqlite::Error> {
+    let sql = "SELECT min(stream), max(stream) FROM requests WHERE connector = ?1 AND outcome = 0";
+    let (low, high): (Option<String>, Option<String>) =
+        connection.query_row(sql, [connector], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(low.filter(|low| Some(low) == high.as_ref()))
+}
+
+/// When a request arrived stands in its id.
+fn received_ms(id: &[u8]) -> u64 {
+    let time = Uuid::from_slice(id).ok().and_then(|id| id.get_timestamp());
+    time.map_or(0, |time| {
+        let (seconds, nanoseconds) = time.to_unix();
+        seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
+    })
+}

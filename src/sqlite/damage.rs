@@ -1,0 +1,61 @@
+//! What tells a damaged file from a full disk, a busy file or a failed write.
+//!
+//! **Invariant**: what another program or the machine may have done is no damage.
+
+use rusqlite::{Error, ErrorCode, ffi};
+
+/// Whether an error of a writing connection means that the file is damaged: SQLite says so, a table is not what its
+/// owner made it, a row stands in the way that no statement expects, or a value is not of its column's type.
+pub fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::SqliteFailure(failure, message) => {
+            is_damage_code(failure.extended_code)
+                || failure.code == ErrorCode::ConstraintViolation
+                || (failure.code == ErrorCode::Unknown && is_about_tables(message.as_deref()))
+        }
+        Error::SqlInputError { error, msg, .. } => {
+            is_damage_code(error.extended_code) || is_about_tables(Some(msg))
+        }
+        Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::InvalidColumnType(..)
+        | Error::InvalidColumnName(_)
+        | Error::InvalidColumnIndex(_)
+        | Error::Utf8Error(..) => true,
+        _ => false,
+    }
+}
+
+/// The same for a reading connection.
+pub fn is_damage_read(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(error) => {
+            let code = error.code().and_then(|code| code.parse().ok());
+            code.is_some_and(is_damage_code) || is_about_tables(Some(error.message()))
+        }
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => true,
+        sqlx::Error::ColumnNotFound(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a file that cannot be opened for this may be damaged: all but what the machine or another program may have
+/// done.
+pub fn may_be_damage(error: &Error) -> bool {
+    let is_sql = |code| matches!(code, ErrorCode::Unknown | ErrorCode::TypeMismatch);
+    match error {
+        Error::SqliteFailure(failure, _) => is_sql(failure.code) || is_damage(error),
+        Error::SqlInputError { .. } | Error::QueryReturnedNoRows => true,
+        _ => is_damage(error),
+    }
+}
+
+fn is_damage_code(code: i32) -> bool {
+    matches!(code & 0xff, ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB)
+}
+
+/// Statements are fixed and tables are made before they run: what is missing was damaged.
+fn is_about_tables(message: Option<&str>) -> bool {
+    let message = message.unwrap_or_default();
+    message.starts_with("no such table") || message.starts_with("no such column")
+}

@@ -1,0 +1,174 @@
+//! What an error of SQLite means for whoever writes, and the fuse that ends writing for good.
+//!
+//! The journal, the pool and the catalog share one [`Fuse`]; the daemon waits on it.
+//!
+//! **Invariant**: after an error that leaves it unknown what a file holds, nothing more is written to any file, and
+//! nothing is copied back from a write-ahead log: the next start reads what is really on disk, and the journal replays
+//! what is missing in the pool.
+#![expect(
+    unsafe_code,
+    reason = "rusqlite has no call for the system's error number; argued there"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Error, ErrorCode, ffi};
+use tokio::sync::watch;
+
+use super::damage;
+
+/// What an error means for whoever writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// There is no room on the disk, or no quota. Nothing was written; it goes on when there is room.
+    Full,
+    /// Another process holds the file. Nothing was written; it goes on when the file is let go.
+    Busy,
+    /// The file does not hold what SQLite wrote.
+    Damaged,
+    /// A write, a flush or anything else failed: what the file holds is unknown.
+    Failed,
+}
+
+impl Trouble {
+    /// What `error`, which `connection` just gave, means.
+    pub fn of(connection: &Connection, error: &Error) -> Self {
+        if damage::is_damage(error) {
+            return Self::Damaged;
+        }
+        let Some(code) = error.sqlite_error() else {
+            return Self::Failed;
+        };
+        match (code.code, code.extended_code) {
+            (ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE) => Self::Full,
+            // After a failed flush nobody knows what is on the disk, whatever the reason.
+            (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => Self::Failed,
+            (ErrorCode::SystemIoFailure | ErrorCode::CannotOpen, _)
+                if is_out_of_room(connection) =>
+            {
+                Self::Full
+            }
+            (
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed,
+                _,
+            ) => Self::Busy,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// Whether the system call that the connection's last error came from found no room or no quota. SQLite itself tells
+/// only a full disk apart.
+fn is_out_of_room(connection: &Connection) -> bool {
+    // SAFETY: the handle is of an open connection, which is borrowed here, and the call only reads a number from it.
+    let number = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
+    number == libc::ENOSPC || number == libc::EDQUOT
+}
+
+/// Whether anybody met damage in a file, whoever asked for what: one for each file, looked at when an error is made.
+#[derive(Debug, Default)]
+pub struct Notice(AtomicBool);
+
+impl Notice {
+    /// Nothing was met.
+    pub const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Looks at an error of a reading connection.
+    pub fn look_at(&self, error: &sqlx::Error) {
+        if damage::is_damage_read(error) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks at an error of a writing connection.
+    pub fn look_at_write(&self, error: &Error) {
+        if damage::is_damage(error) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether damage was met since the last call.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Whether the files may be written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum State {
+    /// They may.
+    #[default]
+    Good,
+    /// A write or a flush failed.
+    Failed,
+    /// This file is damaged: the next start looks at it and repairs it.
+    Damaged(PathBuf),
+}
+
+/// One for all files of a data folder: once it is blown it stays so.
+#[derive(Debug, Clone, Default)]
+pub struct Fuse(Arc<watch::Sender<State>>);
+
+impl Fuse {
+    /// Its state, and when that changes.
+    pub fn watch(&self) -> watch::Receiver<State> {
+        self.0.subscribe()
+    }
+
+    /// Whether nothing may be written any more.
+    pub fn is_blown(&self) -> bool {
+        *self.0.borrow() != State::Good
+    }
+
+    /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is rolled
+    /// back. Unless the disk is full or the file is busy, the fuse blows, and closing the connection will not copy its
+    /// write-ahead log back.
+    pub fn judge(&self, path: &Path, connection: &Connection, error: &Error) -> Trouble {
+        let trouble = Trouble::of(connection, error);
+        match trouble {
+            Trouble::Full | Trouble::Busy => {}
+            Trouble::Damaged => self.damaged(path, &error.to_string()),
+            Trouble::Failed => self.fail(path, &error.to_string()),
+        }
+        if self.is_blown() {
+            let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+        trouble
+    }
+
+    /// A write of the file failed, or whoever writes it did.
+    pub fn fail(&self, path: &Path, reason: &str) {
+        self.blow(State::Failed, path, reason);
+    }
+
+    /// A reader or a writer of the file found that it is damaged. The next start looks at it.
+    pub fn damaged(&self, path: &Path, reason: &str) {
+        super::suspect::mark(path, reason);
+        self.blow(State::Damaged(path.to_owned()), path, reason);
+    }
+
+    fn blow(&self, state: State, path: &Path, reason: &str) {
+        let mut blown = false;
+        self.0.send_if_modified(|now| {
+            blown = *now == State::Good;
+            if blown {
+                *now = state;
+            }
+            blown
+        });
+        if blown {
+            tracing::error!(
+                file = %path.display(),
+                reason,
+                "a file of the data folder cannot be trusted: nothing more is written, the next start reads it afresh"
+            );
+        }
+    }
+}

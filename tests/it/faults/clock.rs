@@ -1,0 +1,168 @@
+//! The wall clock jumps while the daemon runs, or is wrong when it starts.
+//!
+//! **Invariant**: age is not the wall clock: nothing is deleted early, nothing waits longer than its pause, and a key
+//! that was used is used.
+
+use std::time::Duration;
+
+use super::bench::{self, load, pause, rounds, settle, workers};
+use super::preload::Preload;
+use super::verdict::Verdict;
+use super::{STREAM, folder, submit};
+use crate::process::{Folder, Process};
+use crate::receiver::{Receiver, answer};
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+const JUMPS: u64 = 12;
+/// Acknowledged before and after each.
+const ENOUGH: u64 = 10;
+/// Long enough that an idle daemon tidies, more than once.
+const TIDIED: Duration = Duration::from_secs(4);
+
+#[test]
+fn jumps_of_the_clock_under_load_lose_and_repeat_nothing() {
+    let mut random = bench::random("jumps of the clock");
+    let folder = bench::folder();
+    let Some(preload) = Preload::new("jumps of the clock", &folder) else {
+        return;
+    };
+    let mut workers = workers(4, &mut random);
+    let mut verdict = Verdict::on("jumps of the clock");
+    let jumps = rounds(JUMPS, 1);
+    let mut process = preload.start(&folder);
+    for jump in 0..jumps {
+        let hours = random.within(0..20).cast_signed() - 10;
+        let acknowledged = load(process.service, &mut workers, jump / 3, None, |progress| {
+            progress.reaches(ENOUGH);
+            preload.shift_clock(hours * HOUR_MS + random.within(0..5_000).cast_signed());
+            progress.reaches(2 * ENOUGH);
+        });
+        verdict.round(acknowledged, acknowledged >= 2 * ENOUGH);
+        if random.once_in(3) {
+            process.kill();
+            process = preload.start(&folder);
+        }
+    }
+    preload.shift_clock(0);
+    process.kill();
+    settle(&folder, &mut workers, &mut verdict);
+    verdict.close(jumps * 3 / 4);
+}
+
+const KEY: &str = "X-Item-Key: id\r\nIdempotency-Key: once\r\n";
+
+/// Submits with the idempotency key that all tests use; the request.
+fn once(process: &Process) -> String {
+    process.accepted(STREAM, KEY, "{\"id\": \"once\"}")
+}
+
+/// Traffic while the clock is wrong.
+fn lived_through(process: &Process, name: &str) {
+    submit(process, &format!("{name}-begin"));
+    pause(TIDIED);
+    submit(process, &format!("{name}-end"));
+}
+
+#[test]
+fn a_key_that_was_used_is_used_whatever_the_clock_did_since() {
+    for ahead in [26 * HOUR_MS, 31 * DAY_MS, -DAY_MS, -400 * DAY_MS] {
+        let folder = folder();
+        let Some(preload) = Preload::new("keys and the clock", &folder) else {
+            return;
+        };
+        let process = preload.start(&folder);
+        let first = once(&process);
+        preload.shift_clock(ahead);
+        lived_through(&process, "while");
+        assert_eq!(once(&process), first, "while the clock is wrong by {ahead}");
+        preload.shift_clock(0);
+        process.kill();
+        let process = preload.start(&folder);
+        lived_through(&process, "after");
+        assert_eq!(once(&process), first, "after it was wrong by {ahead}");
+        process.stop();
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_for_a_while_deletes_nothing() {
+    let folder = folder();
+    let Some(preload) = Preload::new("the log and the clock", &folder) else {
+        return;
+    };
+    let process = preload.start(&folder);
+    let ids = ["a", "b", "c"].map(|key| submit(&process, key));
+    process.drained();
+    preload.shift_clock(31 * DAY_MS);
+    lived_through(&process, "ahead");
+    process.kill();
+    let process = preload.start(&folder);
+    lived_through(&process, "ahead-and-started");
+    preload.shift_clock(0);
+    lived_through(&process, "right");
+    for id in &ids {
+        process.request_becomes(id, "processed");
+    }
+    process.stop();
+}
+
+/// A daemon that forwards to somebody who refuses the first requests.
+fn refused_at_first(refused: usize) -> (Folder, Receiver) {
+    let receiver = Receiver::start(move |_, before| match before < refused {
+        true => answer(500, "", "not yet"),
+        false => answer(200, "", ""),
+    });
+    let (url, host) = (receiver.url("/in"), receiver.url(""));
+    let more = format!(
+        "retry = {{ first_ms = 100, max_ms = 1000, attempts = 1000 }}\nconfig = {{ url = {url:?} }}\n\
+         http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
+    );
+    let folder = Folder::new(&[STREAM])
+        .with_sink("forward", "http-forward", STREAM, &more)
+        .with_sink("pool", "pool", STREAM, "");
+    (folder, receiver)
+}
+
+#[test]
+fn a_retry_waits_for_its_pause_and_no_longer_wherever_the_clock_goes() {
+    for jump in [-DAY_MS, 31 * DAY_MS, -1_000 * DAY_MS] {
+        let (folder, receiver) = refused_at_first(3);
+        let Some(preload) = Preload::new("retries and the clock", &folder) else {
+            return;
+        };
+        let process = preload.start(&folder);
+        submit(&process, "a");
+        process.sink_becomes("forward", "refused", |sink| !sink["last_error"].is_null());
+        preload.shift_clock(jump);
+        process.drained();
+        assert!(receiver.seen().len() >= 4, "{:?}", receiver.seen());
+        preload.shift_clock(0);
+        submit(&process, "b");
+        process.drained();
+        process.stop();
+    }
+}
+
+#[test]
+fn a_clock_that_is_ahead_at_the_first_start_and_right_afterwards_does_no_harm() {
+    let (folder, _receiver) = refused_at_first(3);
+    let Some(preload) = Preload::new("a clock that is ahead at the start", &folder) else {
+        return;
+    };
+    preload.shift_clock(40 * DAY_MS);
+    let process = preload.start(&folder);
+    let first = once(&process);
+    let before = submit(&process, "before");
+    preload.shift_clock(0);
+    process.drained();
+    lived_through(&process, "right");
+    assert_eq!(once(&process), first);
+    process.request_becomes(&before, "processed");
+    process.kill();
+    let process = preload.start(&folder);
+    assert_eq!(once(&process), first);
+    process.drained();
+    process.request_becomes(&before, "processed");
+    process.stop();
+}
