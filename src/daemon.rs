@@ -10,6 +10,7 @@ mod files;
 mod hour;
 mod memory;
 mod reload;
+mod scrub;
 mod sinks;
 mod watch;
 
@@ -475,6 +476,12 @@ impl Daemon {
             bodies,
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
+        let scrub = scrub::Scrub {
+            data_dir: self.data_dir.clone(),
+            metrics: Arc::clone(&self.parts.metrics),
+            fuse: self.fuse.clone(),
+        };
+        self.tasks.spawn(scrub.run(self.stop.clone()));
     }
 }
 

@@ -24,6 +24,8 @@ mod walk;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
@@ -83,6 +85,8 @@ const FILES: [Kind; 3] = [
 
 /// A second mark so soon after nothing was found means that something is wrong that no check sees.
 const AGAIN: Duration = Duration::from_secs(600);
+/// From this size on, a file in use is looked through by pages only: all of it takes too long for one reader.
+const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 /// Copies of logs that are kept for each file.
 const LOGS_MAX: usize = 5;
 
@@ -229,9 +233,33 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
 }
 
 fn check_with_sqlite(path: &Path) -> Result<Option<String>, rusqlite::Error> {
-    let connection = crate::sqlite::open_reader(path, &std::sync::Arc::default())?;
+    let connection = crate::sqlite::open_reader(path, &Arc::default())?;
     connection.pragma_update(None, "cell_size_check", true)?;
     crate::sqlite::damage(&connection)
+}
+
+/// What is wrong with a file that others read and write meanwhile, until `stop` says so. In a large file, indexes are not
+/// compared with their tables.
+///
+/// # Errors
+/// SQLite's, also if it was stopped.
+pub fn look_beside(
+    data_dir: &Path,
+    file: &str,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<String>, rusqlite::Error> {
+    let path = data_dir.join(file);
+    let connection = crate::sqlite::open_reader(&path, stop)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    let is_large = path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES);
+    let looked = match is_large {
+        true => crate::sqlite::damage_of_pages(&connection),
+        false => crate::sqlite::damage(&connection),
+    };
+    match looked {
+        Err(error) if crate::sqlite::damage::is_damage(&error) => Ok(Some(error.to_string())),
+        looked => looked,
+    }
 }
 
 /// How many payloads of the journal are in its table `quarantine`, if that can be read.
