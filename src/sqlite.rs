@@ -224,7 +224,8 @@ pub fn damage_of_pages(connection: &Connection) -> Result<Option<String>, rusqli
 fn verdict(connection: &Connection, check: &str) -> Result<Option<String>, rusqlite::Error> {
     let verdict: String =
         connection.query_row(&format!("PRAGMA {check}(1)"), [], |row| row.get(0))?;
-    Ok((verdict != "ok").then_some(verdict))
+    let problem = verdict.trim_start_matches("*** in database main ***\n");
+    Ok((problem != "ok").then(|| problem.to_owned()))
 }
 
 /// The format that the file's owner wrote into it.
