@@ -8,6 +8,7 @@
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
 pub mod damage;
+pub mod holders;
 pub mod suspect;
 mod trouble;
 
