@@ -7,7 +7,6 @@
 //! was accepted is dropped to make room.
 
 mod lane;
-mod pace;
 mod reach;
 pub mod report;
 mod status;

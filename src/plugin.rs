@@ -31,10 +31,11 @@ use thiserror::Error;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Engine, Store, UpdateDeadline};
 
+use crate::backoff::jitter;
 use crate::batch::{Action, Batch};
-use crate::config;
 use crate::metrics::Metrics;
 use crate::pool::{Effect, Pool, Staged};
+use crate::{clock, config};
 use cache::Digest;
 pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
 use compile::{Compiler, Failed, Source};
@@ -879,20 +880,12 @@ fn start_ticking(engine: &Engine) {
             while let Some(engine) = engine.upgrade() {
                 engine.increment_epoch();
                 drop(engine);
-                pause(TICK);
+                clock::sleep_on_own_thread(TICK);
             }
         });
     if let Err(error) = ticking {
         tracing::error!(%error, "plugins run without an interruption clock");
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a thread of its own, which does nothing else"
-)]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 fn built_in(name: &str) -> Option<&'static [u8]> {
@@ -921,11 +914,6 @@ fn shortened(mut reason: String) -> String {
         reason.push('…');
     }
     reason
-}
-
-/// A random number below `below`.
-fn jitter(below: u32) -> u32 {
-    getrandom::u32().unwrap_or(0) % below.max(1)
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, Table, confirmed, note, plain, print, print_list, shown};
 use super::stream::number_or;
+use crate::text::percent_encoded;
 
 const CONNECTORS: &str = "/api/admin/connectors";
 
@@ -205,7 +206,7 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
         ));
     }
     let client = args.admin.client()?;
-    let path = format!("{CONNECTORS}/{}", encoded(&args.name));
+    let path = format!("{CONNECTORS}/{}", percent_encoded(&args.name));
     client
         .change(Method::PATCH, &path, Some(&Value::Object(body)))
         .await?;
@@ -219,7 +220,7 @@ async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
     if !args.yes && !confirmed(&question, "delete")? {
         return Err(CliError::failed("nothing was deleted"));
     }
-    let path = format!("{CONNECTORS}/{}", encoded(&args.name));
+    let path = format!("{CONNECTORS}/{}", percent_encoded(&args.name));
     client.change(Method::DELETE, &path, None).await?;
     print(&format!("connector {name} deleted\n"))
 }

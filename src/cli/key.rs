@@ -7,9 +7,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{AdminArgs, Client, encoded};
+use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{ListOutput, Table, json_pretty, note, plain, print, print_list, shown};
+use crate::text::percent_encoded;
 
 mod new;
 
@@ -177,7 +178,7 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
 }
 
 fn keys_of(connector: &str) -> String {
-    format!("/api/admin/connectors/{}/keys", encoded(connector))
+    format!("/api/admin/connectors/{}/keys", percent_encoded(connector))
 }
 
 async fn create(args: &CreateArgs) -> Result<(), CliError> {
@@ -239,7 +240,7 @@ async fn rotate(args: &RotateArgs) -> Result<(), CliError> {
     let path = format!(
         "{}/{}/rotate",
         keys_of(&args.connector),
-        encoded(&args.name)
+        percent_encoded(&args.name)
     );
     let made = client.change(Method::POST, &path, Some(&body)).await?.data;
     let old = |name: &str| shown(&plain(&made["previous"][name])).into_owned();
@@ -265,7 +266,7 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
 async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
     let client = args.key.admin.client()?;
     let keys = keys_of(&args.key.connector);
-    let path = format!("{keys}/{}/revoke", encoded(&args.key.name));
+    let path = format!("{keys}/{}/revoke", percent_encoded(&args.key.name));
     let done = client.change(Method::POST, &path, None).await?.data;
     print_done("key", &done, "revoked")?;
     // Those that rotations replaced are listed under the name and their public ids.
@@ -305,7 +306,7 @@ impl Named {
         let path = format!(
             "{}/{}{action}",
             keys_of(&self.connector),
-            encoded(&self.name)
+            percent_encoded(&self.name)
         );
         let done = self.admin.client()?.change(method, &path, body).await?.data;
         print_done("key", &done, what)

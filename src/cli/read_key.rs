@@ -7,10 +7,11 @@
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
 use super::key::{MadeOutput, print_done, print_made, time_or_never};
 use super::output::{ListOutput, Table, cut, plain, print_list};
+use crate::text::percent_encoded;
 
 const READ_KEYS: &str = "/api/admin/read-keys";
 
@@ -208,7 +209,7 @@ impl Named {
         body: Option<&Value>,
         what: &str,
     ) -> Result<(), CliError> {
-        let path = format!("{READ_KEYS}/{}{action}", encoded(&self.name));
+        let path = format!("{READ_KEYS}/{}{action}", percent_encoded(&self.name));
         let done = self.admin.client()?.change(method, &path, body).await?.data;
         print_done("read key", &done, what)
     }

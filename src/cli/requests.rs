@@ -6,10 +6,11 @@
 //! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
 //! were asked for, with none left out between them.
 
-use super::client::{AdminArgs, CallError, Client, encoded};
+use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
 use super::output::{ListOutput, Table, cut, json_line, json_pretty, note, plain, print, shown};
 use crate::clock;
+use crate::text::percent_encoded;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -182,7 +183,7 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
 
 /// Prints a request with what is kept of it.
 async fn show(client: &Client, id: &str, output: RequestsOutput) -> Result<(), CliError> {
-    let path = format!("/api/admin/requests/{}", encoded(id));
+    let path = format!("/api/admin/requests/{}", percent_encoded(id));
     let mut request = client.get(&path).await?.data;
     let content = client.get(&format!("{path}/content")).await?.data;
     if let Some(fields) = request.as_object_mut() {
@@ -220,7 +221,7 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let path = format!(
         "/api/admin/requests/{}/send-again",
-        encoded(&args.request_id)
+        percent_encoded(&args.request_id)
     );
     let body = args.overwrite.then(|| json!({"overwrite": true}));
     let sent = client
@@ -261,7 +262,10 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
     let limit = args.limit as usize;
     let mut entries = Vec::new();
     for connector in &connectors {
-        let path = format!("/api/admin/connectors/{}/requests", encoded(&connector.id));
+        let path = format!(
+            "/api/admin/connectors/{}/requests",
+            percent_encoded(&connector.id)
+        );
         for mut entry in client.list(&path, &filter, limit).await? {
             if let Some(fields) = entry.as_object_mut() {
                 let name = || Value::from(connector.name.as_str());
@@ -293,7 +297,7 @@ async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
         Ok(mut found) => return Ok(found.remove(0)),
         Err(unknown) => unknown,
     };
-    let path = format!("/api/admin/connectors/{}/requests", encoded(wanted));
+    let path = format!("/api/admin/connectors/{}/requests", percent_encoded(wanted));
     match client.list(&path, "", 1).await {
         Ok(_) => Ok(Connector {
             id: wanted.to_owned(),
@@ -341,11 +345,11 @@ fn filter(args: &RequestsArgs) -> String {
     }
     for (name, moment) in [("since", args.since), ("until", args.until)] {
         if let Some(moment) = moment {
-            query += &format!("&{name}={}", encoded(&clock::rfc3339(moment)));
+            query += &format!("&{name}={}", percent_encoded(&clock::rfc3339(moment)));
         }
     }
     if let Some(text) = &args.text {
-        query += &format!("&text={}", encoded(text));
+        query += &format!("&text={}", percent_encoded(text));
     }
     query
 }

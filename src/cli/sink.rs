@@ -9,9 +9,10 @@ use std::io::IsTerminal as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{AdminArgs, Client, encoded};
+use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{ListOutput, Table, confirmed, cut, note, plain, print, print_list, shown};
+use crate::text::percent_encoded;
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -213,7 +214,7 @@ impl Chosen {
     /// The query of a call that discards.
     fn query(&self) -> String {
         match &self.request {
-            Some(id) => format!("request_id={}", encoded(id)),
+            Some(id) => format!("request_id={}", percent_encoded(id)),
             None if self.all => "all=true".to_owned(),
             None => {
                 let ids: Vec<_> = self.id.iter().map(|id| format!("id={id}")).collect();
@@ -330,7 +331,7 @@ fn letters_table(letters: &[Value]) -> Table {
 
 async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
-    let path = format!("/api/admin/sinks/{}/retry", encoded(&args.name));
+    let path = format!("/api/admin/sinks/{}/retry", percent_encoded(&args.name));
     let retried = client.change(Method::POST, &path, None).await?.data;
     let retries = count(&client, &retried, "retries")?;
     let noun = if retries == 1 { "batch" } else { "batches" };
@@ -448,7 +449,7 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
 }
 
 fn sink(name: &str) -> String {
-    format!("/api/admin/sinks/{}", encoded(name))
+    format!("/api/admin/sinks/{}", percent_encoded(name))
 }
 
 fn question(chosen: &Chosen, name: &str) -> String {
@@ -461,7 +462,7 @@ fn question(chosen: &Chosen, name: &str) -> String {
 }
 
 fn letters_of(name: &str) -> String {
-    format!("/api/admin/sinks/{}/dead-letters", encoded(name))
+    format!("/api/admin/sinks/{}/dead-letters", percent_encoded(name))
 }
 
 fn letters(count: u64) -> String {

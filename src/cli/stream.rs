@@ -7,9 +7,10 @@
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, Table, plain, print, print_list, shown};
+use crate::text::percent_encoded;
 
 const STREAMS: &str = "/api/admin/streams";
 
@@ -171,7 +172,7 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
         ));
     }
     let client = args.admin.client()?;
-    let path = format!("{STREAMS}/{}", encoded(&args.name));
+    let path = format!("{STREAMS}/{}", percent_encoded(&args.name));
     client
         .change(Method::PATCH, &path, Some(&Value::Object(body)))
         .await?;
@@ -181,7 +182,7 @@ async fn change(args: &ChangeArgs) -> Result<(), CliError> {
 async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let force = if args.force { "?force=true" } else { "" };
-    let path = format!("{STREAMS}/{}{force}", encoded(&args.name));
+    let path = format!("{STREAMS}/{}{force}", percent_encoded(&args.name));
     client.change(Method::DELETE, &path, None).await?;
     print(&format!("stream {} deleted\n", shown(&args.name)))
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::status::Assignment;
 use super::waiting::lost_list;
 use super::wishes::Wishes;
-use super::{Delivery, LaneState, LaneStatus, pace, verdict};
+use super::{Delivery, LaneState, LaneStatus, verdict};
 use crate::batch::{Action, Batch, Slice};
 use crate::clock;
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
@@ -644,7 +644,7 @@ impl Lane {
     fn pause(&mut self, reason: &str) -> Step {
         self.pauses = self.pauses.saturating_add(1);
         let now_ms = clock::unix_ms();
-        let pause_ms = pace::pause_ms(&LANE_PAUSES, self.pauses);
+        let pause_ms = verdict::pause_ms(&LANE_PAUSES, self.pauses);
         tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms, "the sink is paused; its data waits");
         self.status.set_last_error(now_ms, reason);
         self.status.set_state(LaneState::Paused {

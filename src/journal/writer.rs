@@ -22,6 +22,7 @@ use super::tidy::{Tidy, Work};
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
+use crate::clock;
 use crate::sqlite::{self, Trouble, WriteAheadLog};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
@@ -285,18 +286,10 @@ impl Writer {
 fn gather(queue: &Queue) {
     let mut waiting = 0;
     for _ in 0..WINDOWS_MAX {
-        pause(WINDOW);
+        clock::sleep_on_own_thread(WINDOW);
         let before = std::mem::replace(&mut waiting, queue.len());
         if waiting < GROWING_JOBS_MIN || waiting == before {
             return;
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the writer's own thread: nothing else runs on it"
-)]
-fn pause(window: Duration) {
-    std::thread::sleep(window);
 }
