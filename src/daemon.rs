@@ -133,9 +133,9 @@ impl DaemonError {
     fn suspect(&self, data_dir: &Path) {
         let is_newer = matches!(
             self,
-            Self::Catalog(CatalogError::Newer { .. })
-                | Self::Pool(PoolError::Newer { .. })
-                | Self::Journal(StorageError::Newer { .. })
+            Self::Catalog(CatalogError::Newer(_))
+                | Self::Pool(PoolError::Newer(_))
+                | Self::Journal(StorageError::Newer(_))
         );
         if let Some(file) = self.damaged_file().filter(|_| !is_newer) {
             suspect::mark(&data_dir.join(file), &self.to_string());

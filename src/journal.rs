@@ -39,7 +39,7 @@ use uuid::Uuid;
 use crate::batch::{Action, Entry};
 use crate::item::Items;
 use crate::metrics::Metrics;
-use crate::sqlite::{self, Fuse, Notice};
+use crate::sqlite::{self, Fuse, Newer, Notice};
 
 pub use bodies::RefusedBody;
 use kept::Kept;
@@ -140,15 +140,8 @@ pub enum StorageError {
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The file was written by a newer version.
-    #[error(
-        "journal: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file's format.
-        found: i64,
-        /// The format of this version.
-        known: i64,
-    },
+    #[error("journal: {0}")]
+    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
@@ -179,7 +172,7 @@ impl StorageError {
         match self {
             Self::Write(error) => sqlite::damage::may_be_damage(error),
             Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer { .. } => true,
+            Self::Newer(_) => true,
             _ => false,
         }
     }

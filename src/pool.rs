@@ -38,7 +38,7 @@ use thiserror::Error;
 
 use crate::batch::Batch;
 use crate::clock;
-use crate::sqlite::{self, Fuse, Notice, Trouble, WriteAheadLog};
+use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
 use changes::Changes;
@@ -90,15 +90,8 @@ pub enum PoolError {
     #[error("pool: {0}")]
     Read(#[source] sqlx::Error),
     /// The file was written by a newer version.
-    #[error(
-        "pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file's format.
-        found: i64,
-        /// The format of this version.
-        known: i64,
-    },
+    #[error("pool: {0}")]
+    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
@@ -138,7 +131,7 @@ impl PoolError {
         match self {
             Self::Write(error) => sqlite::damage::may_be_damage(error),
             Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer { .. } => true,
+            Self::Newer(_) => true,
             _ => false,
         }
     }
@@ -335,7 +328,9 @@ impl Pool {
         let judge = |writer: &Writer, error: &rusqlite::Error| {
             self.fuse.judge(&self.path, &writer.connection, error)
         };
-        match writer.in_transaction(work) {
+        let done = writer.in_transaction(work);
+        writer.views.ended(done.is_ok());
+        match done {
             Ok(done) => {
                 // It is done, whatever becomes of its way from the log into the file.
                 if let Err(error) = writer.log.tend(&writer.connection, CHECKPOINT_FRAMES) {
@@ -343,11 +338,17 @@ impl Pool {
                 }
                 Ok(done)
             }
-            Err(error) => Err(match judge(writer, &error) {
-                Trouble::Full => PoolError::Full,
-                Trouble::Busy => PoolError::Busy,
-                Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
-            }),
+            Err(error) => {
+                let trouble = judge(writer, &error);
+                if let Err(error) = sqlite::roll_back(&writer.connection) {
+                    judge(writer, &error);
+                }
+                Err(match trouble {
+                    Trouble::Full => PoolError::Full,
+                    Trouble::Busy => PoolError::Busy,
+                    Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
+                })
+            }
         }
     }
 
@@ -372,7 +373,7 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn low_water(&self) -> Result<u64, PoolError> {
-        Ok(self.lock().low_water()?)
+        Ok(low_water(&self.lock().connection)?.unsigned_abs())
     }
 
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
@@ -407,26 +408,20 @@ impl Pool {
 }
 
 impl Writer {
-    /// Runs `changes` in a transaction of its own: all of them happen, or none.
+    /// Runs `changes` in a transaction of its own, which stays open if anything fails.
     fn in_transaction<T>(
         &mut self,
         changes: impl FnOnce(&mut Self) -> Result<T, rusqlite::Error>,
     ) -> Result<T, rusqlite::Error> {
         // Who had the connection before may have panicked: one lane's defect is not everybody's.
         if !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
+            sqlite::roll_back(&self.connection)?;
             self.views = Views::load(&self.connection)?;
         }
-        sqlite::execute(&self.connection, "BEGIN IMMEDIATE")?;
-        let done = changes(self).and_then(|value| {
-            sqlite::execute(&self.connection, "COMMIT")?;
-            Ok(value)
-        });
-        if done.is_err() && !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
-        }
-        self.views.ended(done.is_ok());
-        done
+        sqlite::begin(&self.connection)?;
+        let done = changes(self)?;
+        sqlite::commit(&self.connection)?;
+        Ok(done)
     }
 
     fn apply(
@@ -488,14 +483,12 @@ impl Writer {
         self.views.make_few(&self.connection)?;
         Ok(true)
     }
+}
 
-    /// The lowest sequence number that every sink has completely behind it, configured or not. Dead letters that
-    /// are sent again need nothing of the journal.
-    fn low_water(&self) -> Result<u64, rusqlite::Error> {
-        let lowest: i64 = self
-            .connection
-            .prepare_cached(LOW_WATER)?
-            .query_row([], |row| row.get(0))?;
-        Ok(lowest.unsigned_abs())
-    }
+/// The lowest sequence number that every sink has completely behind it, configured or not, waiting retries included. Dead
+/// letters that are sent again need nothing of the journal.
+fn low_water(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection
+        .prepare_cached(LOW_WATER)?
+        .query_row([], |row| row.get(0))
 }

@@ -116,7 +116,7 @@ impl Tidy {
         {
             return Ok(());
         }
-        sqlite::execute(connection, "BEGIN IMMEDIATE")?;
+        sqlite::begin(connection)?;
         let noted = match point_is_due {
             true => timeline.noted(connection, last_seq)?,
             false => *timeline,
@@ -166,7 +166,7 @@ impl Tidy {
                 resume_at: started,
             });
         }
-        sqlite::execute(connection, "COMMIT")?;
+        sqlite::commit(connection)?;
         *timeline = noted;
         if expire && !more {
             more = give_space_back(connection, started)?;

@@ -220,11 +220,8 @@ impl Writer {
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
         let shared = &self.shared;
         let trouble = shared.fuse.judge(&shared.path, &self.connection, error);
-        let rolled_back = match self.connection.is_autocommit() {
-            true => Ok(()),
-            false => self.connection.execute_batch("ROLLBACK"),
-        };
-        let restored = rolled_back.and_then(|()| self.claims.rolled_back(&self.connection));
+        let restored = sqlite::roll_back(&self.connection)
+            .and_then(|()| self.claims.rolled_back(&self.connection));
         self.bodies.rolled_back();
         self.tidy.rolled_back();
         if let Err(error) = restored {
