@@ -141,12 +141,7 @@ struct Side {
 impl Side {
     async fn open(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let pool = Pool::open(
-            &folder.join("pool.db"),
-            Default::default(),
-            &Default::default(),
-        )
-        .await?;
+        let pool = Pool::open(&folder.join("pool.db"), &Default::default()).await?;
         pool.add_sink("pool", 0)?;
         Ok(Self {
             pool,

@@ -13,7 +13,6 @@ mod reload;
 mod sinks;
 mod watch;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +33,7 @@ use crate::journal::{self, Journal, StorageError};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins};
-use crate::pool::{OnUpdate, Pool, PoolError};
+use crate::pool::{Pool, PoolError};
 use crate::repair::{self, RepairError, Verdict};
 use crate::sqlite::{Fuse, State, suspect};
 pub use reload::{Files, Reload};
@@ -192,7 +191,7 @@ impl Stored {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let pool = Pool::open(&data_dir.join(repair::POOL), HashMap::new(), &fuse).await?;
+        let pool = Pool::open(&data_dir.join(repair::POOL), &fuse).await?;
         let journal = Journal::open(
             &data_dir.join(repair::JOURNAL),
             journal_options(settings, &pool)?,
@@ -342,10 +341,7 @@ impl Daemon {
                 profile: loaded.profile.clone(),
                 service_address: service_listener.address.clone(),
                 data_dir: data_dir.display().to_string(),
-                durability: match settings.storage.durability {
-                    config::Durability::Fsync => "fsync",
-                    config::Durability::Os => "os",
-                },
+                durability: settings.storage.durability.as_str(),
                 started_ms: clock::unix_ms(),
             }),
             configuration: Arc::new(Configuration::new(config::explain(loaded))),
@@ -493,13 +489,9 @@ pub fn restore_into(data_dir: &Path, backup: &Path) -> Result<Restored, DaemonEr
 fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
     let (pool, live) = (Arc::clone(pool), Arc::clone(live));
     catalog.follow_streams(move |streams| {
-        let on_update = streams.values().map(|stream| {
-            let on_update = match stream.on_update {
-                config::OnUpdate::Replace => OnUpdate::Replace,
-                config::OnUpdate::Merge => OnUpdate::Merge,
-            };
-            (Arc::clone(&stream.name), on_update)
-        });
+        let on_update = streams
+            .values()
+            .map(|stream| (Arc::clone(&stream.name), stream.on_update));
         pool.set_on_update(on_update.collect());
         let stale_after = streams.values().filter_map(|stream| {
             let seconds = stream.stale_after_seconds?;
@@ -511,10 +503,7 @@ fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
 
 fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options, PoolError> {
     Ok(journal::Options {
-        durability: match settings.storage.durability {
-            config::Durability::Fsync => journal::Durability::Fsync,
-            config::Durability::Os => journal::Durability::Os,
-        },
+        durability: settings.storage.durability,
         pending_bytes_max: settings.limits.max_pending_bytes,
         seq_floor: pool.highest_seq()?,
         log_retention_ms: retention_ms(settings),

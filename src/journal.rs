@@ -41,6 +41,7 @@ use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::sqlite::{self, Fuse, Newer, Notice};
 
+pub use crate::config::Durability;
 pub use bodies::RefusedBody;
 use kept::Kept;
 pub use kept::Retention;
@@ -53,19 +54,10 @@ pub use schema::FORMAT;
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;
 
-/// How a commit reaches the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Every group of requests is flushed to the device before its receipts are given.
-    Fsync,
-    /// The operating system flushes when it likes: a power cut may lose the last seconds.
-    Os,
-}
-
 /// What the journal is opened with.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How a commit reaches the disk.
+    /// What a receipt promises: with `Fsync` every group of requests is flushed to the device before its receipts are given.
     pub durability: Durability,
     /// Bytes of requests that may wait for the writer; beyond it [`JournalError::Overloaded`].
     pub pending_bytes_max: usize,

@@ -38,6 +38,7 @@ use thiserror::Error;
 
 use crate::batch::Batch;
 use crate::clock;
+use crate::config::OnUpdate;
 use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
@@ -60,16 +61,6 @@ const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 922
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
 /// Views are made for so long when the file is closed.
 const VIEWS_AT_END: Duration = Duration::from_secs(1);
-
-/// What an update does to the fields that it does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnUpdate {
-    /// They go.
-    #[default]
-    Replace,
-    /// They stay.
-    Merge,
-}
 
 /// Why the pool could not be opened, written or read.
 #[derive(Debug, Error)]
@@ -214,15 +205,11 @@ struct Writer {
 }
 
 impl Pool {
-    /// Opens or makes `pool.db` at `path`.
+    /// Opens or makes `pool.db` at `path`. Updates replace, until [`Pool::set_on_update`] says otherwise.
     ///
     /// # Errors
     /// The file cannot be opened, is not a pool, or was written by a newer version.
-    pub async fn open(
-        path: &Path,
-        on_update: HashMap<Arc<str>, OnUpdate>,
-        fuse: &Fuse,
-    ) -> Result<Arc<Self>, PoolError> {
+    pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
@@ -235,7 +222,7 @@ impl Pool {
                 connection,
                 log: WriteAheadLog::default(),
                 views,
-                on_update,
+                on_update: HashMap::new(),
                 seq: history.seq,
                 removals,
             }),

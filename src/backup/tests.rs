@@ -2,7 +2,6 @@
 //!
 //! **Invariant**: no process and no socket: the moments between the steps are the point.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -32,7 +31,7 @@ impl Files {
     /// A sink that has nothing yet of many requests.
     async fn with_requests() -> Self {
         let root = tempfile::tempdir().expect("a folder");
-        let pool = Pool::open(&root.path().join(POOL), HashMap::new(), &Fuse::default()).await;
+        let pool = Pool::open(&root.path().join(POOL), &Fuse::default()).await;
         let pool = pool.expect("it opens");
         pool.add_sink("sink", 0).expect("it is new");
         let catalog = Catalog::open(
