@@ -25,6 +25,8 @@ pub enum ListOutput {
     Table,
     /// A JSON array.
     Json,
+    /// A line of JSON for each.
+    Ndjson,
 }
 
 /// Prints a list; an empty one as `none`, beside standard output.
@@ -36,6 +38,9 @@ pub fn print_list<T: fmt::Display>(
 ) -> Result<(), CliError> {
     match output {
         ListOutput::Json => print(&json_pretty(&entries)?),
+        ListOutput::Ndjson => entries
+            .iter()
+            .try_for_each(|entry| print(&json_line(entry)?)),
         ListOutput::Table if entries.is_empty() => {
             note(none);
             Ok(())
