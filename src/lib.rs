@@ -33,7 +33,7 @@
 //! # The way of a request
 //!
 //! 1. [`http`] gives it an id and finds the route.
-//! 2. [`ingest::Ingest::accept`] checks, in this order: key (401), stream (404), rate (429), declared
+//! 2. [`ingest::Ingest::admit`] checks, in this order: key (401), stream (404), rate (429), declared
 //!    size (413), headers (400), whether there is room (503).
 //! 3. The body is read with a cap and a deadline, and [`ingest::flatten`] writes the flat items into one
 //!    buffer, straight from the bytes. Those bytes are what the journal stores and every sink reads.

@@ -11,7 +11,7 @@ use super::*;
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::item::ItemsWriter;
-use crate::journal::log::{Client, Endpoint};
+use crate::journal::log::Client;
 use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
 use crate::pool::{Pool, Settlement};
@@ -95,22 +95,16 @@ fn submission() -> Submission {
     items.push("key", r#"{"n":1}"#).expect("it fits");
     Submission {
         log: LogEntry {
-            request_id: Uuid::now_v7(),
-            received_ms: clock::unix_ms(),
-            connector: "c".into(),
-            stream: "s".into(),
-            outcome: Outcome::Accepted,
-            endpoint: Endpoint::Ingest,
-            http_status: 202,
             items: 1,
             bytes: 7,
-            key: "".into(),
             client: Client::Unix,
-            item_key: None,
-            idempotency_key: None,
-            error: None,
-            headers: None,
-            sent_again_from: None,
+            ..LogEntry::of(
+                Uuid::now_v7(),
+                clock::unix_ms(),
+                "c".into(),
+                "s".into(),
+                Outcome::Accepted,
+            )
         },
         items: items.into_items(),
         claim: None,
