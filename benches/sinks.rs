@@ -32,7 +32,7 @@ use aim::Aim;
 use batches::Batches;
 use headgate::config::{Plugins as Limits, Sink};
 use headgate::metrics::Metrics;
-use headgate::plugin::{Instance, Plugin, Plugins, Seat};
+use headgate::plugin::{Instance, Plugin, Plugins, SinkContext};
 use headgate::pool::{Effect, Pool, Settlement, Staged};
 use table::Table;
 
@@ -336,8 +336,8 @@ async fn starting(plugins: &Plugins, reads: &Path, components: &[(String, String
 }
 
 async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result<Instance> {
-    let seat = Seat::new(sink, pool, &Arc::new(Metrics::new()));
-    Ok(plugin.start(&seat).await?)
+    let context = SinkContext::new(sink, pool, &Arc::new(Metrics::new()));
+    Ok(plugin.start(&context).await?)
 }
 
 /// The middle one.

@@ -7,14 +7,14 @@
 //! stored for a request that is refused, except its log entry and, of a webhook, for a while its body, and that only
 //! once its key was recognised.
 
-mod again;
 pub mod flatten;
 mod gate;
+mod header_log;
 mod headers;
-mod noted;
 mod refusal;
 mod removal;
 mod request;
+mod resend;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,12 +28,12 @@ use crate::item::Items;
 use crate::journal::{Claim, Journal, LogEntry, Outcome, Submission};
 use crate::metrics::{Metrics, Minute};
 
-pub use again::{AgainError, Kept, Newer, SentAgain};
 pub use gate::{BodyBudget, Gate};
-pub use noted::noted;
+pub use header_log::loggable_headers;
 pub use refusal::Refusal;
 pub use request::{Accepted, Admitted, Answer, BodyError, Head, Limits};
 use request::{Known, Named};
+pub use resend::{AgainError, Kept, Newer, SentAgain};
 
 /// The pipeline with everything that it needs.
 #[derive(Debug)]

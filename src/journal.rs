@@ -9,20 +9,20 @@
 //! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
 //! further receipt is ever given.
 
-mod bodies;
 mod claims;
 pub mod copy;
 mod group;
-mod kept;
 pub mod log;
 mod measure;
 pub mod page;
+mod prune;
 mod quarantine;
 mod queue;
 mod reader;
+mod rejected;
+mod retention;
 mod schema;
 mod spans;
-mod tidy;
 mod timeline;
 mod writer;
 
@@ -42,13 +42,13 @@ use crate::metrics::Metrics;
 use crate::sqlite::{self, Fuse, Newer, Notice};
 
 pub use crate::config::Durability;
-pub use bodies::RefusedBody;
-use kept::Kept;
-pub use kept::Retention;
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 use queue::{Job, Queue};
 use reader::Recent;
+pub use rejected::RefusedBody;
+use retention::Kept;
+pub use retention::Retention;
 pub use schema::FORMAT;
 
 const LOG_READERS_MAX: u32 = 4;

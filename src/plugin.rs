@@ -20,8 +20,8 @@ mod limits;
 mod load;
 mod output;
 mod postgres;
+mod redact;
 mod schema;
-mod veil;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ use host::bindings::exports::headgate::sink::{removals, sink as world};
 pub use instance::{Instance, NotTaken, Progress, Taken};
 pub use limits::Limits;
 use postgres::Database;
-use veil::Veil;
+use redact::Redactor;
 
 /// What a component may export to hear of removals.
 const REMOVALS: &str = "headgate:sink/removals@1.1.0";
@@ -81,7 +81,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// What an instance is told of its sink.
 #[derive(Debug, Clone)]
-pub struct Seat {
+pub struct SinkContext {
     /// Name of the sink.
     pub sink: Arc<str>,
     /// Its `config`, an object.
@@ -93,10 +93,10 @@ pub struct Seat {
     /// Where it counts.
     pub metrics: Arc<Metrics>,
     /// What must not stand in what it says.
-    veil: Arc<Veil>,
+    redactor: Arc<Redactor>,
 }
 
-impl Seat {
+impl SinkContext {
     /// What an instance of this sink is told.
     pub fn new(sink: &config::Sink, pool: Option<&Arc<Pool>>, metrics: &Arc<Metrics>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Seat {
             secrets: sink.secrets.clone(),
             pool: pool.cloned(),
             metrics: Arc::clone(metrics),
-            veil: Arc::new(Veil::of(sink)),
+            redactor: Arc::new(Redactor::of(sink)),
         }
     }
 }

@@ -11,9 +11,9 @@
 mod apply;
 pub mod changes;
 pub mod copy;
+pub mod dead_letters;
 mod history;
 mod items;
-pub mod letters;
 mod merge;
 mod newer;
 mod rebuilt;
@@ -43,8 +43,8 @@ use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
 use changes::Changes;
+pub use dead_letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
 pub use items::{Item, Page, PageLimit, Position};
-pub use letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
 pub use schema::FORMAT;
@@ -457,7 +457,7 @@ impl Writer {
             self.connection
                 .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
-            letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
+            dead_letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
         if settlement.called {
             waiting::end_call(&self.connection, &settlement.sink)?;
@@ -465,7 +465,7 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             waiting::note_call(&self.connection, &settlement.sink, call)?;
         }
-        letters::store(&self.connection, settlement, now_ms)?;
+        dead_letters::store(&self.connection, settlement, now_ms)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;
         Ok(true)

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::commands::Commands;
 use super::status::Assignment;
-use super::wishes::Wishes;
 use super::{Delivery, LaneState, LaneStatus, verdict};
 use crate::batch::{Action, Batch, Slice};
 use crate::clock;
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
 use crate::journal::{JournalError, ReadRequest, StorageError};
-use crate::plugin::{Failure, Instance, NotTaken, Plugin, PluginError, Seat, Taken};
+use crate::plugin::{Failure, Instance, NotTaken, Plugin, PluginError, SinkContext, Taken};
 use crate::pool::{Call, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
@@ -48,7 +48,7 @@ pub struct Lane {
     plugin: Option<Plugin>,
     instance: Option<Instance>,
     /// What an instance is told of the sink.
-    seat: Seat,
+    context: SinkContext,
     /// The cursor as it stands in the pool.
     stored_cursor: u64,
     stored_at: Instant,
@@ -67,9 +67,9 @@ pub struct Lane {
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
-    wishes: watch::Receiver<Wishes>,
+    commands: watch::Receiver<Commands>,
     /// What was done about them.
-    heard: Wishes,
+    heard: Commands,
 }
 
 /// What a step came to.
@@ -113,10 +113,10 @@ impl Lane {
             delivery: Arc::clone(delivery),
             plugin: None,
             instance: None,
-            seat: Seat::new(&sink, Some(&delivery.pool), &delivery.metrics),
+            context: SinkContext::new(&sink, Some(&delivery.pool), &delivery.metrics),
             sink,
-            wishes: status.wishes.subscribe(),
-            heard: Wishes::default(),
+            commands: status.commands.subscribe(),
+            heard: Commands::default(),
             status,
             opened: false,
             call: None,
@@ -154,13 +154,13 @@ impl Lane {
                 Step::Worked => {}
                 Step::Failing(until_ms) => tokio::select! {
                     () = sleep_until(Some(until_ms)) => {}
-                    _ = self.wishes.wait_for(|wishes| wishes.now != heard.now) => {}
+                    _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                 },
                 Step::Idle(wake_ms) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
-                    _ = self.wishes.wait_for(|wishes| *wishes != heard) => {}
+                    _ = self.commands.wait_for(|commands| *commands != heard) => {}
                     () = sleep_until(wake_ms) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
@@ -175,7 +175,7 @@ impl Lane {
     /// Goes on with other settings or another plugin, which work: a pause has no reason any more.
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
-        self.seat = Seat::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
+        self.context = SinkContext::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
         self.plugin = Some(plugin);
         self.instance = None;
         // The order of retries may be another.
@@ -276,18 +276,18 @@ impl Lane {
     /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
     /// that was paused tries one thing first, and pauses again, if briefly.
     fn hear(&mut self) -> Result<(), StepError> {
-        let wishes = *self.wishes.borrow_and_update();
-        if wishes == self.heard {
+        let commands = *self.commands.borrow_and_update();
+        if commands == self.heard {
             return Ok(());
         }
-        if wishes.now != self.heard.now && self.pauses > 0 {
+        if commands.now != self.heard.now && self.pauses > 0 {
             self.pauses = 1;
             self.status.set_state(LaneState::Running);
         }
         // The storage may fail here: what is left to hear then does not end the pause that follows.
-        self.heard.now = wishes.now;
+        self.heard.now = commands.now;
         self.next_retry = self.next_retry()?;
-        self.heard = wishes;
+        self.heard = commands;
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::catalog::{Caller, QuotaState};
 use crate::clock;
 use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
-use crate::ingest::{Accepted, BodyError, Head, noted};
+use crate::ingest::{Accepted, BodyError, Head, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
 use crate::pool::SinkState;
 
@@ -133,7 +133,7 @@ async fn submit(
     let mut body = req.take_body();
     let headers = req.headers();
     let pairs = || (headers.iter()).map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let known = noted(endpoint, pairs);
+    let known = loggable_headers(endpoint, pairs);
     let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let head = Head {
         request_id: id,
@@ -148,7 +148,7 @@ async fn submit(
         item_key: bytes(&X_ITEM_KEY),
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
         client,
-        noted: known.as_deref(),
+        headers: known.as_deref(),
     };
     // Who asked first and was not told to go on does not send: reading would tell it to.
     let asks_first = headers.contains_key(EXPECT);
@@ -205,7 +205,7 @@ pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response)
         item_key: None,
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
         client: client(req),
-        noted: None,
+        headers: None,
     };
     let answer = parts.ingest.remove(head, &key).await;
     if let Some(quota) = answer.quota {

@@ -47,8 +47,8 @@ pub struct Head<'a> {
     pub idempotency_key: Option<&'a [u8]>,
     /// The caller, for the log.
     pub client: Client,
-    /// What [`super::noted`] made of the headers, for the log.
-    pub noted: Option<&'a str>,
+    /// What [`super::loggable_headers`] made of the headers, for the log.
+    pub headers: Option<&'a str>,
 }
 
 /// Why a body could not be read.
@@ -84,7 +84,7 @@ impl Known<'_> {
             http_status,
             key: key.prefix(),
             client: head.client,
-            headers: head.noted.map(Into::into),
+            headers: head.headers.map(Into::into),
             ..LogEntry::of(
                 head.request_id,
                 head.received_ms,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection};
 use uuid::Uuid;
 
-use super::bodies::Bodies;
 use super::claims::{Claims, Held};
 use super::log::{LogEntry, Outcome};
 use super::queue::Job;
+use super::rejected::Bodies;
 use super::spans::Spans;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};

@@ -18,8 +18,8 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use super::egress::{self, Calls};
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
-use super::veil::Veil;
-use super::{Grants, Progress, Seat};
+use super::redact::Redactor;
+use super::{Grants, Progress, SinkContext};
 use crate::batch::Batch;
 use crate::pool::{Effect, Staged};
 
@@ -61,7 +61,7 @@ const REFUSAL_BYTES: usize = 64;
 
 /// The state of one instance.
 pub(super) struct Host {
-    seat: Seat,
+    context: SinkContext,
     table: ResourceTable,
     wasi: WasiCtx,
     stderr: Output,
@@ -82,30 +82,30 @@ pub(super) struct Host {
 
 impl Host {
     /// What must not stand in what the guest says.
-    pub(super) fn veil(&self) -> &Veil {
-        &self.seat.veil
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.context.redactor
     }
 
     pub(super) fn new(
         plugin: Arc<str>,
-        seat: &Seat,
+        context: &SinkContext,
         grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
-        let stderr = Output::new(Arc::clone(&plugin), &seat.veil);
+        let stderr = Output::new(Arc::clone(&plugin), &context.redactor);
         let wasi = WasiCtxBuilder::new()
-            .stdout(Output::new(plugin, &seat.veil))
+            .stdout(Output::new(plugin, &context.redactor))
             .stderr(stderr.clone())
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
         Self {
-            seat: seat.clone(),
+            context: context.clone(),
             table,
             wasi,
             stderr,
             http: egress::context(),
-            calls: Calls::new(Arc::clone(&seat.sink), grants.egress.clone()),
+            calls: Calls::new(Arc::clone(&context.sink), grants.egress.clone()),
             database: grants.database.clone(),
             lent: 0,
             held_bytes: 0,
@@ -239,7 +239,7 @@ impl logging::Host for Host {
             logging::Level::Warn => Level::Warn,
             logging::Level::Error => Level::Error,
         };
-        self.stderr.log(level, &self.seat.sink, &message);
+        self.stderr.log(level, &self.context.sink, &message);
         Ok(())
     }
 }
@@ -247,24 +247,24 @@ impl logging::Host for Host {
 impl metrics::Host for Host {
     fn count(&mut self, name: String, by: u64) -> wasmtime::Result<()> {
         Ok(self
-            .seat
+            .context
             .metrics
             .plugins
-            .count(&self.seat.sink, &name, by)?)
+            .count(&self.context.sink, &name, by)?)
     }
 
     fn gauge(&mut self, name: String, value: f64) -> wasmtime::Result<()> {
         Ok(self
-            .seat
+            .context
             .metrics
             .plugins
-            .set(&self.seat.sink, &name, value)?)
+            .set(&self.context.sink, &name, value)?)
     }
 }
 
 impl secrets::Host for Host {
     fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
-        let secret = self.seat.secrets.get(&name);
+        let secret = self.context.secrets.get(&name);
         Ok(secret.map(|secret| secret.reveal().to_owned()))
     }
 }

@@ -14,7 +14,7 @@ use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{removals, sink as world};
-use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, Seat, TICK, schema};
+use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, TICK, schema};
 use crate::backoff::jitter;
 use crate::batch::{Action, Batch};
 use crate::pool::{Effect, Staged};
@@ -117,7 +117,7 @@ impl Instance {
         host.calls.end();
         let staged = std::mem::take(&mut host.staged);
         let progress = std::mem::take(&mut host.progress);
-        let told = |reason: String| shortened(host.veil().over(reason));
+        let told = |reason: String| shortened(host.redactor().redact(reason));
         let failure = match result {
             Ok(Ok(Ok(()))) => {
                 return Ok(Taken {
@@ -195,14 +195,14 @@ impl Plugin {
     ///
     /// # Errors
     /// The guest failed in its start-up code, or cannot work with the settings.
-    pub async fn start(&self, seat: &Seat) -> Result<Instance, PluginError> {
+    pub async fn start(&self, context: &SinkContext) -> Result<Instance, PluginError> {
         let failed = |source| PluginError::Start {
             name: self.name.to_string(),
             source,
         };
         let host = Host::new(
             Arc::clone(&self.name),
-            seat,
+            context,
             &self.grants,
             self.limits.memory_bytes_max,
         );
@@ -231,7 +231,7 @@ impl Plugin {
                 .map(|removals| removals.load(&mut store, &instance))
                 .transpose()
                 .map_err(failed)?;
-            let descriptor = self.open(&mut store, &sink, seat).await?;
+            let descriptor = self.open(&mut store, &sink, context).await?;
             Ok((sink, removals, descriptor))
         };
         let (sink, removals, descriptor) =
@@ -252,16 +252,18 @@ impl Plugin {
         &self,
         store: &mut Store<Host>,
         guest: &world::Guest,
-        seat: &Seat,
+        context: &SinkContext,
     ) -> Result<Descriptor, PluginError> {
         let described = guest.call_describe(&mut *store).await;
         let descriptor = described.map_err(|error| self.trapped(store, &error))?;
         let refused = |reason: String| PluginError::Config {
             name: self.name.to_string(),
-            reason: shortened(seat.veil.over(reason)),
+            reason: shortened(context.redactor.redact(reason)),
         };
-        schema::check(&descriptor.config_schema, &seat.config).map_err(refused)?;
-        let opened = guest.call_open(&mut *store, &seat.config.to_string()).await;
+        schema::check(&descriptor.config_schema, &context.config).map_err(refused)?;
+        let opened = guest
+            .call_open(&mut *store, &context.config.to_string())
+            .await;
         opened
             .map_err(|error| self.trapped(store, &error))?
             .map_err(refused)?;
@@ -278,7 +280,7 @@ impl Plugin {
         PluginError::Start {
             name: self.name.to_string(),
             source: wasmtime::Error::msg(shortened(
-                store.data().veil().over(store.data().describe(error)),
+                store.data().redactor().redact(store.data().describe(error)),
             )),
         }
     }

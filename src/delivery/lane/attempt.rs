@@ -112,7 +112,7 @@ impl Lane {
         };
         let instance = match self.instance.take() {
             Some(instance) => self.instance.insert(instance),
-            None => self.instance.insert(plugin.start(&self.seat).await?),
+            None => self.instance.insert(plugin.start(&self.context).await?),
         };
         let result = instance.write(batch).await;
         if let Err(NotTaken { failure, .. }) = &result {

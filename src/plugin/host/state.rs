@@ -17,8 +17,8 @@ impl state::Host for Host {
         if let Some((_, value)) = staged.next() {
             return Ok(value.clone());
         }
-        match &self.seat.pool {
-            Some(pool) => Ok(pool.sink_value(&self.seat.sink, &key)?),
+        match &self.context.pool {
+            Some(pool) => Ok(pool.sink_value(&self.context.sink, &key)?),
             None => Ok(None),
         }
     }
@@ -31,8 +31,8 @@ impl state::Host for Host {
             wasmtime::bail!("a value of state has at most {STATE_VALUE_BYTES_MAX} bytes");
         }
         if self.get(key.clone())?.is_none() {
-            let stored = match &self.seat.pool {
-                Some(pool) => pool.sink_keys(&self.seat.sink)?,
+            let stored = match &self.context.pool {
+                Some(pool) => pool.sink_keys(&self.context.sink)?,
                 None => 0,
             };
             if stored + self.staged.state.len() as u64 >= STATE_KEYS_MAX {
