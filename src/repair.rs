@@ -253,6 +253,7 @@ pub fn look_beside(
     let path = data_dir.join(file);
     let connection = crate::sqlite::open_reader(&path, stop)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "cache_size", -1_000)?;
     let is_large = path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES);
     let looked = match is_large {
         true => crate::sqlite::damage_of_pages(&connection),
