@@ -271,11 +271,10 @@ impl Daemon {
         };
         // Before the first request; the watch says it again.
         self.parts.journal.keep_bodies(bodies);
-        let connections_max = settings.server.connections_max;
-        let (stopper, serving) = service.serve(http::service(&self.parts), connections_max);
+        let (stopper, serving) = service.serve(http::service(&self.parts), &settings.server);
         self.servers.push(stopper);
         self.tasks.spawn(serving);
-        let (stopper, serving) = admin.serve(http::admin(&self.parts), connections_max);
+        let (stopper, serving) = admin.serve(http::admin(&self.parts), &settings.server);
         self.servers.push(stopper);
         self.tasks.spawn(serving);
         let watch = watch::Watch {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{
     Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins, Pool,
@@ -43,6 +44,7 @@ impl Default for Server {
             listen: Listen::Tcp("127.0.0.1:8080".to_owned()),
             shutdown_seconds: 30,
             connections_max: 20_000,
+            write_stall_max: Duration::from_secs(60),
         }
     }
 }

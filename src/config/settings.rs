@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -55,6 +56,9 @@ pub struct Server {
     pub shutdown_seconds: u64,
     /// Connections open at once on each listener.
     pub connections_max: usize,
+    /// How long a client may refuse to read its answer. Not a setting of its own.
+    #[serde(skip)]
+    pub write_stall_max: Duration,
 }
 
 /// `[admin]`: the admin listener.

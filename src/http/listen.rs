@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Listen;
+use crate::config::{self, Listen};
 
 const BACKLOG: i32 = 4_096;
 /// How long the head of a request may take. Also how long an idle connection is kept: longer than the
@@ -26,8 +26,6 @@ const BACKLOG: i32 = 4_096;
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Of one connection, for what was received and not yet handled. Also bounds the head of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// How long a client may refuse to read its answer.
-const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
 
 /// A listener that is bound.
 pub struct Bound {
@@ -54,14 +52,14 @@ impl Bound {
     pub fn serve(
         self,
         service: Service,
-        connections_max: usize,
-    ) -> (Stopper, impl Future<Output = ()> + Send) {
+        settings: &config::Server,
+    ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
         let fuse = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
-            .with_write_stall_timeout(WRITE_STALL_MAX);
+            .with_write_stall_timeout(settings.write_stall_max);
         let mut server = Server::new(self.acceptor)
             .fuse_config(fuse)
-            .max_connections(connections_max);
+            .max_connections(settings.connections_max);
         server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();
         let stopper = Stopper {

@@ -120,7 +120,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::config::Listen;
+    use crate::config::{Listen, Server};
     use crate::http::bind;
 
     struct Panics;
@@ -144,7 +144,7 @@ mod tests {
                 log_requests: true,
             })
             .catcher(Catcher::new(Refusal));
-        let (stopper, serving) = bound.serve(service, 10);
+        let (stopper, serving) = bound.serve(service, &Server::default());
         let asking = async {
             for _ in 0..2 {
                 let mut socket = tokio::net::TcpStream::connect(&address)

@@ -16,9 +16,13 @@ use std::time::{Duration, Instant};
 
 use headgate::daemon::{Daemon, DaemonError};
 use headgate::http::Parts;
+use headgate::pool::Position;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::process::{Item, pool_rows, read_only};
 
 pub(crate) use actor::{Admin, Caller, Reply};
 pub(crate) use random::Random;
@@ -50,17 +54,6 @@ pub(crate) struct Stopped {
     data_dir: PathBuf,
     setup: Setup,
     folder: TempDir,
-}
-
-/// A row of the table `items`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Item {
-    pub(crate) key: String,
-    pub(crate) fields: String,
-    pub(crate) seq: i64,
-    pub(crate) created_at: String,
-    pub(crate) updated_at: String,
-    pub(crate) request_id: String,
 }
 
 impl TestApp {
@@ -155,6 +148,16 @@ impl TestApp {
         token.trim().to_owned()
     }
 
+    /// The renderers that are connected, as the operator sees them.
+    pub(crate) async fn renderers(&self) -> Vec<Value> {
+        self.admin().get("/api/admin/renderers").await.list()
+    }
+
+    /// The last change of the pool.
+    pub(crate) fn position(&self) -> Position {
+        self.parts.pool.position()
+    }
+
     /// Waits until every lane has everything behind it and the journal has written everything. Views, which the daemon
     /// makes once a second, are there then.
     pub(crate) async fn drain(&self) {
@@ -212,7 +215,7 @@ impl TestApp {
 
     /// A read-only connection to the pool, as any other program would open one.
     pub(crate) fn pool(&self) -> rusqlite::Connection {
-        open_read_only(&self.data_dir().join("pool.db"))
+        read_only(&self.data_dir().join("pool.db"))
     }
 
     /// Stops the daemon in order.
@@ -281,36 +284,6 @@ impl Stopped {
         let started = TestApp::start(self.setup, self.folder).await;
         started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
     }
-}
-
-/// The items of a stream in a pool, by key.
-pub(crate) fn pool_rows(data_dir: &Path, stream: &str) -> Vec<Item> {
-    let connection = open_read_only(&data_dir.join("pool.db"));
-    let sql = "SELECT key, fields, seq, created_at, updated_at, request_id FROM items \
-               WHERE stream = ?1 ORDER BY key";
-    let mut statement = connection.prepare(sql).expect("the table is there");
-    let rows = statement.query_map([stream], |row| {
-        Ok(Item {
-            key: row.get(0)?,
-            fields: row.get(1)?,
-            seq: row.get(2)?,
-            created_at: row.get(3)?,
-            updated_at: row.get(4)?,
-            request_id: row.get(5)?,
-        })
-    });
-    rows.expect("the table can be read")
-        .collect::<Result<_, _>>()
-        .expect("every row can be read")
-}
-
-fn open_read_only(path: &Path) -> rusqlite::Connection {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = rusqlite::Connection::open_with_flags(path, flags).expect("the file opens");
-    connection
-        .busy_timeout(DEADLINE)
-        .expect("a timeout can be set");
-    connection
 }
 
 /// Waits for something that happens by itself, without missing it and without waiting longer.

@@ -16,7 +16,9 @@ use uuid::Uuid;
 use crate::app::{Message, Setup, Transport};
 use crate::command_line::{Done, run};
 use crate::guests::guest;
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, items, read_only};
+use crate::process::{
+    ADMIN_TOKEN, Answer, Client, Folder, Process, SetOnDrop, eventually, items, read_only,
+};
 
 const ORDERS: &str = "orders";
 /// A stream whose sink does not get on.
@@ -106,6 +108,7 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
             let (service, done, acknowledged) = (process.service, &done, &acknowledged);
             scope.spawn(move || post(service, poster, done, acknowledged));
         }
+        let _done = SetOnDrop(&done);
         // Several in a row: each begins at another moment of the load.
         let mut last = None;
         for backup in 1..=5 {
@@ -119,7 +122,6 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
         eventually("there is load afterwards", || {
             (count() > while_it_ran + 100).then_some(())
         });
-        done.store(true, Ordering::Relaxed);
         last.expect("there were some")
     });
     let acknowledged = acknowledged.into_inner().expect("no panic");
@@ -252,7 +254,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
         renderer.holds(&content).await;
         renderer.disconnect();
     }
-    let highest = |rows: Vec<crate::app::Item>| rows.iter().map(|item| item.seq).max();
+    let highest = |rows: Vec<crate::process::Item>| rows.iter().map(|item| item.seq).max();
     let seen = highest(app.items("orders").await);
     app.stop().await;
 

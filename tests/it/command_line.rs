@@ -11,9 +11,11 @@ mod sink; // sink list, dead-letters, retry, discard
 mod tail_log; // the request log as it grows
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::program::{RUN_MAX, output_within};
 
 /// How a command ended.
 #[derive(Debug)]
@@ -42,20 +44,12 @@ pub(crate) fn run<A: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item =
 
 /// Runs a command to its end, with this on its standard input.
 pub(crate) fn finish(command: &mut Command, input: &str) -> Done {
-    if !input.is_empty() {
-        command.stdin(Stdio::piped());
-    }
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.expect("the program starts");
-    let output = std::thread::scope(|scope| {
-        if let Some(mut stdin) = child.stdin.take() {
-            scope.spawn(move || stdin.write_all(input.as_bytes()));
-        }
-        child.wait_with_output().expect("the program ends")
-    });
+    finish_within(RUN_MAX, command, input)
+}
+
+/// The same for a command that may take longer.
+pub(crate) fn finish_within(time_max: Duration, command: &mut Command, input: &str) -> Done {
+    let output = output_within(time_max, command, input.as_bytes()).expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("it prints UTF-8");
     Done {
         code: output.status.code(),

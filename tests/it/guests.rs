@@ -35,6 +35,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::process::{Folder, Process, items};
+use crate::program::{BUILD_MAX, output_within};
 
 /// Small, so that a test which waits for them is quick.
 const LIMITS: &str =
@@ -69,7 +70,7 @@ fn build() -> PathBuf {
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         cargo.env_remove(name);
     }
-    let output = cargo.output().expect("cargo starts");
+    let output = output_within(BUILD_MAX, &mut cargo, b"").expect("cargo starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the guests do not compile: {said}");
     target.join("wasm32-wasip2/debug/examples")

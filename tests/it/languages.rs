@@ -13,8 +13,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command_line::{Done, finish, headgate};
+use crate::command_line::{Done, finish, finish_within, headgate};
 use crate::process::skipped;
+use crate::program::{BUILD_MAX, output};
 
 /// What builds Rust; it is there, or nobody would run this.
 const RUST: &[&[&str]] = &[];
@@ -29,7 +30,7 @@ const C: &[&[&str]] = &[
 /// Whether these programs are there.
 fn available(test: &str, programs: &[&[&str]]) -> bool {
     for program in programs {
-        let found = Command::new(program[0]).args(&program[1..]).output();
+        let found = output(Command::new(program[0]).args(&program[1..]));
         if !found.is_ok_and(|output| output.status.success()) {
             let required = std::env::var_os("CI").is_some();
             let program = program.join(" ");
@@ -135,7 +136,7 @@ fn shell(folder: &Path, commands: &str) -> Done {
     ] {
         shell.env_remove(name);
     }
-    finish(&mut shell, "")
+    finish_within(BUILD_MAX, &mut shell, "")
 }
 
 /// What `headgate plugin test` says, as JSON, of a component with these items.

@@ -27,6 +27,7 @@ mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
 mod postgres; // a PostgreSQL server of a test's own
 mod process; // the real program in a process of its own
+mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not
 mod readmes; // every configuration that a README shows
 mod receiver; // somebody whom sinks call

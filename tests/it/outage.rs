@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::faults::number;
-use crate::process::{Client, DEADLINE, Folder, items};
+use crate::process::{Client, DEADLINE, Folder, SetOnDrop, items};
 use crate::receiver::{Receiver, answer};
 
 const CONNECTIONS: u64 = 4;
@@ -86,6 +86,7 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
             let (stop, sent, service) = (&stop, &sent, process.service);
             scope.spawn(move || send(service, connection, u64::MAX, PACE, stop, sent));
         }
+        let _stop = SetOnDrop(&stop);
         let began = Instant::now();
         while began.elapsed() < outage {
             std::thread::sleep(Duration::from_millis(200));
@@ -113,7 +114,6 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
                 break;
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let (waiting, intake, took, sent_by_then) = caught_up.expect("it catches up");
     process.drained();

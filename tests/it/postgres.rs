@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::{eventually, skipped};
+use crate::program::{RUN_MAX, ends_within, output};
 
 /// The password of the one user; nobody may ever see it.
 pub(crate) const PASSWORD: &str = "canary-of-the-database";
@@ -52,14 +53,15 @@ impl Postgres {
             folder,
             server: None,
         };
-        let made = postgres
-            .program("initdb")
-            .args(["--username", USER, "--auth=scram-sha-256", "--no-sync"])
-            .args(["--locale=C", "--encoding=UTF8", "--pwfile"])
-            .arg(&password)
-            .args(["--pgdata", "data"])
-            .output()
-            .expect("initdb starts");
+        let made = output(
+            postgres
+                .program("initdb")
+                .args(["--username", USER, "--auth=scram-sha-256", "--no-sync"])
+                .args(["--locale=C", "--encoding=UTF8", "--pwfile"])
+                .arg(&password)
+                .args(["--pgdata", "data"]),
+        )
+        .expect("initdb starts");
         assert!(made.status.success(), "{made:?}");
         postgres.resume();
         Some(postgres)
@@ -87,12 +89,13 @@ impl Postgres {
     }
 
     fn psql(&self, sql: &str) -> Output {
-        Command::new(self.programs.join("psql"))
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
-            .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
-            .arg(self.url())
-            .output()
-            .expect("psql starts")
+        output(
+            Command::new(self.programs.join("psql"))
+                .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"])
+                .args(["--set", "ON_ERROR_STOP=1", "--command", sql])
+                .arg(self.url()),
+        )
+        .expect("psql starts")
     }
 
     /// Ends the server at once, as a crash would.
@@ -137,7 +140,7 @@ impl Postgres {
         if let Some(mut server) = self.server.take() {
             let id = i32::try_from(server.id()).expect("a process id");
             let _ = kill_process(Pid::from_raw(id).expect("not 0"), signal);
-            let _ = server.wait();
+            let _ = ends_within(RUN_MAX, &mut server);
         }
     }
 }

@@ -12,15 +12,18 @@
 mod client;
 mod folder;
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::program::{Lines, RUN_MAX, ends_within};
 
 pub(crate) use client::{Answer, Client};
 pub(crate) use folder::{Folder, with_no_other_sinks};
@@ -60,6 +63,15 @@ pub(crate) fn eventually_within<T>(
     }
 }
 
+/// Sets a flag when it is dropped: threads that wait for it end also when the test fails.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// How a process ended, and what it said.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -76,7 +88,7 @@ pub(crate) struct Process {
     log: Arc<Mutex<String>>,
     log_ended: mpsc::Receiver<()>,
     /// The lines of standard output after the addresses.
-    printed: Mutex<mpsc::Receiver<String>>,
+    printed: Mutex<Lines>,
     /// Where requests go.
     pub(crate) service: SocketAddr,
     /// Where the admin API is.
@@ -105,9 +117,9 @@ impl Process {
             let _ = ended.send(());
         });
         let stdout = child.stdout.take().expect("piped");
-        let mut lines = BufReader::new(stdout).lines();
-        let mut address = |begin: &str| {
-            let line = lines.next()?.ok()?;
+        let lines = Lines::of(stdout);
+        let address = |begin: &str| {
+            let line = lines.next_within(RUN_MAX)?;
             let address = line
                 .strip_prefix(begin)?
                 .strip_prefix(" listening on http://")?;
@@ -115,23 +127,17 @@ impl Process {
         };
         let (service, admin) = (address("service"), address("admin"));
         let (Some(service), Some(admin)) = (service, admin) else {
-            let status = child.wait().expect("a child");
+            let status = ends_within(DEADLINE, &mut child);
             let _ = log_ended.recv_timeout(DEADLINE);
             let log = log.lock().expect("no panic while held").clone();
+            let status = status.unwrap_or_else(|| panic!("it neither listens nor ends:\n{log}"));
             return Err(Ended { status, log });
         };
-        let (print, printed) = mpsc::channel();
-        // Whatever else it prints must not fill the pipe.
-        std::thread::spawn(move || {
-            lines
-                .map_while(Result::ok)
-                .for_each(|line| drop(print.send(line)))
-        });
         Ok(Self {
             child,
             log,
             log_ended,
-            printed: Mutex::new(printed),
+            printed: Mutex::new(lines),
             service,
             admin,
         })
@@ -141,7 +147,7 @@ impl Process {
     pub(crate) fn sign_in_link(&self) -> String {
         let printed = self.printed.lock().expect("no panic while held");
         loop {
-            let line = printed.recv_timeout(DEADLINE).expect("it prints a link");
+            let line = printed.next_within(DEADLINE).expect("it prints a link");
             if let Some((_, link)) = line.split_once("sign in within ten minutes, once: ") {
                 return link.to_owned();
             }
@@ -289,31 +295,28 @@ impl Process {
         what: &str,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
-        let last = Mutex::new(Value::Null);
-        eventually_or(
-            || Some(self.sink(name)).filter(&wanted),
+        eventually_within(
+            DEADLINE,
             || {
-                *last.lock().expect("no panic while held") = self.sink(name);
+                let sink = self.sink(name);
                 format!(
-                    "the sink {name} becomes {what}; it is {}\n{}",
-                    last.lock().expect("no panic while held"),
+                    "the sink {name} becomes {what}; it is {sink}\n{}",
                     self.log()
                 )
             },
+            || Some(self.sink(name)).filter(&wanted),
         )
     }
 
     /// Waits until nothing waits for any sink, retries included.
     pub(crate) fn drained(&self) {
-        eventually_or(
-            || self.is_drained().then_some(()),
+        eventually_within(
+            DEADLINE,
             || {
-                format!(
-                    "the sinks have everything: {}\n{}",
-                    self.admin("/api/admin/sinks"),
-                    self.log()
-                )
+                let sinks = self.admin("/api/admin/sinks");
+                format!("the sinks have everything: {sinks}\n{}", self.log())
             },
+            || self.is_drained().then_some(()),
         );
     }
 
@@ -341,15 +344,16 @@ impl Process {
 
     /// Waits until a request has this status.
     pub(crate) fn request_becomes(&self, request_id: &str, status: &str) -> Value {
-        eventually_or(
-            || Some(self.request(request_id)).filter(|request| request["status"] == status),
+        eventually_within(
+            DEADLINE,
             || {
+                let request = self.request(request_id);
                 format!(
-                    "a request becomes {status}; it is {}\n{}",
-                    self.request(request_id),
+                    "a request becomes {status}; it is {request}\n{}",
                     self.log()
                 )
             },
+            || Some(self.request(request_id)).filter(|request| request["status"] == status),
         )
     }
 }
@@ -361,32 +365,46 @@ impl Drop for Process {
     }
 }
 
-fn eventually_or<T>(found: impl FnMut() -> Option<T>, complaint: impl Fn() -> String) -> T {
-    let mut found = found;
-    let started = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(started.elapsed() < DEADLINE, "in vain: {}", complaint());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// The items of a stream in the pool of a data folder, by key: key, fields, request id.
+pub(crate) fn items(data_dir: &Path, stream: &str) -> Vec<(String, Value, String)> {
+    let rows = pool_rows(data_dir, stream).into_iter();
+    rows.map(|row| {
+        let fields = serde_json::from_str(&row.fields).expect("fields are JSON");
+        (row.key, fields, row.request_id)
+    })
+    .collect()
 }
 
-/// The items of a stream in the pool of a data folder, by key: key, fields, request id. As any SQLite client reads it.
-pub(crate) fn items(data_dir: &Path, stream: &str) -> Vec<(String, Value, String)> {
+/// A row of the table `items`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) key: String,
+    pub(crate) fields: String,
+    pub(crate) seq: i64,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) request_id: String,
+}
+
+/// The items of a stream in a pool, by key, as any SQLite client reads them.
+pub(crate) fn pool_rows(data_dir: &Path, stream: &str) -> Vec<Item> {
     let pool = read_only(&data_dir.join("pool.db"));
-    let mut statement = pool
-        .prepare("SELECT key, fields, request_id FROM items WHERE stream = ?1 ORDER BY key")
-        .expect("the table items");
-    let rows = statement
-        .query_map([stream], |row| {
-            let fields: String = row.get(1)?;
-            let fields = serde_json::from_str(&fields).expect("fields are JSON");
-            Ok((row.get(0)?, fields, row.get(2)?))
+    let sql = "SELECT key, fields, seq, created_at, updated_at, request_id FROM items \
+               WHERE stream = ?1 ORDER BY key";
+    let mut statement = pool.prepare(sql).expect("the table items");
+    let rows = statement.query_map([stream], |row| {
+        Ok(Item {
+            key: row.get(0)?,
+            fields: row.get(1)?,
+            seq: row.get(2)?,
+            created_at: row.get(3)?,
+            updated_at: row.get(4)?,
+            request_id: row.get(5)?,
         })
-        .expect("rows");
-    rows.map(|row| row.expect("a row")).collect()
+    });
+    rows.expect("the table can be read")
+        .collect::<Result<_, _>>()
+        .expect("every row can be read")
 }
 
 /// Opens a database as a reader beside the daemon.

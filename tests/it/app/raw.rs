@@ -34,13 +34,13 @@ impl Raw {
 
     /// Sends bytes.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let sent = self.stream.write_all(bytes.as_ref()).await;
-        sent.expect("the daemon takes what is sent");
+        assert!(self.try_send(bytes).await, "the daemon takes what is sent");
     }
 
     /// Sends bytes to one who may have hung up.
     pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).await.is_ok()
+        let sent = tokio::time::timeout(DEADLINE, self.stream.write_all(bytes.as_ref())).await;
+        sent.expect("the daemon reads or hangs up in time").is_ok()
     }
 
     /// Sends no more, and waits until the daemon hangs up, too.
@@ -60,8 +60,34 @@ impl Raw {
 
     /// Reads one answer; an interim `100 Continue` is one, too.
     pub(crate) async fn reply(&mut self) -> Reply {
-        let reply = tokio::time::timeout(DEADLINE, self.read_reply()).await;
-        reply.expect("an answer comes in time")
+        let head = self.head().await;
+        self.body_of(head).await
+    }
+
+    /// Reads the head of an answer.
+    pub(super) async fn head(&mut self) -> Reply {
+        let head = tokio::time::timeout(DEADLINE, self.read_head()).await;
+        head.expect("an answer comes in time")
+    }
+
+    /// Reads the body of an answer whose head was read.
+    pub(super) async fn body_of(&mut self, mut reply: Reply) -> Reply {
+        let length = reply.header("content-length");
+        let length: usize = length.map_or(0, |text| text.parse().expect("a length"));
+        let read = async {
+            while self.buffer.len() < length {
+                assert!(self.more().await, "hung up within an answer");
+            }
+        };
+        let read = tokio::time::timeout(DEADLINE, read).await;
+        read.expect("the answer comes in time");
+        reply.body = self.buffer.drain(..length).collect();
+        reply
+    }
+
+    /// The connection, and what has arrived on it and was not looked at.
+    pub(super) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        (self.stream, self.buffer)
     }
 
     /// Reads until the daemon hangs up, and returns everything.
@@ -72,7 +98,7 @@ impl Raw {
         std::mem::take(&mut self.buffer)
     }
 
-    async fn read_reply(&mut self) -> Reply {
+    async fn read_head(&mut self) -> Reply {
         let head_end = loop {
             let found = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
             if let Some(at) = found {
@@ -93,18 +119,10 @@ impl Raw {
                 HeaderValue::try_from(value.trim()).expect("a header's value"),
             );
         }
-        let length = headers.get("content-length");
-        let length = length.map_or(0, |text| {
-            let text = text.to_str().expect("digits");
-            text.parse::<usize>().expect("a length")
-        });
-        while self.buffer.len() < length {
-            assert!(self.more().await, "hung up within an answer");
-        }
         Reply {
             status: status.expect("a status line"),
             headers,
-            body: self.buffer.drain(..length).collect(),
+            body: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ mod message;
 mod socket;
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -20,6 +21,9 @@ pub(crate) use message::Message;
 use message::{Place, place};
 pub(crate) use socket::Transport;
 use socket::{Event, Socket};
+
+/// What is read up to something must come in this time: heartbeats alone would go on for ever.
+const READ_MAX: Duration = Duration::from_secs(120);
 
 /// How a renderer shows that it may read.
 #[derive(Debug, Clone)]
@@ -227,10 +231,11 @@ impl Renderer {
         what: &str,
         wanted: impl Fn(&Message) -> bool,
     ) -> Vec<Message> {
-        let mut messages = Vec::new();
+        let (mut messages, started) = (Vec::new(), Instant::now());
         loop {
             let next = self.next().await;
             let message = next.unwrap_or_else(|| panic!("closed before {what}"));
+            assert!(started.elapsed() < READ_MAX, "still not there: {what}");
             let found = wanted(&message);
             messages.push(message);
             if found {
@@ -241,9 +246,10 @@ impl Renderer {
 
     /// The messages up to the end of the last first snapshot.
     pub(crate) async fn snapshots(&mut self) -> Vec<Message> {
-        let mut messages = Vec::new();
+        let (mut messages, started) = (Vec::new(), Instant::now());
         while self.awaits_snapshots() {
             let next = self.next().await;
+            assert!(started.elapsed() < READ_MAX, "no complete snapshot");
             messages.push(next.expect("no end before the snapshots are complete"));
         }
         messages
@@ -260,13 +266,13 @@ impl Renderer {
         if self.connection.is_none() {
             self.connect().await;
         }
-        let mut messages = Vec::new();
+        let (mut messages, started) = (Vec::new(), Instant::now());
         while self.awaits_snapshots() || self.content != *content {
             let next = tokio::time::timeout(DEADLINE, self.receive()).await;
             match next {
-                Ok(Some(message)) => messages.push(message),
+                Ok(Some(message)) if started.elapsed() < READ_MAX => messages.push(message),
                 Ok(None) => panic!("closed: {}", difference(&self.content, content)),
-                Err(_) => panic!(
+                _ => panic!(
                     "{:?} hears nothing more at {:?}: {}",
                     self.transport,
                     self.id,
@@ -279,8 +285,9 @@ impl Renderer {
 
     /// The messages until the daemon closes the connection.
     pub(crate) async fn rest(&mut self) -> Vec<Message> {
-        let mut messages = Vec::new();
+        let (mut messages, started) = (Vec::new(), Instant::now());
         while let Some(message) = self.next().await {
+            assert!(started.elapsed() < READ_MAX, "it is never closed");
             messages.push(message);
         }
         messages

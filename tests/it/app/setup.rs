@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use headgate::catalog::key::{KeyKind, generate};
 use headgate::config::{Loaded, Sources, load};
@@ -24,6 +25,8 @@ pub(crate) struct Setup {
     toml: String,
     /// Absent: `data` in the test's folder.
     data_dir: Option<PathBuf>,
+    /// Absent: the daemon's own.
+    write_stall_max: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -150,6 +153,12 @@ impl Setup {
         self
     }
 
+    /// How long a client may refuse to read its answer.
+    pub(crate) fn write_stall_max(mut self, time_max: Duration) -> Self {
+        self.write_stall_max = Some(time_max);
+        self
+    }
+
     /// Starts the daemon in a new folder.
     pub(crate) async fn start(self) -> TestApp {
         let started = self.try_start().await;
@@ -216,7 +225,13 @@ impl Setup {
             config_file: Some(config_file),
             env,
         };
-        load(&sources).unwrap_or_else(|problems| panic!("the configuration is good:\n{problems}"))
+        let loaded = load(&sources);
+        let mut loaded =
+            loaded.unwrap_or_else(|problems| panic!("the configuration is good:\n{problems}"));
+        if let Some(time_max) = self.write_stall_max {
+            loaded.settings.server.write_stall_max = time_max;
+        }
+        loaded
     }
 
     fn connector_mut(&mut self, name: &str) -> &mut Connector {

@@ -1,22 +1,17 @@
 //! `kill -9` while items are posted and removed, and pages that look on.
 //!
 //! **Invariant**: the truth is what was acknowledged; a request without an answer is repeated until it has one.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a thread of its own that tries again"
-)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::daemon::{Daemon, remove};
 use super::driver::Window;
 use super::watched::Watched;
-use crate::process::{Answer, Client, eventually};
+use crate::process::{Answer, Client, SetOnDrop, eventually};
 
 const KILLS: u64 = 3;
 /// Acknowledged requests between two kills.
@@ -126,8 +121,8 @@ fn pages_miss_nothing_however_often_the_daemon_is_killed() {
     let address = daemon.address();
     let expected = std::thread::scope(|scope| {
         let load = scope.spawn(|| Load::run(address, &acknowledged, &stop));
-        let _stop = StopOnDrop(&stop);
-        for _ in 0..KILLS {
+        let stopping = SetOnDrop(&stop);
+        for round in 0..KILLS {
             let before = acknowledged.load(Ordering::Relaxed);
             eventually("requests are acknowledged", || {
                 assert!(!load.is_finished(), "the load ended");
@@ -136,10 +131,13 @@ fn pages_miss_nothing_however_often_the_daemon_is_killed() {
             });
             daemon.kill();
             daemon.start_again();
-            // Some pages are back before the next kill, some are not.
-            std::thread::sleep(Duration::from_millis(400));
+            // None, one or two of the three pages are back before the next kill.
+            eventually("pages are back", || {
+                let back = daemon.process().admin("/api/admin/renderers");
+                (back.as_array()?.len() as u64 >= round % 3).then_some(())
+            });
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         load.join().expect("the load ends")
     });
     assert!(expected.len() > COUNTERS as usize, "{expected:?}");
@@ -159,12 +157,4 @@ fn pages_miss_nothing_however_often_the_daemon_is_killed() {
          [row.children[0].textContent, Number(row.children[2].textContent)]))";
     page.shows(rows, &json!(expected));
     page.shows("return window.loadedOnce", &json!(true));
-}
-
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

@@ -7,7 +7,6 @@
     reason = "a blocking helper around another process: it polls"
 )]
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::process::{Client, DEADLINE, skipped};
+use crate::program::{Lines, output};
 
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
 const ARGUMENTS: [&str; 5] = [
@@ -75,13 +75,11 @@ impl Browser {
             .process_group(0)
             .spawn()
             .expect("a shell");
-        let mut lines = BufReader::new(keeper.stdout.take().expect("piped")).lines();
-        let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
+        let mut lines = Lines::of(keeper.stdout.take().expect("piped"));
+        let port = lines.find_map(|line| {
             let (_, port) = line.split_once(READY)?;
             port.trim_end_matches('.').parse::<u16>().ok()
         });
-        // Whatever else it prints must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
         let port = port.expect("chromedriver says its port");
         let mut browser = Self {
             chromedriver: (Ipv4Addr::LOCALHOST, port).into(),
@@ -162,7 +160,7 @@ impl Window {
     /// A new window for the test of this name; `None` where there is no browser and none is required.
     pub(super) fn open(test: &str) -> Option<Self> {
         for program in PROGRAMS {
-            let found = Command::new(program).arg("--version").output();
+            let found = output(Command::new(program).arg("--version"));
             if found.is_err() {
                 let required = std::env::var_os("CI").is_some();
                 assert!(!required, "{test}: {program} is missing");

@@ -8,6 +8,7 @@ use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
 use crate::command_line::finish;
 use crate::process::{eventually, key_of, skipped};
+use crate::program::output;
 
 /// The table, row by row, headings first.
 const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
@@ -35,7 +36,7 @@ fn what_is_posted_appears_without_a_reload_and_as_text() {
     let Some(window) = Window::open(test) else {
         return;
     };
-    if Command::new("curl").arg("--version").output().is_err() {
+    if output(Command::new("curl").arg("--version")).is_err() {
         return skipped(test, "there is no curl");
     }
     let daemon = Daemon::start(&["orders"]);

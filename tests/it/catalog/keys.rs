@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{Setup, eventually};
-use crate::process::{Client, Folder, Process};
+use crate::process::{Client, Folder, Process, SetOnDrop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_grace_of_a_rotation_ends() {
@@ -158,6 +158,7 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
                     })
                 })
                 .collect();
+            let revoking = SetOnDrop(&revoked);
             // So that it falls into the traffic.
             let mut client = Client::connect(process.service).expect("it listens");
             for _ in 0..=round {
@@ -165,7 +166,7 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
                 assert_eq!(answer.expect("an answer").status, 202);
             }
             revoke(&process, &name);
-            revoked.store(true, Ordering::SeqCst);
+            drop(revoking);
             let counts = senders
                 .into_iter()
                 .map(|sender| sender.join().expect("no panic"));

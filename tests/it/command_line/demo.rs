@@ -1,6 +1,5 @@
 //! `headgate demo`: what a newcomer sees first must work as printed.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -8,7 +7,8 @@ use std::sync::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{finish, headgate, run};
-use crate::app::pool_rows;
+use crate::process::pool_rows;
+use crate::program::{Lines, wait};
 
 /// Two demos that look for free ports at the same moment could choose the same ones.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -66,10 +66,12 @@ impl Demo {
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
         let mut text = String::new();
-        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut lines = Lines::of(child.stdout.take().expect("piped"));
         while !text.contains("Serving until Ctrl-C") {
-            let read = out.read_line(&mut text).expect("it prints text");
-            assert!(read > 0, "it ended:\n{text}");
+            let line = lines.next();
+            let line = line.unwrap_or_else(|| panic!("it ended:\n{text}"));
+            text += &line;
+            text.push('\n');
         }
         Self { child, text }
     }
@@ -77,7 +79,7 @@ impl Demo {
     fn stop(mut self) -> Option<i32> {
         let id = i32::try_from(self.child.id()).expect("a process id");
         kill_process(Pid::from_raw(id).expect("not 0"), Signal::TERM).expect("it runs");
-        self.child.wait().expect("it ends").code()
+        wait(&mut self.child).code()
     }
 }
 

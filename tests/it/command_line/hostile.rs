@@ -1,12 +1,11 @@
 //! No listing hands a terminal what it would obey.
 
-use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::sync::mpsc;
 
 use super::{headgate, run};
 use crate::hostile::{STREAM, daemon, is_raw, texts};
-use crate::process::{ADMIN_TOKEN, DEADLINE, Folder, Process};
+use crate::process::{ADMIN_TOKEN, Folder, Process};
+use crate::program::Lines;
 
 /// Fails if a reader's terminal would obey any of this.
 #[track_caller]
@@ -96,21 +95,10 @@ fn first_lines(folder: &Folder, args: &[String], lines: usize) -> String {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    let stdout = BufReader::new(child.stdout.take().expect("piped"));
-    let (send, receive) = mpsc::channel();
-    let reading = std::thread::spawn(move || {
-        stdout
-            .lines()
-            .map_while(Result::ok)
-            .try_for_each(|line| send.send(line))
-    });
-    let read: Vec<String> = (0..lines)
-        .map_while(|_| receive.recv_timeout(DEADLINE).ok())
-        .collect();
+    let printed = Lines::of(child.stdout.take().expect("piped"));
+    let read: Vec<String> = printed.take(lines).collect();
     child.kill().expect("a child");
     child.wait().expect("a child");
-    drop(receive);
-    let _ = reading.join();
     assert_eq!(read.len(), lines, "{args:?} prints {read:?}");
     read.join("\n")
 }

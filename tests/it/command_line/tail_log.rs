@@ -1,20 +1,20 @@
 //! `tail --log` against a running daemon, under load, over an outage, with filters.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use super::{headgate, run};
 use crate::guests::guest;
 use crate::process::{ADMIN_TOKEN, Folder, Process, eventually};
+use crate::program::Lines;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
 struct Tail {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Lines,
 }
 
 impl Tail {
@@ -33,13 +33,13 @@ impl Tail {
         let stdout = child.stdout.take().expect("piped");
         Self {
             child,
-            lines: BufReader::new(stdout).lines(),
+            lines: Lines::of(stdout),
         }
     }
 
     /// The next entry; none when it has ended.
     fn next(&mut self) -> Option<Value> {
-        let line = self.lines.next()?.expect("UTF-8");
+        let line = self.lines.next()?;
         Some(serde_json::from_str(&line).expect("a line of JSON"))
     }
 

@@ -17,7 +17,7 @@ use super::producer::Worker;
 use super::verdict::Verdict;
 use super::{ORDERS, POSITIONS, PROFILES, READINGS, judge};
 use crate::app::Random;
-use crate::process::{Folder, eventually};
+use crate::process::{Folder, SetOnDrop, eventually};
 
 /// A number from the environment.
 pub(crate) fn number(variable: &str) -> Option<u64> {
@@ -95,8 +95,8 @@ pub(super) fn load(
             let progress = &progress;
             scope.spawn(move || worker.send_until_it_breaks(service, round, progress, moments));
         }
+        let _stop = SetOnDrop(&progress.stop);
         meanwhile(&progress);
-        progress.stop.store(true, Ordering::Relaxed);
     });
     acknowledged(workers) - before
 }

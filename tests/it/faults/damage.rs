@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{STREAM, all_there, submit};
 use crate::process::{Folder, Process};
+use crate::program::output;
 
 const PAGE_BYTES: u64 = 4_096;
 
@@ -91,7 +92,7 @@ fn run(folder: &Folder, arguments: &[&str]) -> Output {
     let config = folder.path("headgate.toml");
     command.args(arguments).arg("--config").arg(&config);
     command.current_dir(config.parent().expect("a folder"));
-    command.output().expect("it runs")
+    output(&mut command).expect("it runs")
 }
 
 fn problems(process: &Process) -> Vec<String> {

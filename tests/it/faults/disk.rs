@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::{STREAM, all_there, folder, submit};
 use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, skipped};
+use crate::program::output;
 
 const MIB: u64 = 1 << 20;
 
@@ -21,7 +22,7 @@ impl Disk {
         std::fs::create_dir(&path).expect("a folder");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]);
-        match mount.arg(&path).output() {
+        match output(mount.arg(&path)) {
             Ok(output) if output.status.success() => Some(Self(path)),
             Ok(output) => {
                 skipped(test, &String::from_utf8_lossy(&output.stderr));

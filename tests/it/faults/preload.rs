@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::process::{Ended, Folder, Process, skipped};
+use crate::program::output;
 
 /// Kinds of calls, to be added up.
 pub(super) const OPEN: u64 = 1;
@@ -223,9 +224,7 @@ fn build() -> Result<PathBuf, String> {
         .arg(&built)
         .arg(source)
         .args(["-ldl", "-lpthread"]);
-    let output = compiler
-        .output()
-        .map_err(|error| format!("cc does not run: {error}"))?;
+    let output = output(&mut compiler).map_err(|error| format!("cc does not run: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{source} does not compile: {said}");
     // Another run of the tests may do the same now.

@@ -11,7 +11,9 @@ use std::time::Duration;
 use super::{guest, keys, nobody_else_suffers};
 use crate::app::Random;
 use crate::faults;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually_within, read_only};
+use crate::process::{
+    ADMIN_TOKEN, Client, Folder, Process, SetOnDrop, eventually_within, read_only,
+};
 
 const KILLS_DEFAULT: u64 = 8;
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
@@ -120,9 +122,9 @@ fn load_and_kill(
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
+        let _ended = SetOnDrop(&ended);
         std::thread::sleep(time);
         process.kill();
-        ended.store(true, Ordering::Relaxed);
     });
 }
 

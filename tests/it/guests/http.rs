@@ -1,10 +1,10 @@
 //! Sinks that call others: whom they reach, what they may know, and what stops them.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use super::{LIMITS, guest, nobody_else_suffers};
 use crate::process::{Folder, Process, skipped};
+use crate::program::{Lines, output};
 use crate::receiver::{Receiver, Reply, answer};
 
 pub(super) const ONCE: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
@@ -360,18 +360,19 @@ fn connections_are_used_again() {
 
 /// A certificate of `localhost` with its key, in the folder; none where there is no openssl.
 fn certificate(folder: &Folder, name: &str) -> Option<()> {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
-        .args(["ec_paramgen_curve:prime256v1", "-nodes", "-subj"])
-        .arg(format!("/CN={name}"))
-        .args(["-addext", "subjectAltName=DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-out")
-        .arg(folder.path(&format!("{name}.pem")))
-        .arg("-keyout")
-        .arg(folder.path(&format!("{name}.key")))
-        .output()
-        .ok()?;
+    let made = output(
+        Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
+            .args(["ec_paramgen_curve:prime256v1", "-nodes", "-subj"])
+            .arg(format!("/CN={name}"))
+            .args(["-addext", "subjectAltName=DNS:localhost"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+            .arg("-out")
+            .arg(folder.path(&format!("{name}.pem")))
+            .arg("-keyout")
+            .arg(folder.path(&format!("{name}.key"))),
+    )
+    .ok()?;
     assert!(made.status.success(), "{made:?}");
     Some(())
 }
@@ -394,9 +395,8 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
         .stderr(Stdio::null())
         .spawn()
         .expect("openssl starts");
-    let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines();
+    let mut lines = Lines::of(server.stdout.take().expect("piped"));
     let port = lines.find_map(|line| {
-        let line = line.expect("text");
         let (_, port) = line.strip_prefix("ACCEPT ")?.rsplit_once(':')?;
         Some(port.to_owned())
     });

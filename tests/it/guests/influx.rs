@@ -9,6 +9,7 @@ use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
 use crate::postgres::free_port;
 use crate::process::{ADMIN_TOKEN, Client, Folder, eventually, skipped};
+use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, answer};
 
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
@@ -34,7 +35,7 @@ struct Influx {
 impl Influx {
     /// A server, with a user if it wants passwords; `None` where the program is missing and not required.
     fn start(test: &str, passwords: bool) -> Option<Self> {
-        if Command::new("influxd").arg("version").output().is_err() {
+        if output(Command::new("influxd").arg("version")).is_err() {
             let required = std::env::var_os("CI").is_some();
             assert!(!required, "{test}: influxd is missing");
             skipped(test, "there is no influxd");
@@ -83,13 +84,14 @@ impl Influx {
     }
 
     fn try_query(&self, query: &str) -> Option<Value> {
-        let output = Command::new("curl")
-            .args(["--silent", "--show-error", "--user"])
-            .arg(format!("admin:{PASSWORD}"))
-            .arg(format!("{}/query?db=plant&epoch=ms", self.url))
-            .args(["--data-urlencode", &format!("q={query}")])
-            .output()
-            .expect("curl starts");
+        let output = output(
+            Command::new("curl")
+                .args(["--silent", "--show-error", "--user"])
+                .arg(format!("admin:{PASSWORD}"))
+                .arg(format!("{}/query?db=plant&epoch=ms", self.url))
+                .args(["--data-urlencode", &format!("q={query}")]),
+        )
+        .expect("curl starts");
         serde_json::from_slice(&output.stdout).ok()
     }
 }
@@ -247,15 +249,12 @@ fn what_the_operator_of_influxdb_can_mend_is_waited_for() {
     };
     let basic = |credentials: &str| {
         let mut encode = Command::new("openssl");
-        encode
-            .args(["base64", "-A"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = encode.spawn().expect("openssl starts");
-        let mut input = child.stdin.take().expect("piped");
-        std::io::Write::write_all(&mut input, credentials.as_bytes()).expect("a pipe");
-        drop(input);
-        let output = child.wait_with_output().expect("a child");
+        let output = output_within(
+            RUN_MAX,
+            encode.args(["base64", "-A"]),
+            credentials.as_bytes(),
+        );
+        let output = output.expect("openssl starts");
         format!("Basic {}", String::from_utf8(output.stdout).expect("text"))
     };
     let authorization = basic(&format!("writer:{PASSWORD}"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Client, Folder, Process, eventually, read_only};
+use crate::process::{Client, Folder, Process, SetOnDrop, eventually, read_only};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
@@ -54,15 +54,6 @@ fn refused(process: &Process, words: &str) {
     assert!(problems.contains("the sink hostile goes on"), "{problems}");
 }
 
-/// Ends the posting when it is dropped.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
@@ -79,8 +70,7 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     let posted = std::thread::scope(|scope| {
         let service = process.service;
         let ended = &ended;
-        // Also when the test fails.
-        let end = End(ended);
+        let end = SetOnDrop(ended);
         let posting = scope.spawn(move || {
             let mut client = Client::connect(service).expect("it listens");
             let mut number: u32 = 0;

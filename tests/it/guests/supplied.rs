@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{guest, keys, nobody_else_suffers, wasm};
+use crate::command_line::run;
 use crate::process::{Folder, Process, eventually};
+use crate::program::output;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
@@ -190,11 +192,7 @@ fn the_daemon_stops_in_time_while_a_component_is_compiled() {
 #[test]
 fn a_pinned_sink_runs_this_very_file_only() {
     let path = guest("stages_twice");
-    let checked = Command::new(env!("CARGO_BIN_EXE_headgate"))
-        .args(["plugin", "check", &path])
-        .output()
-        .expect("the program starts");
-    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let said = run(Path::new("."), ["plugin", "check", &path]).out;
     let pin = said.lines().find(|line| line.starts_with("sha256 = \""));
     let pin = pin.expect("a digest to copy");
 
@@ -214,13 +212,8 @@ fn a_pinned_sink_runs_this_very_file_only() {
     let found = sha256sum(&folder.path("hostile.wasm"));
     paused(&process, &format!("its SHA-256 is {found}"));
     assert_eq!(process.request(&id)["status"], "accepted");
-    let checked = Command::new(env!("CARGO_BIN_EXE_headgate"))
-        .args(["check", "--config", "headgate.toml"])
-        .current_dir(folder.path(""))
-        .output()
-        .expect("the program starts");
-    assert_eq!(checked.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&checked.stderr);
+    let check = ["check", "--config", "headgate.toml"];
+    let said = run(&folder.path(""), check).failed(2);
     assert!(
         said.contains("is not the file that the sink's section wants"),
         "{said}"
@@ -231,7 +224,7 @@ fn a_pinned_sink_runs_this_very_file_only() {
 }
 
 fn sha256sum(path: &Path) -> String {
-    let output = Command::new("sha256sum").arg(path).output();
+    let output = output(Command::new("sha256sum").arg(path));
     let output = output.expect("sha256sum starts").stdout;
     let text = String::from_utf8(output).expect("text");
     text.split(' ').next().expect("a digest").to_owned()

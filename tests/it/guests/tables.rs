@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::nobody_else_suffers;
+use crate::command_line::run;
 use crate::postgres::{Line, PASSWORD, Postgres};
 use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually};
 
@@ -276,12 +277,8 @@ fn what_the_operator_can_mend_is_waited_for_and_no_password_is_shown() {
     process.request_becomes(&id, "processed");
     assert_eq!(postgres.query("SELECT key FROM shop.items"), "a");
 
-    let shown = std::process::Command::new(env!("CARGO_BIN_EXE_headgate"))
-        .args(["config", "show", "--config", "headgate.toml"])
-        .current_dir(folder.path(""))
-        .output()
-        .expect("the program starts");
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let show = ["config", "show", "--config", "headgate.toml"];
+    let shown = run(&folder.path(""), show).out;
     assert!(shown.contains("postgres"), "{shown}");
     let seen = [
         process.log(),

@@ -1,14 +1,14 @@
 //! The built-in sink that sends Standard Webhooks; `openssl` says whether a signature is right.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
 use crate::process::{Folder, eventually, skipped};
+use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, Seen, answer};
 
 /// `whsec_` and the base64 of a key, and the key in hexadecimal digits.
@@ -43,16 +43,9 @@ fn secrets(secrets: &[(&str, &str)]) -> String {
 
 /// What `openssl` makes of some bytes.
 fn openssl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
-    let mut child = Command::new("openssl")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("openssl starts");
-    let mut pipe = child.stdin.take().expect("piped");
-    pipe.write_all(input).expect("a pipe");
-    drop(pipe);
-    child.wait_with_output().expect("a child").stdout
+    let mut command = Command::new("openssl");
+    let output = output_within(RUN_MAX, command.args(arguments), input);
+    output.expect("openssl starts").stdout
 }
 
 /// The signatures that a request should have, one for each key.
@@ -77,7 +70,7 @@ fn expected(seen: &Seen, keys: &[&str]) -> String {
 }
 
 fn no_openssl(test: &str) -> bool {
-    let missing = Command::new("openssl").arg("version").output().is_err();
+    let missing = output(Command::new("openssl").arg("version")).is_err();
     if missing {
         assert!(
             std::env::var_os("CI").is_none(),

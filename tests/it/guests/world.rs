@@ -1,10 +1,9 @@
 //! What the world offers to a sink that behaves, and its bounds.
 
-use std::process::Command;
-
 use serde_json::json;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
+use crate::command_line::run;
 use crate::process::{ADMIN_TOKEN, Client, Folder, items, read_only};
 
 /// A daemon whose stream `hostile` goes to the sink that sorts.
@@ -122,13 +121,8 @@ fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
         });
         assert_eq!(process.request(&id)["status"], "accepted", "its data waits");
         nobody_else_suffers(&folder, process);
-        let checked = Command::new(env!("CARGO_BIN_EXE_headgate"))
-            .args(["check", "--config", "headgate.toml"])
-            .current_dir(folder.path(""))
-            .output()
-            .expect("the program starts");
-        assert_eq!(checked.status.code(), Some(2));
-        let said = String::from_utf8_lossy(&checked.stderr);
+        let check = ["check", "--config", "headgate.toml"];
+        let said = run(&folder.path(""), check).failed(2);
         assert!(
             said.contains("sink hostile: ") && said.contains(words),
             "{said}"

@@ -61,7 +61,7 @@ async fn refused(app: &TestApp, pass: Pass, status: u16, code: &str) {
             );
         }
     }
-    assert_eq!(app.parts.live.renderers().len(), 0);
+    assert_eq!(app.renderers().await.len(), 0);
 }
 
 async fn admitted(app: &TestApp, transport: Transport, pass: Pass) -> Renderer {
@@ -189,7 +189,7 @@ async fn parameters_that_cannot_be_used_are_refused_in_words() {
     }
     let reply = screen.call(Method::POST, "/api/live", &[], "").await;
     reply.refused(405, "METHOD_NOT_ALLOWED");
-    assert_eq!(app.parts.live.renderers().len(), 0);
+    assert_eq!(app.renderers().await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

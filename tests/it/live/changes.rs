@@ -114,7 +114,7 @@ async fn a_silent_connection_carries_heartbeats_with_the_position_and_the_time()
         .await;
     app.caller("shop").ingest("{}").await.receipt();
     app.drain().await;
-    let position = app.parts.pool.position().to_string();
+    let position = app.position().to_string();
     let started = Instant::now();
     for renderer in &mut both(&app, &["orders"]).await {
         for _ in 0..2 {

@@ -92,7 +92,7 @@ async fn who_comes_back_to_nothing_new_is_told_so() {
     for renderer in &mut gone_away(&app, &content).await {
         resumes(renderer, &content, &[], &[]).await;
         let id = renderer.id.clone().expect("an id");
-        assert_eq!(id, app.parts.pool.position().to_string());
+        assert_eq!(id, app.position().to_string());
     }
 }
 
@@ -130,7 +130,7 @@ async fn positions_outlive_a_restart_and_so_does_what_was_removed() {
 async fn a_position_that_means_nothing_here_gives_a_reset_and_everything() {
     let app = ten_items().await;
     let content = app.content(&["orders"]).await;
-    let position = app.parts.pool.position();
+    let position = app.position();
     let (epoch, seq) = (position.epoch, position.seq);
     let positions = [
         format!("{}:{seq}", epoch + 1),
@@ -159,7 +159,7 @@ async fn a_position_that_means_nothing_here_gives_a_reset_and_everything() {
 async fn the_header_goes_before_the_query() {
     let app = ten_items().await;
     let content = app.content(&["orders"]).await;
-    let position = app.parts.pool.position().to_string();
+    let position = app.position().to_string();
     put(&app, 1, "second").await;
     let after = app.content(&["orders"]).await;
     let mut renderer = app.renderer(Transport::Sse, &["orders"]);
@@ -174,7 +174,7 @@ async fn the_header_goes_before_the_query() {
 async fn who_left_before_the_snapshots_were_complete_gets_them_without_a_reset() {
     let app = ten_items().await;
     let content = app.content(&["orders"]).await;
-    let epoch = app.parts.pool.position().epoch;
+    let epoch = app.position().epoch;
     for transport in Transport::ALL {
         let mut renderer = app.renderer(transport, &["orders"]);
         renderer.connect_from(Some(&format!("{epoch}:0"))).await;
@@ -303,7 +303,7 @@ async fn the_id_of_a_message_holds_for_all_streams_at_any_moment() {
         if renderer.content == content {
             return;
         }
-        if renderer.id.as_deref() == Some(&app.parts.pool.position().to_string()) {
+        if renderer.id.as_deref() == Some(&app.position().to_string()) {
             panic!("at the end without everything");
         }
         // What was told before is told again until the other stream has come as far.

@@ -16,6 +16,7 @@ use crate::process::{ADMIN_TOKEN, Folder, Process, key_of, read_only};
 use serde_json::Value;
 use strait::Strait;
 
+const MESSAGES: &str = "headgate_live_messages_total";
 const SCREEN: &str = "rk_live_for_the_slow_screens_000001";
 /// Items, updated again and again.
 const ITEMS: usize = 4_000;
@@ -96,8 +97,7 @@ impl Daemon {
     /// Waits until whoever reads has everything.
     async fn nothing_more_is_sent(&self) {
         let admin = Admin::new(&format!("http://{}", self.process.admin), Some(ADMIN_TOKEN));
-        let sent = async || admin.metric("headgate_live_messages_total").await;
-        settled(sent).await;
+        settled(async || admin.metric(MESSAGES).await).await;
     }
 
     fn content(&self) -> Content {
@@ -215,7 +215,7 @@ async fn never_reads(daemon: &Daemon, upgrades: bool) -> TcpStream {
 /// A daemon with more in `orders` than sockets hold, and a renderer by each transport that has stopped to read
 /// within its snapshot.
 async fn stalled() -> (TestApp, Content, Vec<(Strait, Renderer)>) {
-    let app = Setup::screen().start().await;
+    let app = Setup::screen().write_stall_max(STALL_MAX).start().await;
     let shop = app.caller("shop");
     let fill = "x".repeat(500_000);
     for number in 0..30 {
@@ -233,37 +233,34 @@ async fn stalled() -> (TestApp, Content, Vec<(Strait, Renderer)>) {
         renderer.connect().await;
         renderers.push((strait, renderer));
     }
-    settled(async || app.parts.metrics.live_messages.get()).await;
-    let sent = app.parts.metrics.live_messages.get();
-    assert!(sent < 60, "{sent} messages: everything");
+    let admin = app.admin();
+    settled(async || admin.metric(MESSAGES).await).await;
+    let sent = admin.metric(MESSAGES).await;
+    assert!(sent < 60.0, "{sent} messages: everything");
     (app, content, renderers)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_renderer_that_does_not_read_is_let_go_when_its_key_ends() {
     let (app, _, renderers) = stalled().await;
-    assert_eq!(app.parts.live.renderers().len(), 2);
+    assert_eq!(app.renderers().await.len(), 2);
     app.revoke("screen");
     eventually("they are let go", async || {
-        app.parts.live.renderers().is_empty().then_some(())
+        app.renderers().await.is_empty().then_some(())
     })
     .await;
     drop(renderers);
 }
 
-/// Nothing that is slow is cut off for it. With `HEADGATE_LIVE_STALL_SECONDS` above the time that other answers may
-/// stall (60 s) this shows it in full.
+/// Other answers may stall for so long in these tests.
+const STALL_MAX: Duration = Duration::from_millis(500);
+
+/// Nothing that is slow is cut off for it, as other answers are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a setting of the test from the environment"
-)]
 async fn a_renderer_that_stalls_goes_on_when_it_reads_again() {
-    let seconds = std::env::var("HEADGATE_LIVE_STALL_SECONDS");
-    let seconds = seconds.map_or(0, |text| text.parse().expect("a whole number"));
     let (app, mut content, renderers) = stalled().await;
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
-    assert_eq!(app.parts.live.renderers().len(), 2);
+    cut_off(&app).await;
+    assert_eq!(app.renderers().await.len(), 2);
     // What goes meanwhile was told in part.
     app.remove("shop", "orders", "0").await;
     app.remove("shop", "orders", "29").await;
@@ -272,6 +269,26 @@ async fn a_renderer_that_stalls_goes_on_when_it_reads_again() {
         strait.open();
         renderer.holds(&content).await;
     }
+}
+
+/// Asks for a page of items and does not read it until the daemon has let go of it. Renderers that have stalled before
+/// have stalled for longer then.
+async fn cut_off(app: &TestApp) {
+    let address = app.service.strip_prefix("http://").expect("TCP");
+    let address = address.parse().expect("an address");
+    let mut stream = strait::connect_with_small_buffer(address).await;
+    let head = format!(
+        "GET /api/streams/orders/items HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
+        app.read_secret("screen")
+    );
+    stream.write_all(head.as_bytes()).await.expect("it listens");
+    tokio::time::sleep(3 * STALL_MAX).await;
+    let mut answer = Vec::new();
+    // It may be a reset.
+    let _ = stream.read_to_end(&mut answer).await;
+    let length = answer.len();
+    // A whole page of these items is more.
+    assert!((1..4 << 20).contains(&length), "{length} bytes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -25,7 +25,7 @@ async fn each_stream_begins_with_a_snapshot_and_the_messages_are_the_protocols()
     let body = r#"[{"id": 1, "of": {"n": 1.10}}, {"id": "ä\n"}]"#;
     shop.ingest_by("id", body).await.receipt();
     let item = &app.items("orders").await[0];
-    let (time, epoch) = (&item.updated_at, app.parts.pool.position().epoch);
+    let (time, epoch) = (&item.updated_at, app.position().epoch);
     for transport in Transport::ALL {
         let mut renderer = app.renderer(transport, &["orders", "readings"]);
         renderer.connect().await;
@@ -71,7 +71,7 @@ async fn both_transports_carry_the_same_json() {
     let removed = |message: &Message| message.kind == "remove";
     let of_sse = sse.until("the removal", removed).await;
     let of_websocket = websocket.until("the removal", removed).await;
-    let epoch = app.parts.pool.position().epoch;
+    let epoch = app.position().epoch;
     let last = format!(r#"{{"type":"remove","stream":"orders","id":"{epoch}:3","keys":["7"]}}"#);
     for messages in [&of_sse, &of_websocket] {
         assert_eq!(messages.last().expect("a message").text, last);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::site::Site;
 use crate::process::{Answer, Client, Folder, Process, skipped};
+use crate::program::output;
 
 /// The secret that a page shows once.
 fn secret(page: &str) -> Option<String> {
@@ -156,7 +157,7 @@ fn the_snippets_with_the_key_are_ready_to_run() {
             .replace("&lt;", "<")
             .replace("&gt;", ">")
             .replace("&amp;", "&");
-        let ran = Command::new(program).args(arguments).arg(code).output();
+        let ran = output(Command::new(program).args(arguments).arg(code));
         let Ok(ran) = ran else {
             skipped("the_snippets_with_the_key_are_ready_to_run", program);
             continue;

@@ -5,14 +5,13 @@
 use std::collections::VecDeque;
 
 use futures_util::StreamExt;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::app::Reply;
+use crate::app::{Raw, Reply};
 
 /// The example of RFC 6455, section 1.3: the key of a handshake and what answers it.
 const NONCE: (&str, &str) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -59,8 +58,7 @@ impl Socket {
         query: &str,
         headers: &str,
     ) -> Result<(Reply, Self), Reply> {
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        stream.set_nodelay(true).expect("it is connected");
+        let mut raw = Raw::connect(&format!("http://{address}")).await;
         let (nonce, answer) = NONCE;
         let upgrade = match transport {
             Transport::Sse => String::from("Accept: text/event-stream\r\n"),
@@ -70,25 +68,24 @@ impl Socket {
         };
         let request =
             format!("GET /api/live?{query} HTTP/1.1\r\nHost: {address}\r\n{upgrade}{headers}\r\n");
-        stream
-            .write_all(request.as_bytes())
-            .await
-            .expect("it reads");
-        let (reply, rest) = read_head(&mut stream).await;
+        raw.send(request).await;
+        let reply = raw.head().await;
         match (transport, reply.status) {
             (Transport::Sse, 200) => {
                 assert_eq!(reply.header("content-type"), Some("text/event-stream"));
                 assert_eq!(reply.header("cache-control"), Some("no-store"));
                 assert_eq!(reply.header("transfer-encoding"), Some("chunked"));
+                let (stream, rest) = raw.into_parts();
                 Ok((reply, Self::Sse(Events::new(stream, rest))))
             }
             (Transport::WebSocket, 101) => {
                 assert_eq!(reply.header("sec-websocket-accept"), Some(answer));
+                let (stream, rest) = raw.into_parts();
                 let socket =
                     WebSocketStream::from_partially_read(stream, rest, Role::Client, None).await;
                 Ok((reply, Self::WebSocket(Box::new(socket))))
             }
-            _ => Err(read_body(reply, &mut stream, rest).await),
+            _ => Err(raw.body_of(reply).await),
         }
     }
 
@@ -113,52 +110,6 @@ impl Socket {
             },
         }
     }
-}
-
-async fn read_head(stream: &mut TcpStream) -> (Reply, Vec<u8>) {
-    let mut buffer = Vec::new();
-    let end = loop {
-        if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at + 4;
-        }
-        let read = stream.read_buf(&mut buffer).await;
-        assert!(
-            read.is_ok_and(|count| count > 0),
-            "hung up before an answer"
-        );
-    };
-    let rest = buffer.split_off(end);
-    let head = String::from_utf8(buffer).expect("the head is text");
-    let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1));
-    let mut headers = HeaderMap::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(':').expect("a header line");
-        headers.append(
-            HeaderName::try_from(name).expect("a header's name"),
-            HeaderValue::try_from(value.trim()).expect("a header's value"),
-        );
-    }
-    let reply = Reply {
-        status: status.and_then(|text| text.parse().ok()).expect("a status"),
-        headers,
-        body: Vec::new(),
-    };
-    (reply, rest)
-}
-
-async fn read_body(mut reply: Reply, stream: &mut TcpStream, rest: Vec<u8>) -> Reply {
-    reply.body = rest;
-    let length = reply.header("content-length").map(str::to_owned);
-    let length: usize = length.map_or(0, |text| text.parse().expect("a length"));
-    while reply.body.len() < length {
-        let read = stream.read_buf(&mut reply.body).await;
-        assert!(
-            read.is_ok_and(|count| count > 0),
-            "hung up within an answer"
-        );
-    }
-    reply
 }
 
 /// A chunked body of events.

@@ -18,7 +18,7 @@ async fn a_ticket_opens_one_connection() {
         let given = ticket(&reply);
         admitted(&app, transport, url(&given)).await;
         eventually("it has gone", async || {
-            app.parts.live.renderers().is_empty().then_some(())
+            app.renderers().await.is_empty().then_some(())
         })
         .await;
         refused(&app, url(&given), 401, "UNAUTHORIZED").await;

@@ -1,0 +1,113 @@
+//! The aims: what is compared with what, and whether it was reached.
+//!
+//! Called by the report.
+//!
+//! **Invariant:** a ratio is taken between neighbours of one run, round by round, and the median of those ratios
+//! is what is compared with its aim; absolute times are compared only where the aim is one.
+
+use super::payload::Shape;
+use super::report::{MEGABYTE, Results, ShapeResult};
+use super::rounds::Round;
+use crate::aim::Aim;
+use crate::times::{median, median_of};
+
+impl ShapeResult {
+    /// Whether every request of every round was answered 202: refusals cost less than requests.
+    fn comparable(&self) -> bool {
+        self.daemon
+            .iter()
+            .chain(&self.floor)
+            .all(Round::all_accepted)
+    }
+
+    /// Median over the rounds of the daemon's value divided by that of the floor's round before it.
+    fn against_floor(&self, value: fn(&Round) -> f64) -> f64 {
+        let pairs = self.daemon.iter().zip(&self.floor);
+        let ratios: Vec<f64> = pairs
+            .map(|(daemon, floor)| value(daemon) / value(floor))
+            .collect();
+        median(&ratios)
+    }
+
+    /// The same against the plain upsert.
+    fn against_upsert(&self) -> f64 {
+        let pairs = self.daemon.iter().zip(&self.upsert);
+        let ratios: Vec<f64> = pairs
+            .map(|(daemon, upsert)| daemon.items_per_second / upsert.items_per_second)
+            .collect();
+        median(&ratios)
+    }
+}
+
+impl Results {
+    /// The aims that this run can tell something about.
+    pub(crate) fn aims(&self) -> Vec<Aim> {
+        let mut aims = Vec::new();
+        for result in &self.shapes {
+            let mut of_shape = self.shape_aims(result);
+            if !result.comparable() {
+                for aim in &mut of_shape {
+                    aim.reached = None;
+                    aim.measured += " (rounds with answers other than 202)";
+                }
+            }
+            aims.append(&mut of_shape);
+        }
+        let megabytes = |bytes| bytes as f64 / MEGABYTE;
+        let started = megabytes(self.memory.started_bytes);
+        let loaded = megabytes(self.memory.loaded_bytes);
+        let first = median(&self.starts.warm_ms);
+        aims.push(Aim::at_most("idle memory, started", started, 30.0, " MB"));
+        aims.push(Aim::at_most("idle memory, after load", loaded, 30.0, " MB"));
+        aims.push(Aim::at_most("first 202, warm cache", first, 100.0, " ms"));
+        aims
+    }
+
+    fn shape_aims(&self, result: &ShapeResult) -> Vec<Aim> {
+        match result.shape {
+            Shape::Small => {
+                let ratio = result.against_floor(|round| round.cpu_micros_per_request);
+                let name = "CPU of a durable 200 B request / empty handler";
+                vec![Aim::at_most(name, ratio, 3.0, ""), self.disk_aim(result)]
+            }
+            Shape::Recurring => {
+                let name = "items/s, recurring keys / plain upsert";
+                vec![Aim::at_least(name, result.against_upsert(), 0.70)]
+            }
+            Shape::Random => {
+                let name = "items/s, random keys / plain upsert";
+                vec![Aim::at_least(name, result.against_upsert(), 0.35)]
+            }
+            Shape::Medium => Vec::new(),
+        }
+    }
+
+    /// What the disk allows is one answer for each connection in each fsync; it is the limit only where neither
+    /// the cores nor one thread are.
+    fn disk_aim(&self, result: &ShapeResult) -> Aim {
+        let connections = result.shape.connections() as f64;
+        let share_of = |fsync_ms: f64, round: &Round| {
+            round.requests_per_second / (connections * 1e3 / fsync_ms)
+        };
+        let pairs = result.daemon.iter().zip(&result.fsync_ms);
+        let shares: Vec<f64> = pairs.map(|(round, &ms)| share_of(ms, round)).collect();
+        let name = format!("requests/s at {connections} connections / what fsync allows");
+        let mut aim = Aim::at_least(name, median(&shares), 0.80);
+        let cpu_bound: Vec<&str> = result
+            .daemon
+            .iter()
+            .filter_map(|round| round.saturated.as_deref())
+            .collect();
+        if 2 * cpu_bound.len() > result.daemon.len() {
+            aim.reached = None;
+            let busy = median_of(&result.daemon, |round| share_of(self.fsync.busy_ms, round));
+            aim.measured = format!(
+                "{} ({:.0} % at the fsync with busy cores); CPU is the limit: {}",
+                aim.measured,
+                busy * 100.0,
+                cpu_bound[0]
+            );
+        }
+        aim
+    }
+}

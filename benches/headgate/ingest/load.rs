@@ -1,0 +1,230 @@
+//! The load generator: keep-alive connections on one thread, each sending its next request when the answer is there.
+//!
+//! Called by the rounds. Raw sockets, because an HTTP client library would cost more than the server it measures.
+//!
+//! **Invariant:** every request that was begun before the deadline is answered or counted as failed; nothing is
+//! sent after it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::payload::Requests;
+use crate::Result;
+use crate::http::Head;
+
+/// How long after the deadline outstanding answers may take.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// Above this a request is written while the answer is watched: a server may refuse it before it read it all.
+const WATCHED_BYTES: usize = 65_536;
+
+/// What one connection sends.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// New keys and revisions in each request.
+    Fresh(Box<Requests>),
+    /// The same bytes each time, shared between connections.
+    Same(Arc<[u8]>),
+}
+
+impl Source {
+    fn next(&mut self) -> &[u8] {
+        match self {
+            Self::Fresh(requests) => requests.next(),
+            Self::Same(bytes) => bytes,
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Just before the first request.
+    pub(crate) first_sent: Instant,
+    /// When the last answer was there.
+    pub(crate) last_answered: Instant,
+    /// Answers by status.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// Requests that ended in a broken connection.
+    pub(crate) broken: u64,
+    /// Request to complete answer, µs, of the 202s.
+    pub(crate) latencies: Vec<u32>,
+}
+
+impl Outcome {
+    /// Requests that were answered 202.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.statuses.get(&202).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.last_answered = self.last_answered.max(other.last_answered);
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.broken += other.broken;
+        self.latencies.extend(other.latencies);
+    }
+}
+
+/// Sends from one connection for each source until `duration` is over; `requests_max` bounds each connection.
+pub(crate) fn run(
+    address: SocketAddr,
+    sources: Vec<Source>,
+    duration: Duration,
+    requests_max: u64,
+) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let mut connections = Vec::new();
+        for source in sources {
+            connections.push((Connection::open(address).await?, source));
+        }
+        let first_sent = Instant::now();
+        let deadline = first_sent + duration;
+        let mut tasks = JoinSet::new();
+        for (connection, source) in connections {
+            tasks.spawn_local(send(connection, source, first_sent, deadline, requests_max));
+        }
+        let mut total = empty(first_sent);
+        let answered = tokio::time::timeout(duration + ANSWER_WAIT, async {
+            while let Some(outcome) = tasks.join_next().await {
+                total.add(outcome?);
+            }
+            Result::Ok(())
+        });
+        answered
+            .await
+            .map_err(|_| "failed to get every answer: the server stopped answering")??;
+        Ok(total)
+    })
+}
+
+fn empty(first_sent: Instant) -> Outcome {
+    Outcome {
+        first_sent,
+        last_answered: first_sent,
+        statuses: BTreeMap::new(),
+        broken: 0,
+        latencies: Vec::new(),
+    }
+}
+
+async fn send(
+    mut connection: Connection,
+    mut source: Source,
+    first_sent: Instant,
+    deadline: Instant,
+    requests_max: u64,
+) -> Outcome {
+    let mut outcome = empty(first_sent);
+    for _ in 0..requests_max {
+        let sent = Instant::now();
+        if sent >= deadline {
+            break;
+        }
+        let answer = connection.exchange(source.next()).await;
+        let answered = Instant::now();
+        let keep = match &answer {
+            Ok(head) => {
+                *outcome.statuses.entry(head.status).or_default() += 1;
+                outcome.last_answered = answered;
+                if head.status == 202 {
+                    let micros = answered.duration_since(sent).as_micros();
+                    outcome
+                        .latencies
+                        .push(u32::try_from(micros).unwrap_or(u32::MAX));
+                }
+                !head.closes
+            }
+            Err(_) => {
+                outcome.broken += 1;
+                false
+            }
+        };
+        if !keep && !connection.reopen(deadline).await {
+            break;
+        }
+    }
+    outcome
+}
+
+struct Connection {
+    address: SocketAddr,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            address,
+            stream,
+            buffer: Vec::with_capacity(4096),
+        })
+    }
+
+    /// Connects again until it works or `deadline` has passed.
+    async fn reopen(&mut self, deadline: Instant) -> bool {
+        while Instant::now() < deadline {
+            if let Ok(fresh) = Self::open(self.address).await {
+                *self = fresh;
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<Head> {
+        self.buffer.clear();
+        let (mut reader, mut writer) = self.stream.split();
+        if request.len() < WATCHED_BYTES {
+            writer.write_all(request).await?;
+            return read_answer(&mut reader, &mut self.buffer).await;
+        }
+        let written = tokio::select! {
+            biased;
+            written = writer.write_all(request) => written,
+            answer = read_answer(&mut reader, &mut self.buffer) => {
+                // Refused before it was read to its end: the rest of the body must not become the next request.
+                return answer.map(|head| Head { closes: true, ..head });
+            }
+        };
+        let answer = read_answer(&mut reader, &mut self.buffer).await;
+        match written {
+            Ok(()) => answer,
+            Err(error) => answer
+                .map(|head| Head {
+                    closes: true,
+                    ..head
+                })
+                .map_err(|_| error),
+        }
+    }
+}
+
+async fn read_answer(
+    reader: &mut (impl AsyncReadExt + Unpin),
+    buffer: &mut Vec<u8>,
+) -> io::Result<Head> {
+    loop {
+        if let Some(head) = Head::complete(buffer)? {
+            return Ok(head);
+        }
+        if reader.read_buf(buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
