@@ -3,7 +3,9 @@
 //! **Invariant**: what stands between the tags is escaped, HTML in a page too; a link leads to a page or file that is
 //! served here or to another site, and otherwise is text.
 
-use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use std::slice::Iter;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 use crate::guide::{FILES, PAGES, Page};
 
@@ -36,56 +38,9 @@ impl Rendered {
         let sections = sections(page.name, &events);
         let mut headings = sections.iter();
         let mut left_out = false;
-        let shown = events.into_iter().filter_map(|event| match event {
-            Event::Start(Tag::Heading { level, .. }) => {
-                let anchor = headings.next().map(|section| section.anchor.clone());
-                let anchor = anchor.filter(|anchor| !anchor.is_empty()).map(CowStr::from);
-                let (classes, attrs) = (Vec::new(), Vec::new());
-                Some(Event::Start(Tag::Heading {
-                    level,
-                    id: anchor,
-                    classes,
-                    attrs,
-                }))
-            }
-            Event::Start(Tag::Link {
-                link_type,
-                dest_url,
-                title,
-                id,
-            }) => {
-                let served = address(&dest_url);
-                left_out = served.is_none();
-                let dest_url = served?.into();
-                Some(Event::Start(Tag::Link {
-                    link_type,
-                    dest_url,
-                    title,
-                    id,
-                }))
-            }
-            Event::End(TagEnd::Link) if left_out => {
-                left_out = false;
-                None
-            }
-            Event::Start(Tag::Image {
-                link_type,
-                dest_url,
-                title,
-                id,
-            }) => Some(Event::Start(Tag::Image {
-                link_type,
-                dest_url: address(&dest_url).unwrap_or_default().into(),
-                title,
-                id,
-            })),
-            Event::Start(Tag::CodeBlock(_)) => {
-                Some(Event::Html("<pre tabindex=\"0\"><code>".into()))
-            }
-            Event::End(TagEnd::CodeBlock) => Some(Event::Html("</code></pre>\n".into())),
-            Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
-            other => Some(other),
-        });
+        let shown = events
+            .into_iter()
+            .filter_map(|event| shown(event, &mut headings, &mut left_out));
         let mut html = String::new();
         html::push_html(&mut html, shown);
         Self {
@@ -108,6 +63,39 @@ impl Rendered {
         text.and_then(|text| text.lines().next())
             .unwrap_or_default()
     }
+}
+
+/// An event as it is written: headings with their anchors, links with the addresses here. A link that leads nowhere is
+/// left out, and `left_out` until its end.
+fn shown<'a>(
+    mut event: Event<'a>,
+    headings: &mut Iter<'_, Section>,
+    left_out: &mut bool,
+) -> Option<Event<'a>> {
+    match &mut event {
+        Event::Start(Tag::Heading { id, .. }) => {
+            let section = headings.next().filter(|section| section.level > 1);
+            *id = section.map(|section| section.anchor.clone().into());
+        }
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            let served = address(dest_url);
+            *left_out = served.is_none();
+            *dest_url = served?.into();
+        }
+        Event::End(TagEnd::Link) if std::mem::take(left_out) => return None,
+        Event::Start(Tag::Image { dest_url, .. }) => {
+            *dest_url = address(dest_url).unwrap_or_default().into();
+        }
+        Event::Start(Tag::CodeBlock(_)) => {
+            return Some(Event::Html("<pre tabindex=\"0\"><code>".into()));
+        }
+        Event::End(TagEnd::CodeBlock) => return Some(Event::Html("</code></pre>\n".into())),
+        Event::Html(text) | Event::InlineHtml(text) => {
+            return Some(Event::Text(text.clone()));
+        }
+        _ => {}
+    }
+    Some(event)
 }
 
 /// Where a link of a page leads here; `None` for a file that is not served.
@@ -137,7 +125,7 @@ fn sections(page: &'static str, events: &[Event<'_>]) -> Vec<Section> {
                 in_heading = true;
                 sections.push(Section {
                     page,
-                    level: depth(*level),
+                    level: *level as usize,
                     ..Section::default()
                 });
             }
@@ -175,10 +163,6 @@ fn sections(page: &'static str, events: &[Event<'_>]) -> Vec<Section> {
         }
     }
     sections
-}
-
-fn depth(level: HeadingLevel) -> usize {
-    level as usize
 }
 
 /// The anchor of a heading, as repository sites and rustdoc make it.
