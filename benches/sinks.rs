@@ -32,7 +32,7 @@ use aim::Aim;
 use batches::Batches;
 use headgate::config::{Plugins as Limits, Sink};
 use headgate::metrics::Metrics;
-use headgate::plugin::{Instance, Plugin, Plugins, Seat};
+use headgate::plugin::{Instance, Plugin, Plugins, SinkContext};
 use headgate::pool::{Effect, Pool, Settlement, Staged};
 use table::Table;
 
@@ -141,12 +141,7 @@ struct Side {
 impl Side {
     async fn open(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let pool = Pool::open(
-            &folder.join("pool.db"),
-            Default::default(),
-            &Default::default(),
-        )
-        .await?;
+        let pool = Pool::open(&folder.join("pool.db"), &Default::default()).await?;
         pool.add_sink("pool", 0)?;
         Ok(Self {
             pool,
@@ -341,8 +336,8 @@ async fn starting(plugins: &Plugins, reads: &Path, components: &[(String, String
 }
 
 async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result<Instance> {
-    let seat = Seat::new(sink, pool, &Arc::new(Metrics::new()));
-    Ok(plugin.start(&seat).await?)
+    let context = SinkContext::new(sink, pool, &Arc::new(Metrics::new()));
+    Ok(plugin.start(&context).await?)
 }
 
 /// The middle one.

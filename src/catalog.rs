@@ -296,10 +296,10 @@ impl Catalog {
         if self.fuse.is_blown() {
             return Err(CatalogError::Closed);
         }
-        let begun = sqlite::execute(&store.connection, "BEGIN IMMEDIATE");
+        let begun = sqlite::begin(&store.connection);
         let done = begun.map_err(CatalogError::from).and_then(|()| work(store));
         let done = done.and_then(|done| {
-            sqlite::execute(&store.connection, "COMMIT")?;
+            sqlite::commit(&store.connection)?;
             Ok(done)
         });
         let Store {
@@ -323,9 +323,7 @@ impl Catalog {
                     },
                     refused => refused,
                 };
-                if !connection.is_autocommit()
-                    && let Err(error) = connection.execute_batch("ROLLBACK")
-                {
+                if let Err(error) = sqlite::roll_back(connection) {
                     judge(&error);
                 }
                 Err(error)

@@ -23,6 +23,7 @@ pub mod plugin;
 pub mod read_key;
 pub mod repair;
 pub mod requests;
+mod resource;
 pub mod send;
 pub mod serve;
 pub mod sink;

@@ -9,7 +9,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -27,6 +27,15 @@ pub fn unix_ms() -> u64 {
         .map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         })
+}
+
+/// Waits, on a thread that does nothing else.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for the journal's writer and the plugins' clock, which have threads of their own"
+)]
+pub fn sleep_on_own_thread(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// When this process began to live.

@@ -6,231 +6,48 @@
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
 mod ballast;
+mod error;
 mod files;
 mod hour;
 mod memory;
 mod reload;
+mod scrub;
 mod sinks;
+mod stored;
 mod watch;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backup::Backups;
-use crate::backup::restore::{MARK, RestoreError, Restored, restore};
-use crate::catalog::{Catalog, CatalogError, KeyHash};
+use crate::backup::restore::MARK;
+use crate::catalog::{Catalog, KeyHash};
 use crate::clock;
 use crate::config::{self, Loaded, Settings};
-use crate::delivery::{AddError, Delivery};
-use crate::http::{self, About, Bound, Configuration, ListenError, Parts, Sessions, Stopper};
+use crate::delivery::Delivery;
+use crate::http::{self, About, Bound, Configuration, Parts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
-use crate::journal::{self, Journal, StorageError};
+use crate::journal;
 use crate::live::Live;
 use crate::metrics::Metrics;
-use crate::plugin::{PluginError, Plugins};
-use crate::pool::{OnUpdate, Pool, PoolError};
-use crate::repair::{self, RepairError, Verdict};
-use crate::sqlite::{Fuse, State, suspect};
+use crate::plugin::Plugins;
+use crate::pool::Pool;
+use crate::sqlite::{Fuse, State};
+pub use error::DaemonError;
 pub use reload::{Files, Reload};
 use sinks::Sinks;
-
-/// Why the daemon could not start, or had to end.
-#[derive(Debug, Error)]
-pub enum DaemonError {
-    /// The data folder cannot be used.
-    #[error("{0}")]
-    DataFolder(String),
-    /// The journal cannot be opened.
-    #[error(transparent)]
-    Journal(#[from] StorageError),
-    /// The catalog cannot be opened.
-    #[error(transparent)]
-    Catalog(#[from] CatalogError),
-    /// The pool cannot be opened.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// The plugin engine cannot be set up.
-    #[error(transparent)]
-    Plugin(#[from] PluginError),
-    /// The lanes cannot be made.
-    #[error(transparent)]
-    Sinks(#[from] AddError),
-    /// A listener cannot be bound.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// A thread cannot be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(std::io::Error),
-    /// A backup cannot be restored.
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    /// A damaged file cannot be repaired.
-    #[error(transparent)]
-    Repair(#[from] RepairError),
-    /// There is no room on the disk, not even to look at the files.
-    #[error("the disk is full: the files in {0} cannot be opened; make some room and start again")]
-    DiskFull(String),
-    /// A file could not be written or flushed while the daemon ran: what is on disk is read afresh by the next start.
-    #[error("a file of the data folder cannot be written; start again when the disk is well")]
-    StorageFailed,
-    /// A file was found damaged while the daemon ran: the next start repairs it.
-    #[error("{0} is damaged; start again: what can be read is kept")]
-    Damaged(String),
-}
-
-impl DaemonError {
-    /// The exit code of the process: 70 for storage, 1 for everything else.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Journal(_)
-            | Self::Catalog(_)
-            | Self::Pool(_)
-            | Self::Sinks(_)
-            | Self::Repair(_)
-            | Self::DiskFull(_)
-            | Self::StorageFailed
-            | Self::Damaged(_) => 70,
-            Self::Restore(RestoreError::Backup { .. }) => 1,
-            Self::Restore(_) => 70,
-            _ => 1,
-        }
-    }
-
-    /// Whether there was no room on the disk to open the files.
-    fn is_full(&self) -> bool {
-        match self {
-            Self::Journal(error) => error.is_full(),
-            Self::Catalog(error) => error.is_full(),
-            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => error.is_full(),
-            Self::Repair(error) => error.is_full(),
-            _ => false,
-        }
-    }
-}
-
-impl DaemonError {
-    /// The file that may be damaged, if one cannot be opened.
-    fn damaged_file(&self) -> Option<&'static str> {
-        match self {
-            Self::Catalog(error) => error.may_be_damage().then_some(repair::CATALOG),
-            Self::Pool(error) => error.may_be_damage().then_some(repair::POOL),
-            Self::Journal(error) => error.may_be_damage().then_some(repair::JOURNAL),
-            Self::Sinks(AddError::Pool(error)) => error.may_be_damage().then_some(repair::POOL),
-            Self::Sinks(AddError::Journal(error)) => {
-                error.may_be_damage().then_some(repair::JOURNAL)
-            }
-            _ => None,
-        }
-    }
-
-    /// Has the next start look at the file that may be damaged.
-    fn suspect(&self, data_dir: &Path) {
-        let is_newer = matches!(
-            self,
-            Self::Catalog(CatalogError::Newer { .. })
-                | Self::Pool(PoolError::Newer { .. })
-                | Self::Journal(StorageError::Newer { .. })
-        );
-        if let Some(file) = self.damaged_file().filter(|_| !is_newer) {
-            suspect::mark(&data_dir.join(file), &self.to_string());
-        }
-    }
-}
+use stored::Stored;
+pub use stored::{repair_folder, restore_into};
 
 /// How long answers may take to leave after a file failed.
 const FAILED_GRACE: Duration = Duration::from_secs(1);
 
 /// How long renderers may take to hear that the daemon stops.
 const RENDERERS_GRACE: Duration = Duration::from_secs(1);
-
-/// The three files.
-struct Stored {
-    catalog: Arc<Catalog>,
-    pool: Arc<Pool>,
-    journal: Arc<Journal>,
-    fuse: Fuse,
-}
-
-impl Stored {
-    /// Opens them, after those that are damaged were repaired.
-    async fn open(
-        data_dir: &Path,
-        settings: &Settings,
-        metrics: &Arc<Metrics>,
-    ) -> Result<Self, DaemonError> {
-        repair::at_start(data_dir)?;
-        // Each may turn out to be damaged when it is opened.
-        let mut repaired = Vec::new();
-        loop {
-            let error = match Self::open_once(data_dir, settings, metrics).await {
-                Ok(stored) => return Ok(stored),
-                Err(error) => error,
-            };
-            let Some(file) = error.damaged_file().filter(|file| !repaired.contains(file)) else {
-                return Err(error);
-            };
-            repaired.push(file);
-            if !repair::rebuild(data_dir, file, &error.to_string())? {
-                return Err(error);
-            }
-        }
-    }
-
-    async fn open_once(
-        data_dir: &Path,
-        settings: &Settings,
-        metrics: &Arc<Metrics>,
-    ) -> Result<Self, DaemonError> {
-        let fuse = Fuse::default();
-        let (catalog, warnings) = Catalog::open(&data_dir.join(repair::CATALOG), settings, &fuse)?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
-        let pool = Pool::open(&data_dir.join(repair::POOL), HashMap::new(), &fuse).await?;
-        let journal = Journal::open(
-            &data_dir.join(repair::JOURNAL),
-            journal_options(settings, &pool)?,
-            Arc::clone(metrics),
-            &fuse,
-        )
-        .await?;
-        Ok(Self {
-            catalog: Arc::new(catalog),
-            pool,
-            journal,
-            fuse,
-        })
-    }
-}
-
-/// Repairs what is damaged of a data folder that no daemon uses, and says what it found. Without `yes` nothing is done.
-///
-/// # Errors
-/// [`DaemonError::DataFolder`], [`DaemonError::Repair`].
-pub fn repair_folder(
-    data_dir: &Path,
-    yes: bool,
-) -> Result<Vec<(&'static str, Verdict)>, DaemonError> {
-    let _lock = files::Lock::take(data_dir)?;
-    if yes {
-        repair::at_start(data_dir)?;
-    }
-    let mut found = Vec::new();
-    for file in repair::files() {
-        let verdict = repair::check(data_dir, file, true)?;
-        if let (Verdict::Damaged(problem), true) = (&verdict, yes) {
-            repair::rebuild(data_dir, file, problem)?;
-        }
-        found.push((file, verdict));
-    }
-    Ok(found)
-}
 
 /// A running daemon.
 #[derive(Debug)]
@@ -342,10 +159,7 @@ impl Daemon {
                 profile: loaded.profile.clone(),
                 service_address: service_listener.address.clone(),
                 data_dir: data_dir.display().to_string(),
-                durability: match settings.storage.durability {
-                    config::Durability::Fsync => "fsync",
-                    config::Durability::Os => "os",
-                },
+                durability: settings.storage.durability.as_str(),
                 started_ms: clock::unix_ms(),
             }),
             configuration: Arc::new(Configuration::new(config::explain(loaded))),
@@ -475,31 +289,22 @@ impl Daemon {
             bodies,
         };
         self.tasks.spawn(watch.run(self.stop.clone()));
+        let scrub = scrub::Scrub {
+            data_dir: self.data_dir.clone(),
+            metrics: Arc::clone(&self.parts.metrics),
+            fuse: self.fuse.clone(),
+        };
+        self.tasks.spawn(scrub.run(self.stop.clone()));
     }
-}
-
-/// Makes a data folder of a backup. `data_dir` must be missing or empty.
-///
-/// # Errors
-/// [`DaemonError::DataFolder`], [`DaemonError::Restore`]; nothing that was written is left then.
-pub fn restore_into(data_dir: &Path, backup: &Path) -> Result<Restored, DaemonError> {
-    let claimed = files::Claimed::empty(data_dir)?;
-    let restored = restore(backup, &claimed.path)?;
-    claimed.keep();
-    Ok(restored)
 }
 
 /// Streams that change are known to the pool and to renderers before anybody can use them.
 fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
     let (pool, live) = (Arc::clone(pool), Arc::clone(live));
     catalog.follow_streams(move |streams| {
-        let on_update = streams.values().map(|stream| {
-            let on_update = match stream.on_update {
-                config::OnUpdate::Replace => OnUpdate::Replace,
-                config::OnUpdate::Merge => OnUpdate::Merge,
-            };
-            (Arc::clone(&stream.name), on_update)
-        });
+        let on_update = streams
+            .values()
+            .map(|stream| (Arc::clone(&stream.name), stream.on_update));
         pool.set_on_update(on_update.collect());
         let stale_after = streams.values().filter_map(|stream| {
             let seconds = stream.stale_after_seconds?;
@@ -507,19 +312,6 @@ fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
         });
         live.set_stale_after(stale_after.collect());
     });
-}
-
-fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options, PoolError> {
-    Ok(journal::Options {
-        durability: match settings.storage.durability {
-            config::Durability::Fsync => journal::Durability::Fsync,
-            config::Durability::Os => journal::Durability::Os,
-        },
-        pending_bytes_max: settings.limits.max_pending_bytes,
-        seq_floor: pool.highest_seq()?,
-        log_retention_ms: retention_ms(settings),
-        log_retention_bytes: settings.storage.log_retention_bytes,
-    })
 }
 
 fn retention_ms(settings: &Settings) -> u64 {

@@ -6,14 +6,13 @@
 //! **Invariant**: a sink that fails, hangs or is slow holds up its own lane only, and nothing that
 //! was accepted is dropped to make room.
 
+mod commands;
 mod lane;
-mod pace;
 mod reach;
 pub mod report;
 mod status;
 mod verdict;
 mod waiting;
-mod wishes;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::journal::{Journal, Retention, StorageError};
 use crate::metrics::Metrics;
-use crate::plugin::{Plugins, Seat};
+use crate::plugin::{Plugins, SinkContext};
 use crate::pool::{Pool, PoolError, Undelivered};
 use status::Assignment;
 
@@ -214,8 +213,8 @@ impl Delivery {
         if lane.has(&sink, &plugin) {
             return Ok(None);
         }
-        let seat = Seat::new(&sink, Some(&self.pool), &self.metrics);
-        let started = plugin.start(&seat).await;
+        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics);
+        let started = plugin.start(&context).await;
         started.map_err(|error| error.to_string())?;
         Ok(Some(Assignment { sink, plugin }))
     }

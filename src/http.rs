@@ -20,7 +20,6 @@ mod openapi;
 mod outer;
 mod pages;
 mod reader;
-mod shell;
 mod web;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

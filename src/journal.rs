@@ -9,20 +9,20 @@
 //! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
 //! further receipt is ever given.
 
-mod bodies;
 mod claims;
 pub mod copy;
 mod group;
-mod kept;
 pub mod log;
 mod measure;
 pub mod page;
+mod prune;
 mod quarantine;
 mod queue;
 mod reader;
+mod rejected;
+mod retention;
 mod schema;
 mod spans;
-mod tidy;
 mod timeline;
 mod writer;
 
@@ -39,33 +39,25 @@ use uuid::Uuid;
 use crate::batch::{Action, Entry};
 use crate::item::Items;
 use crate::metrics::Metrics;
-use crate::sqlite::{self, Fuse, Notice};
+use crate::sqlite::{self, Fuse, Newer, Notice};
 
-pub use bodies::RefusedBody;
-use kept::Kept;
-pub use kept::Retention;
+pub use crate::config::Durability;
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 use queue::{Job, Queue};
 use reader::Recent;
+pub use rejected::RefusedBody;
+use retention::Kept;
+pub use retention::Retention;
 pub use schema::FORMAT;
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;
 
-/// How a commit reaches the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Every group of requests is flushed to the device before its receipts are given.
-    Fsync,
-    /// The operating system flushes when it likes: a power cut may lose the last seconds.
-    Os,
-}
-
 /// What the journal is opened with.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How a commit reaches the disk.
+    /// What a receipt promises: with `Fsync` every group of requests is flushed to the device before its receipts are given.
     pub durability: Durability,
     /// Bytes of requests that may wait for the writer; beyond it [`JournalError::Overloaded`].
     pub pending_bytes_max: usize,
@@ -140,15 +132,8 @@ pub enum StorageError {
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The file was written by a newer version.
-    #[error(
-        "journal: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file's format.
-        found: i64,
-        /// The format of this version.
-        known: i64,
-    },
+    #[error("journal: {0}")]
+    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
@@ -179,7 +164,7 @@ impl StorageError {
         match self {
             Self::Write(error) => sqlite::damage::may_be_damage(error),
             Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer { .. } => true,
+            Self::Newer(_) => true,
             _ => false,
         }
     }

@@ -25,7 +25,7 @@
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
-//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`sqlite`], [`guide`] | plain data, settings, counters, the clock, how SQLite files are opened, the pages for people |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
 //! large dependency.
@@ -33,7 +33,7 @@
 //! # The way of a request
 //!
 //! 1. [`http`] gives it an id and finds the route.
-//! 2. [`ingest::Ingest::accept`] checks, in this order: key (401), stream (404), rate (429), declared
+//! 2. [`ingest::Ingest::admit`] checks, in this order: key (401), stream (404), rate (429), declared
 //!    size (413), headers (400), whether there is room (503).
 //! 3. The body is read with a cap and a deadline, and [`ingest::flatten`] writes the flat items into one
 //!    buffer, straight from the bytes. Those bytes are what the journal stores and every sink reads.
@@ -127,6 +127,7 @@
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
+pub mod backoff;
 pub mod backup;
 pub mod batch;
 pub mod catalog;
@@ -147,3 +148,4 @@ pub mod plugin;
 pub mod pool;
 pub mod repair;
 pub mod sqlite;
+pub mod text;

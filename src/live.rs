@@ -66,7 +66,7 @@ impl std::fmt::Debug for Cut {
 
 /// What a renderer asks for.
 #[derive(Debug)]
-pub struct Wish {
+pub struct Subscribe {
     /// The key that it came with.
     pub reader: Arc<Reader>,
     /// What it wants to follow, at least one.
@@ -164,7 +164,7 @@ impl Live {
         if **current != seconds {
             *current = Arc::new(seconds);
             drop(current);
-            self.look_again();
+            self.recheck_keys();
         }
     }
 
@@ -174,24 +174,24 @@ impl Live {
     }
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.
-    pub fn subscribe(self: &Arc<Self>, mut wish: Wish) -> Subscription {
-        let listener = self.pool.changes().listen(&wish.streams);
+    pub fn subscribe(self: &Arc<Self>, mut request: Subscribe) -> Subscription {
+        let listener = self.pool.changes().listen(&request.streams);
         let renderer = Arc::new(Renderer {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            key: wish.reader.name.clone(),
-            streams: wish.streams.clone(),
-            transport: wish.transport,
-            client: wish.client.clone(),
+            key: request.reader.name.clone(),
+            streams: request.streams.clone(),
+            transport: request.transport,
+            client: request.client.clone(),
             connected_ms: clock::unix_ms(),
             position: AtomicU64::new(0),
             bell: Arc::clone(&listener.bell),
-            reader: Arc::clone(&wish.reader),
-            cut: std::mem::replace(&mut wish.cut, Cut(Box::new(|| {}))),
+            reader: Arc::clone(&request.reader),
+            cut: std::mem::replace(&mut request.cut, Cut(Box::new(|| {}))),
             overdue: AtomicBool::new(false),
         });
         self.registry().insert(renderer.id, Arc::clone(&renderer));
         self.metrics.renderers.inc();
-        Subscription::new(Arc::clone(self), wish, listener, renderer)
+        Subscription::new(Arc::clone(self), request, listener, renderer)
     }
 
     /// Who is connected, in the order of their coming.
@@ -205,7 +205,7 @@ impl Live {
     }
 
     /// Every renderer looks whether it may stay: call it after a key was revoked.
-    pub fn look_again(&self) {
+    pub fn recheck_keys(&self) {
         for renderer in self.renderers() {
             renderer.bell.ring();
         }
@@ -241,7 +241,7 @@ impl Live {
     /// Sends everybody away, with a hint when to come back.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.look_again();
+        self.recheck_keys();
     }
 
     /// Ends when nobody is connected.

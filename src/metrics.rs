@@ -78,6 +78,8 @@ pub struct Metrics {
     pub live_resets: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
+    /// When the files were last looked through whole, in seconds of Unix time; 0 before the first time.
+    pub files_checked_at: Gauge,
     /// How the daemon is; set when somebody reads the metrics.
     pub condition: ConditionGauges,
     /// What plugins count themselves.
@@ -154,6 +156,12 @@ impl Metrics {
             "Bytes free on the disk of the data folder",
             disk_free_bytes.clone(),
         );
+        let files_checked_at = Gauge::default();
+        registry.register(
+            "files_checked_timestamp_seconds",
+            "When the files were last looked through for damage, in Unix time; 0 before the first time",
+            files_checked_at.clone(),
+        );
         let condition = ConditionGauges::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
         Self {
@@ -184,6 +192,7 @@ impl Metrics {
             live_messages,
             live_resets,
             disk_free_bytes,
+            files_checked_at,
             condition,
             plugins,
             recent: Recent::default(),

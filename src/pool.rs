@@ -11,9 +11,9 @@
 mod apply;
 pub mod changes;
 pub mod copy;
+pub mod dead_letters;
 mod history;
 mod items;
-pub mod letters;
 mod merge;
 mod newer;
 mod rebuilt;
@@ -38,12 +38,13 @@ use thiserror::Error;
 
 use crate::batch::Batch;
 use crate::clock;
-use crate::sqlite::{self, Fuse, Notice, Trouble, WriteAheadLog};
+use crate::config::OnUpdate;
+use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
 use changes::Changes;
+pub use dead_letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
 pub use items::{Item, Page, PageLimit, Position};
-pub use letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
 pub use schema::FORMAT;
@@ -60,16 +61,6 @@ const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 922
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
 /// Views are made for so long when the file is closed.
 const VIEWS_AT_END: Duration = Duration::from_secs(1);
-
-/// What an update does to the fields that it does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnUpdate {
-    /// They go.
-    #[default]
-    Replace,
-    /// They stay.
-    Merge,
-}
 
 /// Why the pool could not be opened, written or read.
 #[derive(Debug, Error)]
@@ -90,15 +81,8 @@ pub enum PoolError {
     #[error("pool: {0}")]
     Read(#[source] sqlx::Error),
     /// The file was written by a newer version.
-    #[error(
-        "pool: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file's format.
-        found: i64,
-        /// The format of this version.
-        known: i64,
-    },
+    #[error("pool: {0}")]
+    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
@@ -138,7 +122,7 @@ impl PoolError {
         match self {
             Self::Write(error) => sqlite::damage::may_be_damage(error),
             Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer { .. } => true,
+            Self::Newer(_) => true,
             _ => false,
         }
     }
@@ -221,15 +205,11 @@ struct Writer {
 }
 
 impl Pool {
-    /// Opens or makes `pool.db` at `path`.
+    /// Opens or makes `pool.db` at `path`. Updates replace, until [`Pool::set_on_update`] says otherwise.
     ///
     /// # Errors
     /// The file cannot be opened, is not a pool, or was written by a newer version.
-    pub async fn open(
-        path: &Path,
-        on_update: HashMap<Arc<str>, OnUpdate>,
-        fuse: &Fuse,
-    ) -> Result<Arc<Self>, PoolError> {
+    pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
@@ -242,7 +222,7 @@ impl Pool {
                 connection,
                 log: WriteAheadLog::default(),
                 views,
-                on_update,
+                on_update: HashMap::new(),
                 seq: history.seq,
                 removals,
             }),
@@ -335,7 +315,9 @@ impl Pool {
         let judge = |writer: &Writer, error: &rusqlite::Error| {
             self.fuse.judge(&self.path, &writer.connection, error)
         };
-        match writer.in_transaction(work) {
+        let done = writer.in_transaction(work);
+        writer.views.ended(done.is_ok());
+        match done {
             Ok(done) => {
                 // It is done, whatever becomes of its way from the log into the file.
                 if let Err(error) = writer.log.tend(&writer.connection, CHECKPOINT_FRAMES) {
@@ -343,11 +325,17 @@ impl Pool {
                 }
                 Ok(done)
             }
-            Err(error) => Err(match judge(writer, &error) {
-                Trouble::Full => PoolError::Full,
-                Trouble::Busy => PoolError::Busy,
-                Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
-            }),
+            Err(error) => {
+                let trouble = judge(writer, &error);
+                if let Err(error) = sqlite::roll_back(&writer.connection) {
+                    judge(writer, &error);
+                }
+                Err(match trouble {
+                    Trouble::Full => PoolError::Full,
+                    Trouble::Busy => PoolError::Busy,
+                    Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
+                })
+            }
         }
     }
 
@@ -372,7 +360,7 @@ impl Pool {
     /// # Errors
     /// SQLite's.
     pub fn low_water(&self) -> Result<u64, PoolError> {
-        Ok(self.lock().low_water()?)
+        Ok(low_water(&self.lock().connection)?.unsigned_abs())
     }
 
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
@@ -407,26 +395,20 @@ impl Pool {
 }
 
 impl Writer {
-    /// Runs `changes` in a transaction of its own: all of them happen, or none.
+    /// Runs `changes` in a transaction of its own, which stays open if anything fails.
     fn in_transaction<T>(
         &mut self,
         changes: impl FnOnce(&mut Self) -> Result<T, rusqlite::Error>,
     ) -> Result<T, rusqlite::Error> {
         // Who had the connection before may have panicked: one lane's defect is not everybody's.
         if !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
+            sqlite::roll_back(&self.connection)?;
             self.views = Views::load(&self.connection)?;
         }
-        sqlite::execute(&self.connection, "BEGIN IMMEDIATE")?;
-        let done = changes(self).and_then(|value| {
-            sqlite::execute(&self.connection, "COMMIT")?;
-            Ok(value)
-        });
-        if done.is_err() && !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
-        }
-        self.views.ended(done.is_ok());
-        done
+        sqlite::begin(&self.connection)?;
+        let done = changes(self)?;
+        sqlite::commit(&self.connection)?;
+        Ok(done)
     }
 
     fn apply(
@@ -475,7 +457,7 @@ impl Writer {
             self.connection
                 .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
                 .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
-            letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
+            dead_letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
         if settlement.called {
             waiting::end_call(&self.connection, &settlement.sink)?;
@@ -483,19 +465,17 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             waiting::note_call(&self.connection, &settlement.sink, call)?;
         }
-        letters::store(&self.connection, settlement, now_ms)?;
+        dead_letters::store(&self.connection, settlement, now_ms)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;
         Ok(true)
     }
+}
 
-    /// The lowest sequence number that every sink has completely behind it, configured or not. Dead letters that
-    /// are sent again need nothing of the journal.
-    fn low_water(&self) -> Result<u64, rusqlite::Error> {
-        let lowest: i64 = self
-            .connection
-            .prepare_cached(LOW_WATER)?
-            .query_row([], |row| row.get(0))?;
-        Ok(lowest.unsigned_abs())
-    }
+/// The lowest sequence number that every sink has completely behind it, configured or not, waiting retries included. Dead
+/// letters that are sent again need nothing of the journal.
+fn low_water(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection
+        .prepare_cached(LOW_WATER)?
+        .query_row([], |row| row.get(0))
 }

@@ -11,6 +11,8 @@
 //! **Invariant**: nothing is ever deleted that was not copied or renamed before, and at any moment either the old file
 //! or the whole new one is there. The caller holds the lock of the data folder.
 
+mod anew;
+mod catalog;
 mod image;
 mod journal;
 mod log;
@@ -21,22 +23,24 @@ mod salvage;
 mod tests;
 mod walk;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
-use rusqlite::types::Value;
 use thiserror::Error;
 
-use crate::catalog::{self, CatalogError};
+use crate::catalog::CatalogError;
 use crate::clock;
 use crate::journal::StorageError;
 use crate::pool::PoolError;
 use crate::sqlite::suspect::mark_of;
+use anew::{finish, make_anew};
 use image::{Image, PAGE_BYTES};
-use report::{Repair, TableRepair};
+use report::Repair;
 use salvage::{Plan, Salvaged};
 
 /// The catalog's file.
@@ -60,10 +64,10 @@ struct Kind {
 const FILES: [Kind; 3] = [
     Kind {
         name: CATALOG,
-        format: catalog::FORMAT,
-        make: |path| Ok(catalog::make(path)?),
+        format: crate::catalog::FORMAT,
+        make: |path| Ok(crate::catalog::make(path)?),
         indexed: &["keys", "read_keys"],
-        settle: settle_catalog,
+        settle: catalog::settle,
     },
     Kind {
         name: POOL,
@@ -83,6 +87,8 @@ const FILES: [Kind; 3] = [
 
 /// A second mark so soon after nothing was found means that something is wrong that no check sees.
 const AGAIN: Duration = Duration::from_secs(600);
+/// From this size on, a file in use is looked through by pages only: all of it takes too long for one reader.
+const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 /// Copies of logs that are kept for each file.
 const LOGS_MAX: usize = 5;
 
@@ -229,9 +235,33 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
 }
 
 fn check_with_sqlite(path: &Path) -> Result<Option<String>, rusqlite::Error> {
-    let connection = crate::sqlite::open_reader(path, &std::sync::Arc::default())?;
+    let connection = crate::sqlite::open_reader(path, &Arc::default())?;
     connection.pragma_update(None, "cell_size_check", true)?;
     crate::sqlite::damage(&connection)
+}
+
+/// What is wrong with a file that others read and write meanwhile, until `stop` says so. In a large file, indexes are not
+/// compared with their tables.
+///
+/// # Errors
+/// SQLite's, also if it was stopped.
+pub fn look_beside(
+    data_dir: &Path,
+    file: &str,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<String>, rusqlite::Error> {
+    let path = data_dir.join(file);
+    let connection = crate::sqlite::open_reader(&path, stop)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    let is_large = path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES);
+    let looked = match is_large {
+        true => crate::sqlite::damage_of_pages(&connection),
+        false => crate::sqlite::damage(&connection),
+    };
+    match looked {
+        Err(error) if crate::sqlite::damage::is_damage(&error) => Ok(Some(error.to_string())),
+        looked => looked,
+    }
 }
 
 /// How many payloads of the journal are in its table `quarantine`, if that can be read.
@@ -434,114 +464,6 @@ fn plan(kind: &Kind) -> Plan<'_> {
     }
 }
 
-/// Sets a file aside and puts in its place what can be read of it.
-fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Repair, RepairError> {
-    let path = data_dir.join(kind.name);
-    let new = beside(&path, ".salvaging");
-    tracing::error!(
-        file = kind.name,
-        reason,
-        "the file is damaged: what can be read of it is saved"
-    );
-    let stamp = stamp(|stamp| beside(&path, &format!(".damaged-{stamp}")).exists());
-    let name = format!("{}.damaged-{stamp}", kind.name);
-    let mut repair = Repair {
-        at: clock::rfc3339(clock::unix_ms()),
-        file: kind.name.to_owned(),
-        reason: reason.to_owned(),
-        ..Repair::default()
-    };
-    if is_there(&beside(&path, "-wal")) {
-        repair.set_aside.push(format!("{name}-wal"));
-    }
-    repair.set_aside.push(name);
-    remove(&new)?;
-    let written = write_anew(&path, &new, kind, &mut repair);
-    if let Err(error) = written {
-        let _ = remove(&new);
-        return Err(error);
-    }
-    let complete = beside(&path, &format!(".salvaged-{stamp}"));
-    std::fs::rename(&new, &complete)
-        .and_then(|()| File::open(data_dir)?.sync_all())
-        .map_err(|reason| RepairError::file(&complete, reason))?;
-    tell(data_dir, &repair)?;
-    finish(data_dir, kind)?;
-    Ok(repair)
-}
-
-fn write_anew(
-    path: &Path,
-    new: &Path,
-    kind: &Kind,
-    repair: &mut Repair,
-) -> Result<(), RepairError> {
-    let salvaged = salvage::salvage(path, new, &plan(kind))?;
-    repair.tables = salvaged
-        .tables
-        .iter()
-        .filter(|(name, _)| !name.starts_with("sqlite_"))
-        .map(|(name, table)| TableRepair {
-            table: name.clone(),
-            kept: table.kept,
-            lost: table.lost(),
-            unreadable_pages: table.damage.pages,
-        })
-        .collect();
-    match (kind.settle)(path, &salvaged, repair) {
-        // Its tables are not those of today; whoever opens it makes them so.
-        Err(RepairError::Write(error)) if salvaged.is_older => {
-            tracing::warn!(file = kind.name, %error, "a file of an older format is not settled");
-        }
-        settled => settled?,
-    }
-    salvaged.connection.close().map_err(|(_, error)| error)?;
-    let flush = || OpenOptions::new().write(true).open(new)?.sync_all();
-    flush().map_err(|reason| RepairError::file(new, reason))
-}
-
-/// Lets a new file that is complete and the old one change places.
-fn finish(data_dir: &Path, kind: &Kind) -> Result<(), RepairError> {
-    let begin = format!("{}.salvaged-", kind.name);
-    let entries = data_dir
-        .read_dir()
-        .map_err(|reason| RepairError::file(data_dir, reason))?;
-    let found = entries.flatten().find_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        Some(name.strip_prefix(&begin)?.to_owned())
-    });
-    let Some(stamp) = found else {
-        return Ok(());
-    };
-    let path = data_dir.join(kind.name);
-    let aside = beside(&path, &format!(".damaged-{stamp}"));
-    let swap = || {
-        rename_if_there(&path, &aside)?;
-        rename_if_there(&beside(&path, "-wal"), &beside(&aside, "-wal"))?;
-        remove_if_there(&beside(&path, "-shm"))?;
-        File::open(data_dir)?.sync_all()?;
-        std::fs::rename(data_dir.join(format!("{begin}{stamp}")), &path)?;
-        File::open(data_dir)?.sync_all()?;
-        remove_if_there(&mark_of(&path))?;
-        remove_if_there(&beside(&path, ".cleared"))
-    };
-    swap().map_err(|reason| RepairError::file(&path, reason))
-}
-
-fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
-    match std::fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 fn tell(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {
     tracing::error!(
         set_aside = repair.set_aside.join(", "),
@@ -549,41 +471,6 @@ fn tell(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {
         repair.sentence()
     );
     report::remember(data_dir, repair)
-}
-
-/// What the catalog lost is named as far as its indexes know it.
-fn settle_catalog(_: &Path, salvaged: &Salvaged, repair: &mut Repair) -> Result<(), RepairError> {
-    for (table, what, index) in [
-        ("keys", "ingest key", "sqlite_autoindex_keys_1"),
-        ("read_keys", "read key", "sqlite_autoindex_read_keys_1"),
-    ] {
-        for entry in salvaged.indexes.get(index).into_iter().flatten() {
-            let [Value::Blob(digest), names @ ..] = &**entry else {
-                continue;
-            };
-            let there = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE sha256 = ?1)");
-            if !exists(&salvaged.connection, &there, digest)? {
-                let names: Vec<&str> = names
-                    .iter()
-                    .filter_map(|name| match name {
-                        Value::Text(name) => Some(&**name),
-                        _ => None,
-                    })
-                    .collect();
-                repair.notes.push(format!(
-                    "the {what} {} is lost: make another one",
-                    names.join("/")
-                ));
-            }
-        }
-    }
-    let lost = repair.tables.iter().any(|table| table.lost != Some(0));
-    if lost {
-        repair.notes.push(
-            "what was made at run time and is lost must be made again: compare streams, connectors and keys with what should be there".to_owned(),
-        );
-    }
-    Ok(())
 }
 
 fn exists(

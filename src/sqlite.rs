@@ -8,6 +8,7 @@
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
 pub mod damage;
+pub mod holders;
 pub mod suspect;
 mod trouble;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use thiserror::Error;
 pub use trouble::{Fuse, Notice, State, Trouble};
 
 /// `PRAGMA synchronous`.
@@ -101,6 +103,33 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
 pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
+}
+
+/// Begins a transaction that writes.
+///
+/// # Errors
+/// SQLite's.
+pub fn begin(connection: &Connection) -> Result<(), rusqlite::Error> {
+    execute(connection, "BEGIN IMMEDIATE")
+}
+
+/// Commits it.
+///
+/// # Errors
+/// SQLite's; the transaction may be open still.
+pub fn commit(connection: &Connection) -> Result<(), rusqlite::Error> {
+    execute(connection, "COMMIT")
+}
+
+/// Takes back what an open transaction did, if there is one. What failed is judged before: [`Fuse::judge`].
+///
+/// # Errors
+/// SQLite's.
+pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
+    match connection.is_autocommit() {
+        true => Ok(()),
+        false => connection.execute_batch("ROLLBACK"),
+    }
 }
 
 thread_local! {
@@ -210,9 +239,57 @@ pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> 
 /// # Errors
 /// SQLite's.
 pub fn damage(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    verdict(connection, "integrity_check")
+}
+
+/// The same without a comparison of indexes with their tables, which takes many times as long in a large file.
+///
+/// # Errors
+/// SQLite's.
+pub fn damage_of_pages(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    verdict(connection, "quick_check")
+}
+
+fn verdict(connection: &Connection, check: &str) -> Result<Option<String>, rusqlite::Error> {
     let verdict: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then_some(verdict))
+        connection.query_row(&format!("PRAGMA {check}(1)"), [], |row| row.get(0))?;
+    let problem = verdict.trim_start_matches("*** in database main ***\n");
+    Ok((problem != "ok").then(|| problem.to_owned()))
+}
+
+/// A file has a format that this version does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
+)]
+pub struct Newer {
+    /// The file's format.
+    pub found: i64,
+    /// The format of this version.
+    pub known: i64,
+}
+
+/// Brings a file to the format `known`; `from[n]` are the statements that lead there from format `n`, of an empty file
+/// from 0. They happen together or not at all.
+///
+/// # Errors
+/// SQLite's, and [`Newer`].
+pub fn upgrade<E>(connection: &Connection, known: i64, from: &[&str]) -> Result<(), E>
+where
+    E: From<rusqlite::Error> + From<Newer>,
+{
+    let found = format(connection)?;
+    if found == known {
+        return Ok(());
+    }
+    let statements = usize::try_from(found)
+        .ok()
+        .and_then(|found| from.get(found));
+    let statements = statements.ok_or(Newer { found, known })?;
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {statements} PRAGMA user_version = {known}; COMMIT;"
+    ))?;
+    Ok(())
 }
 
 /// The format that the file's owner wrote into it.

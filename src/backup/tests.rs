@@ -2,7 +2,6 @@
 //!
 //! **Invariant**: no process and no socket: the moments between the steps are the point.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -12,7 +11,7 @@ use super::*;
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::item::ItemsWriter;
-use crate::journal::log::{Client, Endpoint};
+use crate::journal::log::Client;
 use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
 use crate::pool::{Pool, Settlement};
@@ -32,7 +31,7 @@ impl Files {
     /// A sink that has nothing yet of many requests.
     async fn with_requests() -> Self {
         let root = tempfile::tempdir().expect("a folder");
-        let pool = Pool::open(&root.path().join(POOL), HashMap::new(), &Fuse::default()).await;
+        let pool = Pool::open(&root.path().join(POOL), &Fuse::default()).await;
         let pool = pool.expect("it opens");
         pool.add_sink("sink", 0).expect("it is new");
         let catalog = Catalog::open(
@@ -96,22 +95,16 @@ fn submission() -> Submission {
     items.push("key", r#"{"n":1}"#).expect("it fits");
     Submission {
         log: LogEntry {
-            request_id: Uuid::now_v7(),
-            received_ms: clock::unix_ms(),
-            connector: "c".into(),
-            stream: "s".into(),
-            outcome: Outcome::Accepted,
-            endpoint: Endpoint::Ingest,
-            http_status: 202,
             items: 1,
             bytes: 7,
-            key: "".into(),
             client: Client::Unix,
-            item_key: None,
-            idempotency_key: None,
-            error: None,
-            headers: None,
-            sent_again_from: None,
+            ..LogEntry::of(
+                Uuid::now_v7(),
+                clock::unix_ms(),
+                "c".into(),
+                "s".into(),
+                Outcome::Accepted,
+            )
         },
         items: items.into_items(),
         claim: None,

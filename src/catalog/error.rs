@@ -4,6 +4,8 @@
 
 use thiserror::Error;
 
+use crate::sqlite::{self, Newer};
+
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -118,15 +120,8 @@ pub enum CatalogError {
     #[error("catalog: {0}")]
     Storage(#[from] rusqlite::Error),
     /// The file was written by a newer version.
-    #[error(
-        "catalog: the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-    )]
-    Newer {
-        /// The file's format.
-        found: i64,
-        /// The format of this version.
-        known: i64,
-    },
+    #[error("catalog: {0}")]
+    Newer(#[from] Newer),
 }
 
 impl CatalogError {
@@ -140,8 +135,8 @@ impl CatalogError {
     /// Whether a file that cannot be opened for this may be damaged.
     pub fn may_be_damage(&self) -> bool {
         match self {
-            Self::Storage(error) => crate::sqlite::damage::may_be_damage(error),
-            Self::Newer { .. } => true,
+            Self::Storage(error) => sqlite::damage::may_be_damage(error),
+            Self::Newer(_) => true,
             _ => false,
         }
     }
@@ -155,7 +150,7 @@ impl CatalogError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::DiskFull => true,
-            Self::Storage(error) => crate::sqlite::is_full(error),
+            Self::Storage(error) => sqlite::is_full(error),
             _ => false,
         }
     }

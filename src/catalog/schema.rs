@@ -84,22 +84,11 @@ ALTER TABLE connectors ADD COLUMN may_delete INTEGER;
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    match found {
-        0 => database.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} {KEY_USES_2} {MAY_DELETE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        1 => database.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {KEY_USES_2} {MAY_DELETE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        FORMAT => {}
-        _ => {
-            return Err(CatalogError::Newer {
-                found,
-                known: FORMAT,
-            });
-        }
-    }
+    let from = [
+        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
+        &format!("{KEY_USES_2} {MAY_DELETE_2}"),
+    ];
+    sqlite::upgrade::<CatalogError>(&database, FORMAT, &from)?;
     Ok(database)
 }
 

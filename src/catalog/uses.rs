@@ -61,9 +61,7 @@ impl Catalog {
         let store = self.store();
         let written = write(&store.connection, &used);
         if let Err(error) = written {
-            if !store.connection.is_autocommit() {
-                let _ = store.connection.execute_batch("ROLLBACK");
-            }
+            let _ = sqlite::roll_back(&store.connection);
             tracing::warn!(%error, "when keys were used last cannot be written now; it is tried again");
             return;
         }
@@ -74,11 +72,11 @@ impl Catalog {
 }
 
 fn write(connection: &Connection, used: &[(&Arc<IngestKey>, u64)]) -> Result<(), rusqlite::Error> {
-    sqlite::execute(connection, "BEGIN IMMEDIATE")?;
+    sqlite::begin(connection)?;
     let mut upsert = connection
         .prepare_cached("INSERT OR REPLACE INTO key_uses (sha256, used_ms) VALUES (?1, ?2)")?;
     for (key, used_ms) in used {
         upsert.execute(params![key.hash.as_bytes(), used_ms.cast_signed()])?;
     }
-    sqlite::execute(connection, "COMMIT")
+    sqlite::commit(connection)
 }

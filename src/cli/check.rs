@@ -9,7 +9,7 @@ use super::output::print;
 use super::{ConfigArgs, load, program, repair};
 use crate::config::{Sink, reach};
 use crate::metrics::Metrics;
-use crate::plugin::{PluginError, Plugins, Seat};
+use crate::plugin::{PluginError, Plugins, SinkContext};
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -78,8 +78,8 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
 
 /// Loads the plugin, starts it, and gives it its settings; whether it may write the data pool.
 async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<bool, PluginError> {
-    let seat = Seat::new(sink, None, &Arc::new(Metrics::new()));
+    let context = SinkContext::new(sink, None, &Arc::new(Metrics::new()));
     let plugin = plugins.load(sink)?;
-    plugin.start(&seat).await?;
+    plugin.start(&context).await?;
     Ok(plugin.writes_pool())
 }

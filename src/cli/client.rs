@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -32,12 +31,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// What may stand in a path segment or a query value as itself (RFC 3986, unreserved).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// How a verb reaches the admin API. Flatten it into the verb's own arguments.
 #[derive(clap::Args)]
@@ -317,11 +310,6 @@ impl Client {
             reason,
         }
     }
-}
-
-/// Encodes a text as one path segment or one query value.
-pub fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(unix)]

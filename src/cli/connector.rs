@@ -4,15 +4,12 @@
 //!
 //! **Invariant**: a connector goes with its keys, so it is not deleted without a yes.
 
-use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, Table, confirmed, note, plain, print, print_list, shown};
-use super::stream::number_or;
-
-const CONNECTORS: &str = "/api/admin/connectors";
+use super::output::{confirmed, note, shown};
+use super::resource::{Column, ListArgs, Resource, given, number_or};
 
 /// What `headgate connector` is told.
 #[derive(Debug, clap::Args)]
@@ -24,6 +21,10 @@ pub struct ConnectorArgs {
 #[derive(Debug, clap::Subcommand)]
 enum ConnectorCommand {
     /// List the connectors and how many keys they have
+    #[command(after_help = "\
+Example:
+  headgate connector list --output json",
+              mut_arg("output", |arg| arg.help("How to print them; only JSON has the keys")))]
     List(ListArgs),
     /// Create a connector
     Create(CreateArgs),
@@ -31,19 +32,6 @@ enum ConnectorCommand {
     Change(ChangeArgs),
     /// Delete a connector and its keys
     Delete(DeleteArgs),
-}
-
-/// What `headgate connector list` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate connector list --output json")]
-struct ListArgs {
-    /// How to print them; only JSON has the keys
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
-    #[command(flatten)]
-    admin: AdminArgs,
 }
 
 /// What `headgate connector create` is told.
@@ -113,113 +101,73 @@ struct Settings {
 }
 
 impl Settings {
-    fn body(&self) -> Map<String, Value> {
-        let mut body = Map::new();
-        let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
-        let may_delete = self.may_delete.as_deref().map(|answer| match answer {
-            "yes" => json!(true),
-            "no" => json!(false),
+    fn body(self) -> Map<String, Value> {
+        let may_delete = self.may_delete.map(|answer| match answer.as_str() {
+            "yes" => Value::Bool(true),
+            "no" => Value::Bool(false),
             _ => Value::Null,
         });
-        for (name, value) in [
-            ("kind", text(&self.kind)),
-            ("item_key", text(&self.item_key)),
+        given([
+            ("kind", self.kind.map(Value::from)),
+            ("item_key", self.item_key.map(Value::from)),
             ("may_delete", may_delete),
-            ("requests_per_second", self.rate.clone()),
-            ("burst", self.burst.clone()),
-        ] {
-            if let Some(value) = value {
-                body.insert(name.to_owned(), value);
-            }
-        }
-        body
+            ("requests_per_second", self.rate),
+            ("burst", self.burst),
+        ])
     }
 }
+
+const COLUMNS: &[Column] = &[
+    Column::field("NAME", "name"),
+    Column::field("KIND", "kind"),
+    Column::field("ITEM KEY", "item_key"),
+    Column::field("MAY DELETE", "may_delete"),
+    Column::field("RATE", "requests_per_second"),
+    Column::field("BURST", "burst"),
+    Column::of("KEYS", |connector| {
+        let keys = connector["keys"].as_array();
+        keys.map_or(0, Vec::len).to_string()
+    }),
+    Column::field("DECLARED", "declared"),
+];
 
 /// Runs the verb.
 pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
+    let connectors = |admin| Resource::new(admin, "connector", "/api/admin/connectors");
     match args.command {
-        ConnectorCommand::List(args) => list(&args).await,
-        ConnectorCommand::Create(args) => create(&args).await,
-        ConnectorCommand::Change(args) => change(&args).await,
-        ConnectorCommand::Delete(args) => delete(&args).await,
-    }
-}
-
-async fn list(args: &ListArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let connectors = client.list(CONNECTORS, "", usize::MAX).await?;
-    let none = "there are no connectors; create one with `headgate connector create NAME`";
-    print_list(args.output, &connectors, none, |connectors| {
-        let mut table = Table::new(&[
-            "NAME",
-            "KIND",
-            "ITEM KEY",
-            "MAY DELETE",
-            "RATE",
-            "BURST",
-            "KEYS",
-            "DECLARED",
-        ]);
-        for connector in connectors {
-            let cell = |name: &str| plain(&connector[name]);
-            let keys = connector["keys"].as_array().map_or(0, Vec::len);
-            table.row(&[
-                &cell("name"),
-                &cell("kind"),
-                &cell("item_key"),
-                &cell("may_delete"),
-                &cell("requests_per_second"),
-                &cell("burst"),
-                &keys.to_string(),
-                &cell("declared"),
-            ]);
+        ConnectorCommand::List(args) => {
+            let none = "there are no connectors; create one with `headgate connector create NAME`";
+            let connectors = connectors(&args.admin)?;
+            connectors
+                .list(usize::MAX, args.output, none, COLUMNS)
+                .await
         }
-        table
-    })
-}
-
-async fn create(args: &CreateArgs) -> Result<(), CliError> {
-    let mut body = args.settings.body();
-    body.insert("name".to_owned(), json!(args.name));
-    let client = args.admin.client()?;
-    client
-        .change(Method::POST, CONNECTORS, Some(&Value::Object(body)))
-        .await?;
-    print(&format!("connector {} created\n", shown(&args.name)))?;
-    note(&format!(
-        "give it a key: headgate key create {} main --stream STREAM",
-        shown(&args.name)
-    ));
-    Ok(())
-}
-
-async fn change(args: &ChangeArgs) -> Result<(), CliError> {
-    let mut body = args.settings.body();
-    if args.no_item_key {
-        body.insert("item_key".to_owned(), Value::Null);
+        ConnectorCommand::Create(args) => {
+            let connectors = connectors(&args.admin)?;
+            connectors.create(&args.name, args.settings.body()).await?;
+            note(&format!(
+                "give it a key: headgate key create {} main --stream STREAM",
+                shown(&args.name)
+            ));
+            Ok(())
+        }
+        ConnectorCommand::Change(args) => {
+            let connectors = connectors(&args.admin)?;
+            let mut body = args.settings.body();
+            if args.no_item_key {
+                body.insert("item_key".to_owned(), Value::Null);
+            }
+            let options = "--kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
+            connectors.change(&args.name, body, options).await
+        }
+        ConnectorCommand::Delete(args) => {
+            let connectors = connectors(&args.admin)?;
+            let name = shown(&args.name);
+            let question = format!("Delete the connector {name} and all its keys?");
+            if !args.yes && !confirmed(&question, "delete")? {
+                return Err(CliError::failed("nothing was deleted"));
+            }
+            connectors.delete(&args.name, "").await
+        }
     }
-    if body.is_empty() {
-        return Err(CliError::wrong_use(
-            "say what to change: --kind, --item-key, --no-item-key, --may-delete, --rate, --burst",
-        ));
-    }
-    let client = args.admin.client()?;
-    let path = format!("{CONNECTORS}/{}", encoded(&args.name));
-    client
-        .change(Method::PATCH, &path, Some(&Value::Object(body)))
-        .await?;
-    print(&format!("connector {} changed\n", shown(&args.name)))
-}
-
-async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let name = shown(&args.name);
-    let question = format!("Delete the connector {name} and all its keys?");
-    if !args.yes && !confirmed(&question, "delete")? {
-        return Err(CliError::failed("nothing was deleted"));
-    }
-    let path = format!("{CONNECTORS}/{}", encoded(&args.name));
-    client.change(Method::DELETE, &path, None).await?;
-    print(&format!("connector {name} deleted\n"))
 }

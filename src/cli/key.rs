@@ -5,11 +5,13 @@
 //! **Invariant**: the key is printed once, on standard output, and kept nowhere.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::client::{AdminArgs, Client, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, Table, json_pretty, note, plain, print, print_list, shown};
+use super::output::{json_pretty, note, plain, print, shown};
+use super::resource::{Column, ListArgs, Resource, given, time_or_never};
+use crate::text::percent_encoded;
 
 mod new;
 
@@ -28,15 +30,21 @@ enum KeyCommand {
     /// Create a key of a connector and print it once
     Create(CreateArgs),
     /// List the keys of a connector
-    List(ListArgs),
+    List(KeysArgs),
     /// Make a new key in place of one, which ends after a grace
     Rotate(RotateArgs),
     /// Change when a key ends
     Change(ChangeArgs),
     /// Revoke a key, for good: nothing is accepted with it from now on
-    Revoke(RevokeArgs),
+    #[command(after_help = "\
+Example:
+  headgate key revoke shop main")]
+    Revoke(Named),
     /// Delete a key: it is refused from now on, and no longer listed
-    Delete(DeleteArgs),
+    #[command(after_help = "\
+Example:
+  headgate key delete shop main")]
+    Delete(Named),
     /// Make a key and print it once, with its hash for a configuration file
     New(new::NewArgs),
 }
@@ -74,14 +82,11 @@ struct CreateArgs {
 #[command(after_help = "\
 Example:
   headgate key list shop --output json")]
-struct ListArgs {
+struct KeysArgs {
     /// The connector
     connector: String,
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    list: ListArgs,
 }
 
 /// What `headgate key rotate` is told.
@@ -123,26 +128,6 @@ struct ChangeArgs {
     expires: Value,
 }
 
-/// What `headgate key revoke` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate key revoke shop main")]
-struct RevokeArgs {
-    #[command(flatten)]
-    key: Named,
-}
-
-/// What `headgate key delete` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate key delete shop main")]
-struct DeleteArgs {
-    #[command(flatten)]
-    key: Named,
-}
-
 /// Which key.
 #[derive(Debug, clap::Args)]
 struct Named {
@@ -163,85 +148,75 @@ pub(super) enum MadeOutput {
     Json,
 }
 
+const COLUMNS: &[Column] = &[
+    Column::field("NAME", "name"),
+    Column::field("PREFIX", "prefix"),
+    Column::field("STREAM", "stream"),
+    Column::field("STATE", "state"),
+    Column::field("EXPIRES", "expires_at"),
+    Column::field("LAST USED", "last_used_at"),
+    Column::field("DECLARED", "declared"),
+    Column::field("PATH", "path"),
+];
+
 /// Runs the verb.
 pub async fn run(args: KeyArgs) -> Result<(), CliError> {
     match args.command {
         KeyCommand::New(args) => new::run(args),
-        KeyCommand::Create(args) => create(&args).await,
-        KeyCommand::List(args) => list(&args).await,
-        KeyCommand::Rotate(args) => rotate(&args).await,
-        KeyCommand::Change(args) => change(&args).await,
-        KeyCommand::Revoke(args) => revoke(&args).await,
-        KeyCommand::Delete(args) => delete(&args).await,
+        KeyCommand::Create(args) => create(args).await,
+        KeyCommand::List(args) => {
+            let none = "the connector has no keys; create one with `headgate key create CONNECTOR NAME --stream STREAM`";
+            let keys = keys_of(&args.list.admin, &args.connector)?;
+            keys.list(usize::MAX, args.list.output, none, COLUMNS).await
+        }
+        KeyCommand::Rotate(args) => rotate(args).await,
+        KeyCommand::Change(args) => {
+            let body = given([("expires_at", Some(args.expires))]);
+            args.key
+                .keys()?
+                .change(&args.key.name, body, "--expires")
+                .await
+        }
+        KeyCommand::Revoke(key) => revoke(&key).await,
+        KeyCommand::Delete(key) => key.keys()?.delete(&key.name, "").await,
     }
 }
 
-fn keys_of(connector: &str) -> String {
-    format!("/api/admin/connectors/{}/keys", encoded(connector))
+fn keys_of(admin: &AdminArgs, connector: &str) -> Result<Resource, CliError> {
+    let path = format!("/api/admin/connectors/{}/keys", percent_encoded(connector));
+    Resource::new(admin, "key", path)
 }
 
-async fn create(args: &CreateArgs) -> Result<(), CliError> {
-    let body = json!({
-        "name": args.name,
-        "stream": args.stream,
-        "test": args.test,
-        "expires_at": args.expires,
-    });
-    let client = args.admin.client()?;
-    let path = keys_of(&args.connector);
-    let made = client.change(Method::POST, &path, Some(&body)).await?.data;
+impl Named {
+    fn keys(&self) -> Result<Resource, CliError> {
+        keys_of(&self.admin, &self.connector)
+    }
+}
+
+async fn create(args: CreateArgs) -> Result<(), CliError> {
+    let body = given([
+        ("name", Some(args.name.into())),
+        ("stream", Some(args.stream.into())),
+        ("test", Some(args.test.into())),
+        ("expires_at", args.expires.map(Value::from)),
+    ]);
+    let keys = keys_of(&args.admin, &args.connector)?;
+    let made = keys.call(Method::POST, "", Some(body)).await?;
     let hint = format!(
         "send with it: POST {} on the service listener",
         shown(&plain(&made["key"]["path"]))
     );
-    print_made(&client, args.output, &made, &hint)
+    print_made(&keys, args.output, &made, &hint)
 }
 
-async fn list(args: &ListArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let path = keys_of(&args.connector);
-    let keys = client.list(&path, "", usize::MAX).await?;
-    let none = "the connector has no keys; create one with `headgate key create CONNECTOR NAME --stream STREAM`";
-    print_list(args.output, &keys, none, |keys| {
-        let mut table = Table::new(&[
-            "NAME",
-            "PREFIX",
-            "STREAM",
-            "STATE",
-            "EXPIRES",
-            "LAST USED",
-            "DECLARED",
-            "PATH",
-        ]);
-        for key in keys {
-            let cell = |name: &str| plain(&key[name]);
-            table.row(&[
-                &cell("name"),
-                &cell("prefix"),
-                &cell("stream"),
-                &cell("state"),
-                &cell("expires_at"),
-                &cell("last_used_at"),
-                &cell("declared"),
-                &cell("path"),
-            ]);
-        }
-        table
-    })
-}
-
-async fn rotate(args: &RotateArgs) -> Result<(), CliError> {
-    let mut body = json!({"grace_seconds": args.grace});
-    if let Some(expires) = &args.expires {
-        body["expires_at"] = json!(expires);
-    }
-    let client = args.admin.client()?;
-    let path = format!(
-        "{}/{}/rotate",
-        keys_of(&args.connector),
-        encoded(&args.name)
-    );
-    let made = client.change(Method::POST, &path, Some(&body)).await?.data;
+async fn rotate(args: RotateArgs) -> Result<(), CliError> {
+    let body = given([
+        ("grace_seconds", Some(args.grace.into())),
+        ("expires_at", args.expires.map(Value::from)),
+    ]);
+    let keys = keys_of(&args.admin, &args.connector)?;
+    let below = format!("/{}/rotate", percent_encoded(&args.name));
+    let made = keys.call(Method::POST, &below, Some(body)).await?;
     let old = |name: &str| shown(&plain(&made["previous"][name])).into_owned();
     let hint = match old("state").as_str() {
         "revoked" => format!("the old one, {}, has ended", old("prefix")),
@@ -252,93 +227,43 @@ async fn rotate(args: &RotateArgs) -> Result<(), CliError> {
             old("name")
         ),
     };
-    print_made(&client, args.output, &made, &hint)
+    print_made(&keys, args.output, &made, &hint)
 }
 
-async fn change(args: &ChangeArgs) -> Result<(), CliError> {
-    let body = json!({"expires_at": args.expires});
-    args.key
-        .done(Method::PATCH, "", Some(&body), "changed")
-        .await
-}
-
-async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
-    let client = args.key.admin.client()?;
-    let keys = keys_of(&args.key.connector);
-    let path = format!("{keys}/{}/revoke", encoded(&args.key.name));
-    let done = client.change(Method::POST, &path, None).await?.data;
-    print_done("key", &done, "revoked")?;
+async fn revoke(key: &Named) -> Result<(), CliError> {
+    let keys = key.keys()?;
+    keys.revoke(&key.name).await?;
     // Those that rotations replaced are listed under the name and their public ids.
-    let listed = client.list(&keys, "", usize::MAX).await?;
-    let older = listed.iter().filter(|key| {
-        let replaced = plain(&key["name"]);
+    let listed = keys.entries(usize::MAX).await?;
+    let older = listed.iter().filter(|listed| {
+        let replaced = plain(&listed["name"]);
         let was = replaced.rsplit_once('.').map(|(was, _)| was);
-        was == Some(&args.key.name) && key["state"] == "active"
+        was == Some(&key.name) && listed["state"] == "active"
     });
-    for key in older {
-        let until = match &key["expires_at"] {
+    for older in older {
+        let until = match &older["expires_at"] {
             Value::Null => String::new(),
             until => format!(" until {}", plain(until)),
         };
         note(&format!(
             "an older key of it still works{}: {} ({})",
             shown(&until),
-            shown(&plain(&key["name"])),
-            shown(&plain(&key["prefix"]))
+            shown(&plain(&older["name"])),
+            shown(&plain(&older["prefix"]))
         ));
     }
     Ok(())
 }
 
-async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
-    args.key.done(Method::DELETE, "", None, "deleted").await
-}
-
-impl Named {
-    async fn done(
-        &self,
-        method: Method,
-        action: &str,
-        body: Option<&Value>,
-        what: &str,
-    ) -> Result<(), CliError> {
-        let path = format!(
-            "{}/{}{action}",
-            keys_of(&self.connector),
-            encoded(&self.name)
-        );
-        let done = self.admin.client()?.change(method, &path, body).await?.data;
-        print_done("key", &done, what)
-    }
-}
-
-/// Says what was done to a key that exists.
-pub(super) fn print_done(kind: &str, key: &Value, what: &str) -> Result<(), CliError> {
-    let (name, prefix) = (plain(&key["name"]), plain(&key["prefix"]));
-    print(&format!(
-        "{kind} {} ({}) {what}\n",
-        shown(&name),
-        shown(&prefix)
-    ))
-}
-
-/// Reads the word `never`, or a time, which the daemon checks.
-pub(super) fn time_or_never(text: &str) -> Result<Value, std::convert::Infallible> {
-    Ok(match text {
-        "never" => Value::Null,
-        time => json!(time),
-    })
-}
-
 /// Prints a key that the daemon made: itself on standard output, all else beside it.
 pub(super) fn print_made(
-    client: &Client,
+    keys: &Resource,
     output: MadeOutput,
     made: &Value,
     hint: &str,
 ) -> Result<(), CliError> {
     let secret = made["secret"].as_str();
-    let secret = secret.ok_or_else(|| client.foreign("it has no key".to_owned()))?;
+    let secret = secret.ok_or_else(|| keys.foreign("it has no key"))?;
     match output {
         MadeOutput::Json => print(&json_pretty(made)?),
         MadeOutput::Text => {

@@ -6,7 +6,6 @@
 //! **Invariant**: no control character out of a table cell, a JSON string or a text given to [`shown`]
 //! reaches the terminal as itself.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::CliError;
+pub use crate::text::{visible as shown, visible_json as shown_json, visible_lines as shown_lines};
 
 /// How much of a long text a table shows.
 const CELL_CHARS_MAX: usize = 80;
@@ -25,6 +25,8 @@ pub enum ListOutput {
     Table,
     /// A JSON array.
     Json,
+    /// A line of JSON for each.
+    Ndjson,
 }
 
 /// Prints a list; an empty one as `none`, beside standard output.
@@ -36,6 +38,9 @@ pub fn print_list<T: fmt::Display>(
 ) -> Result<(), CliError> {
     match output {
         ListOutput::Json => print(&json_pretty(&entries)?),
+        ListOutput::Ndjson => entries
+            .iter()
+            .try_for_each(|entry| print(&json_line(entry)?)),
         ListOutput::Table if entries.is_empty() => {
             note(none);
             Ok(())
@@ -102,51 +107,6 @@ async fn is_closed_at_last(pipe: std::os::fd::OwnedFd) -> bool {
 /// Writes a line to standard error; where that is closed, there is nobody to tell.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-/// The text with control characters and invisible direction marks escaped (`\u{1b}`, `\n`).
-pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unsafe) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_unsafe(c) {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
-}
-
-/// The same for a text of several lines: its line breaks stay.
-pub fn shown_lines(text: &str) -> Cow<'_, str> {
-    let escapes = |c| is_unsafe(c) && c != '\n';
-    if !text.contains(escapes) {
-        return Cow::Borrowed(text);
-    }
-    let lines: Vec<_> = text.split('\n').map(shown).collect();
-    Cow::Owned(lines.join("\n"))
-}
-
-/// The JSON text with what terminals obey escaped as JSON escapes it (`\u009b`): the same JSON. Line breaks
-/// stay.
-pub fn shown_json(json: &str) -> Cow<'_, str> {
-    let escapes = |c| is_unsafe(c) && c != '\n';
-    if !json.contains(escapes) {
-        return Cow::Borrowed(json);
-    }
-    let mut safe = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        if escapes(c) {
-            // All of these lie in the first plane, and occur only inside strings.
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
 }
 
 /// A JSON value without quotes; nothing for null. Not escaped.
@@ -217,13 +177,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// Control characters, and the invisible ones that hide or reorder text.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
 /// Ends JSON with a line break, and escapes what JSON itself allows in its strings but terminals obey.
 fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
     let json = json.map_err(|error| CliError::failed(format!("can't write JSON: {error}")))?;
@@ -235,16 +188,6 @@ fn written(json: serde_json::Result<String>) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_would_steer_a_terminal_is_escaped() {
-        let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
-        check("plain, naïve 日本", "plain, naïve 日本");
-        check("\u{1b}[31mred", "\\u{1b}[31mred");
-        check("a\nb\tc\r", "a\\nb\\tc\\r");
-        check("\u{9b}2J", "\\u{9b}2J");
-        check("safe\u{202e}txt.exe", "safe\\u{202e}txt.exe");
-    }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]

@@ -15,7 +15,7 @@ use super::error::CliError;
 use super::output::{json_pretty, print, shown};
 use crate::config::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, Plugins, Seat};
+use crate::plugin::{Failure, Instance, Plugin, Plugins, SinkContext};
 
 /// What `headgate plugin` is told.
 #[derive(Debug, clap::Args)]
@@ -141,9 +141,12 @@ impl Subject {
         let before = Instant::now();
         let plugin = plugins.load(&sink).map_err(|error| wrong(&error))?;
         let load_time = before.elapsed();
-        let seat = Seat::new(&sink, None, &Arc::new(Metrics::new()));
+        let context = SinkContext::new(&sink, None, &Arc::new(Metrics::new()));
         let before = Instant::now();
-        let instance = plugin.start(&seat).await.map_err(|error| wrong(&error))?;
+        let instance = plugin
+            .start(&context)
+            .await
+            .map_err(|error| wrong(&error))?;
         Ok(Started {
             plugin,
             instance,

@@ -5,14 +5,13 @@
 //! **Invariant**: the key is printed once, on standard output, alone on its line, and kept nowhere.
 
 use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
-use super::key::{MadeOutput, print_done, print_made, time_or_never};
-use super::output::{ListOutput, Table, cut, plain, print_list};
-
-const READ_KEYS: &str = "/api/admin/read-keys";
+use super::key::{MadeOutput, print_made};
+use super::output::{cut, plain};
+use super::resource::{Column, ListArgs, Resource, given, time_or_never};
 
 /// What `headgate read-key` is told.
 #[derive(Debug, clap::Args)]
@@ -24,28 +23,24 @@ pub struct ReadKeyArgs {
 #[derive(Debug, clap::Subcommand)]
 enum ReadKeyCommand {
     /// List the read keys
+    #[command(after_help = "\
+Example:
+  headgate read-key list --output json")]
     List(ListArgs),
     /// Create a read key and print it once
     Create(CreateArgs),
     /// Change a read key; its connections end and may come again
     Change(ChangeArgs),
     /// Revoke a read key, for good; its connections end
-    Revoke(RevokeArgs),
-    /// Delete a read key: it is refused from now on, and no longer listed
-    Delete(DeleteArgs),
-}
-
-/// What `headgate read-key list` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+    #[command(after_help = "\
 Example:
-  headgate read-key list --output json")]
-struct ListArgs {
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
-    #[command(flatten)]
-    admin: AdminArgs,
+  headgate read-key revoke lobby-screen")]
+    Revoke(Named),
+    /// Delete a read key: it is refused from now on, and no longer listed
+    #[command(after_help = "\
+Example:
+  headgate read-key delete lobby-screen")]
+    Delete(Named),
 }
 
 /// What `headgate read-key create` is told.
@@ -91,26 +86,6 @@ struct ChangeArgs {
     allow_in_url: Option<bool>,
 }
 
-/// What `headgate read-key revoke` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate read-key revoke lobby-screen")]
-struct RevokeArgs {
-    #[command(flatten)]
-    key: Named,
-}
-
-/// What `headgate read-key delete` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate read-key delete lobby-screen")]
-struct DeleteArgs {
-    #[command(flatten)]
-    key: Named,
-}
-
 /// Which key.
 #[derive(Debug, clap::Args)]
 struct Named {
@@ -120,96 +95,51 @@ struct Named {
     admin: AdminArgs,
 }
 
+const COLUMNS: &[Column] = &[
+    Column::field("NAME", "name"),
+    Column::field("PREFIX", "prefix"),
+    Column::of("STREAMS", |key| {
+        let streams = key["streams"].as_array().into_iter().flatten();
+        cut(streams.map(plain).collect::<Vec<_>>().join(", "))
+    }),
+    Column::field("STATE", "state"),
+    Column::field("EXPIRES", "expires_at"),
+    Column::field("DECLARED", "declared"),
+];
+
 /// Runs the verb.
 pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
+    let keys = |admin| Resource::new(admin, "read key", "/api/admin/read-keys");
     match args.command {
-        ReadKeyCommand::List(args) => list(&args).await,
-        ReadKeyCommand::Create(args) => create(&args).await,
-        ReadKeyCommand::Change(args) => change(&args).await,
-        ReadKeyCommand::Revoke(args) => revoke(&args).await,
-        ReadKeyCommand::Delete(args) => delete(&args).await,
-    }
-}
-
-async fn list(args: &ListArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let keys = client.list(READ_KEYS, "", usize::MAX).await?;
-    let none =
-        "there are no read keys; create one with `headgate read-key create NAME --stream STREAM`";
-    print_list(args.output, &keys, none, |keys| {
-        let mut table = Table::new(&["NAME", "PREFIX", "STREAMS", "STATE", "EXPIRES", "DECLARED"]);
-        for key in keys {
-            let cell = |name: &str| plain(&key[name]);
-            let streams = key["streams"].as_array().into_iter().flatten();
-            let streams: Vec<String> = streams.map(plain).collect();
-            table.row(&[
-                &cell("name"),
-                &cell("prefix"),
-                &cut(streams.join(", ")),
-                &cell("state"),
-                &cell("expires_at"),
-                &cell("declared"),
-            ]);
+        ReadKeyCommand::List(args) => {
+            let none = "there are no read keys; create one with `headgate read-key create NAME --stream STREAM`";
+            let keys = keys(&args.admin)?;
+            keys.list(usize::MAX, args.output, none, COLUMNS).await
         }
-        table
-    })
-}
-
-async fn create(args: &CreateArgs) -> Result<(), CliError> {
-    let body = json!({
-        "name": args.name,
-        "streams": args.stream,
-        "expires_at": args.expires,
-        "allow_in_url": args.allow_in_url,
-    });
-    let client = args.admin.client()?;
-    let made = client.change(Method::POST, READ_KEYS, Some(&body)).await?;
-    let hint = "a page that shows it: http://…/render/STREAM#KEY on the service listener";
-    print_made(&client, args.output, &made.data, hint)
-}
-
-async fn change(args: &ChangeArgs) -> Result<(), CliError> {
-    let mut body = Map::new();
-    if !args.stream.is_empty() {
-        body.insert("streams".to_owned(), json!(args.stream));
-    }
-    if let Some(expires) = &args.expires {
-        body.insert("expires_at".to_owned(), expires.clone());
-    }
-    if let Some(allowed) = args.allow_in_url {
-        body.insert("allow_in_url".to_owned(), json!(allowed));
-    }
-    if body.is_empty() {
-        return Err(CliError::wrong_use(
-            "say what to change: --stream, --expires, --allow-in-url",
-        ));
-    }
-    let body = Value::Object(body);
-    args.key
-        .done(Method::PATCH, "", Some(&body), "changed")
-        .await
-}
-
-async fn revoke(args: &RevokeArgs) -> Result<(), CliError> {
-    args.key
-        .done(Method::POST, "/revoke", None, "revoked")
-        .await
-}
-
-async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
-    args.key.done(Method::DELETE, "", None, "deleted").await
-}
-
-impl Named {
-    async fn done(
-        &self,
-        method: Method,
-        action: &str,
-        body: Option<&Value>,
-        what: &str,
-    ) -> Result<(), CliError> {
-        let path = format!("{READ_KEYS}/{}{action}", encoded(&self.name));
-        let done = self.admin.client()?.change(method, &path, body).await?.data;
-        print_done("read key", &done, what)
+        ReadKeyCommand::Create(args) => {
+            let body = given([
+                ("name", Some(args.name.into())),
+                ("streams", Some(args.stream.into())),
+                ("expires_at", args.expires.map(Value::from)),
+                ("allow_in_url", Some(args.allow_in_url.into())),
+            ]);
+            let keys = keys(&args.admin)?;
+            let made = keys.call(Method::POST, "", Some(body)).await?;
+            let hint = "a page that shows it: http://…/render/STREAM#KEY on the service listener";
+            print_made(&keys, args.output, &made, hint)
+        }
+        ReadKeyCommand::Change(args) => {
+            let streams = Some(args.stream).filter(|streams| !streams.is_empty());
+            let body = given([
+                ("streams", streams.map(Value::from)),
+                ("expires_at", args.expires),
+                ("allow_in_url", args.allow_in_url.map(Value::from)),
+            ]);
+            let options = "--stream, --expires, --allow-in-url";
+            let keys = keys(&args.key.admin)?;
+            keys.change(&args.key.name, body, options).await
+        }
+        ReadKeyCommand::Revoke(key) => keys(&key.admin)?.revoke(&key.name).await,
+        ReadKeyCommand::Delete(key) => keys(&key.admin)?.delete(&key.name, "").await,
     }
 }

@@ -6,10 +6,14 @@
 //! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
 //! were asked for, with none left out between them.
 
-use super::client::{AdminArgs, CallError, Client, encoded};
+use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
-use super::output::{ListOutput, Table, cut, json_line, json_pretty, note, plain, print, shown};
+use super::output::{
+    ListOutput, cut, json_line, json_pretty, note, plain, print, print_list, shown,
+};
+use super::resource::{Column, table};
 use crate::clock;
+use crate::text::percent_encoded;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -57,7 +61,7 @@ pub struct RequestsArgs {
     limit: u64,
     /// How to print them
     #[arg(long, value_enum, default_value = "table")]
-    output: RequestsOutput,
+    output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -81,7 +85,7 @@ struct ShowArgs {
     request_id: String,
     /// How to print it
     #[arg(long, value_enum, default_value = "table")]
-    output: RequestsOutput,
+    output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -139,13 +143,6 @@ impl Status {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum RequestsOutput {
-    Table,
-    Json,
-    Ndjson,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Connector {
     pub(super) id: String,
@@ -167,35 +164,27 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
         return show(&client, id, args.output).await;
     }
     let entries = newest(&client, &args).await?;
-    match args.output {
-        RequestsOutput::Table if entries.is_empty() => note("no requests match"),
-        RequestsOutput::Table => print(&table(&entries).to_string())?,
-        RequestsOutput::Json => print(&json_pretty(&entries)?)?,
-        RequestsOutput::Ndjson => {
-            for entry in &entries {
-                print(&json_line(entry)?)?;
-            }
-        }
-    }
-    Ok(())
+    print_list(args.output, &entries, "no requests match", |entries| {
+        table(COLUMNS, entries)
+    })
 }
 
 /// Prints a request with what is kept of it.
-async fn show(client: &Client, id: &str, output: RequestsOutput) -> Result<(), CliError> {
-    let path = format!("/api/admin/requests/{}", encoded(id));
+async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliError> {
+    let path = format!("/api/admin/requests/{}", percent_encoded(id));
     let mut request = client.get(&path).await?.data;
     let content = client.get(&format!("{path}/content")).await?.data;
     if let Some(fields) = request.as_object_mut() {
         let content = match output {
-            RequestsOutput::Table => for_people(content),
-            RequestsOutput::Json | RequestsOutput::Ndjson => content,
+            ListOutput::Table => for_people(content),
+            ListOutput::Json | ListOutput::Ndjson => content,
         };
         fields.insert("content".to_owned(), content);
     }
     print(&match output {
-        RequestsOutput::Table => described(&request),
-        RequestsOutput::Json => json_pretty(&request)?,
-        RequestsOutput::Ndjson => json_line(&request)?,
+        ListOutput::Table => described(&request),
+        ListOutput::Json => json_pretty(&request)?,
+        ListOutput::Ndjson => json_line(&request)?,
     })
 }
 
@@ -220,15 +209,17 @@ async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let path = format!(
         "/api/admin/requests/{}/send-again",
-        encoded(&args.request_id)
+        percent_encoded(&args.request_id)
     );
     let body = args.overwrite.then(|| json!({"overwrite": true}));
     let sent = client
         .change(Method::POST, &path, body.as_ref())
         .await?
         .data;
-    if let ListOutput::Json = args.output {
-        return print(&json_pretty(&sent)?);
+    match args.output {
+        ListOutput::Table => {}
+        ListOutput::Json => return print(&json_pretty(&sent)?),
+        ListOutput::Ndjson => return print(&json_line(&sent)?),
     }
     if sent["replayed"] == true {
         note("its idempotency key was accepted before; this is the request that came first");
@@ -261,7 +252,10 @@ async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliE
     let limit = args.limit as usize;
     let mut entries = Vec::new();
     for connector in &connectors {
-        let path = format!("/api/admin/connectors/{}/requests", encoded(&connector.id));
+        let path = format!(
+            "/api/admin/connectors/{}/requests",
+            percent_encoded(&connector.id)
+        );
         for mut entry in client.list(&path, &filter, limit).await? {
             if let Some(fields) = entry.as_object_mut() {
                 let name = || Value::from(connector.name.as_str());
@@ -293,7 +287,7 @@ async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
         Ok(mut found) => return Ok(found.remove(0)),
         Err(unknown) => unknown,
     };
-    let path = format!("/api/admin/connectors/{}/requests", encoded(wanted));
+    let path = format!("/api/admin/connectors/{}/requests", percent_encoded(wanted));
     match client.list(&path, "", 1).await {
         Ok(_) => Ok(Connector {
             id: wanted.to_owned(),
@@ -341,11 +335,11 @@ fn filter(args: &RequestsArgs) -> String {
     }
     for (name, moment) in [("since", args.since), ("until", args.until)] {
         if let Some(moment) = moment {
-            query += &format!("&{name}={}", encoded(&clock::rfc3339(moment)));
+            query += &format!("&{name}={}", percent_encoded(&clock::rfc3339(moment)));
         }
     }
     if let Some(text) = &args.text {
-        query += &format!("&text={}", encoded(text));
+        query += &format!("&text={}", percent_encoded(text));
     }
     query
 }
@@ -356,36 +350,18 @@ fn sort_newest_first(entries: &mut [Value]) {
     entries.sort_by_cached_key(|entry| std::cmp::Reverse(key(entry)));
 }
 
-fn table(entries: &[Value]) -> Table {
-    let mut table = Table::new(&[
-        "TIME",
-        "CONNECTOR",
-        "STREAM",
-        "STATUS",
-        "HTTP",
-        "ITEMS",
-        "BYTES",
-        "KEY",
-        "REQUEST",
-        "ERRORS",
-    ]);
-    for entry in entries {
-        let cell = |name: &str| plain(&entry[name]);
-        table.row(&[
-            &cell("timestamp"),
-            &cell("connector"),
-            &cell("stream"),
-            &cell("status"),
-            &cell("http_status"),
-            &cell("items_received"),
-            &cell("bytes"),
-            &cell("key"),
-            &cell("request_id"),
-            &errors(&entry["errors"]),
-        ]);
-    }
-    table
-}
+const COLUMNS: &[Column] = &[
+    Column::field("TIME", "timestamp"),
+    Column::field("CONNECTOR", "connector"),
+    Column::field("STREAM", "stream"),
+    Column::field("STATUS", "status"),
+    Column::field("HTTP", "http_status"),
+    Column::field("ITEMS", "items_received"),
+    Column::field("BYTES", "bytes"),
+    Column::field("KEY", "key"),
+    Column::field("REQUEST", "request_id"),
+    Column::of("ERRORS", |entry| errors(&entry["errors"])),
+];
 
 /// An entry's errors on one line, cut where they would fill the screen.
 pub(super) fn errors(errors: &Value) -> String {

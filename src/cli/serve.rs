@@ -183,7 +183,7 @@ pub(super) async fn run_until_signalled(
                 Some(()) = hang_up.recv() => {}
                 () = files.changed() => {}
             }
-            files.look_again();
+            files.remember();
             match load() {
                 Ok(loaded) => {
                     files.follow(&loaded);

@@ -9,9 +9,11 @@ use std::io::IsTerminal as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{AdminArgs, Client, encoded};
+use super::client::{AdminArgs, Client};
 use super::error::CliError;
-use super::output::{ListOutput, Table, confirmed, cut, note, plain, print, print_list, shown};
+use super::output::{confirmed, cut, note, plain, print, print_list, shown};
+use super::resource::{Column, ListArgs, Resource, table};
+use crate::text::percent_encoded;
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -28,6 +30,10 @@ pub struct SinkArgs {
 #[derive(Debug, clap::Subcommand)]
 enum SinkCommand {
     /// List the sinks: state, lag, retries, dead letters
+    #[command(after_help = "\
+Examples:
+  headgate sink list --data-dir /var/lib/headgate
+  headgate sink list --output json")]
     List(ListArgs),
     /// List the items that a sink gave up, newest first
     DeadLetters(DeadLettersArgs),
@@ -43,26 +49,13 @@ enum SinkCommand {
     Forget(ForgetArgs),
 }
 
-/// What `headgate sink list` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  headgate sink list --data-dir /var/lib/headgate
-  headgate sink list --output json")]
-struct ListArgs {
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
 /// What `headgate sink dead-letters` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   headgate sink dead-letters pool
-  headgate sink dead-letters pool --limit 1000 --output json")]
+  headgate sink dead-letters pool --limit 1000 --output json",
+          mut_arg("output", |arg| arg.help("How to print them; only JSON has the fields")))]
 struct DeadLettersArgs {
     /// The sink
     name: String,
@@ -70,11 +63,8 @@ struct DeadLettersArgs {
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
-    /// How to print them; only JSON has the fields
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    list: ListArgs,
 }
 
 /// What `headgate sink retry` is told.
@@ -129,11 +119,8 @@ struct RetriesArgs {
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
     limit: u64,
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
     #[command(flatten)]
-    admin: AdminArgs,
+    list: ListArgs,
 }
 
 /// What `headgate sink give-up` is told.
@@ -213,7 +200,7 @@ impl Chosen {
     /// The query of a call that discards.
     fn query(&self) -> String {
         match &self.request {
-            Some(id) => format!("request_id={}", encoded(id)),
+            Some(id) => format!("request_id={}", percent_encoded(id)),
             None if self.all => "all=true".to_owned(),
             None => {
                 let ids: Vec<_> = self.id.iter().map(|id| format!("id={id}")).collect();
@@ -242,7 +229,7 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     let sinks = client.list("/api/admin/sinks", "", usize::MAX).await?;
     print_list(args.output, &sinks, "no sinks are configured", |sinks| {
         let (refused, kept) = (refusals(sinks), unconfigured(sinks));
-        format!("{}{refused}{kept}", sinks_table(sinks))
+        format!("{}{refused}{kept}", table(SINKS, sinks))
     })
 }
 
@@ -270,67 +257,51 @@ fn refusals(sinks: &[Value]) -> String {
     lines.collect()
 }
 
-fn sinks_table(sinks: &[Value]) -> Table {
-    let mut table = Table::new(&[
-        "NAME",
-        "PLUGIN",
-        "STATE",
-        "LAG",
-        "RETRIES",
-        "DEAD LETTERS",
-        "LAST ERROR",
-    ]);
-    for sink in sinks {
-        let cell = |name: &str| plain(&sink[name]);
-        let error = &sink["last_error"];
-        let error = match error {
-            Value::Null => String::new(),
-            error => format!("{} {}", plain(&error["at"]), plain(&error["reason"])),
-        };
-        table.row(&[
-            &cell("name"),
-            &cell("plugin"),
-            &cell("state"),
-            &cell("lag"),
-            &cell("retries"),
-            &cell("dead_letters"),
-            &cut(error),
-        ]);
-    }
-    table
-}
+const SINKS: &[Column] = &[
+    Column::field("NAME", "name"),
+    Column::field("PLUGIN", "plugin"),
+    Column::field("STATE", "state"),
+    Column::field("LAG", "lag"),
+    Column::field("RETRIES", "retries"),
+    Column::field("DEAD LETTERS", "dead_letters"),
+    Column::of("LAST ERROR", |sink| match &sink["last_error"] {
+        Value::Null => String::new(),
+        error => cut(format!(
+            "{} {}",
+            plain(&error["at"]),
+            plain(&error["reason"])
+        )),
+    }),
+];
+
+const LETTERS: &[Column] = &[
+    Column::field("ID", "id"),
+    Column::field("TIME", "at"),
+    Column::field("STREAM", "stream"),
+    Column::beginning("KEY", "key"),
+    Column::field("ATTEMPTS", "attempts"),
+    Column::field("REQUEST", "request_id"),
+    Column::beginning("REASON", "reason"),
+];
+
+const RETRIES: &[Column] = &[
+    Column::field("ID", "id"),
+    Column::field("DUE", "due_at"),
+    Column::field("ITEMS", "items"),
+    Column::field("ATTEMPTS", "attempts"),
+    Column::field("FIRST REQUEST", "first_request_id"),
+    Column::beginning("REASON", "reason"),
+];
 
 async fn dead_letters(args: &DeadLettersArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let letters = client
-        .list(&letters_of(&args.name), "", args.limit as usize)
-        .await?;
-    let none = "the sink has no dead letters";
-    print_list(args.output, &letters, none, letters_table)
-}
-
-fn letters_table(letters: &[Value]) -> Table {
-    let mut table = Table::new(&[
-        "ID", "TIME", "STREAM", "KEY", "ATTEMPTS", "REQUEST", "REASON",
-    ]);
-    for letter in letters {
-        let cell = |name: &str| plain(&letter[name]);
-        table.row(&[
-            &cell("id"),
-            &cell("at"),
-            &cell("stream"),
-            &cut(cell("key")),
-            &cell("attempts"),
-            &cell("request_id"),
-            &cut(cell("reason")),
-        ]);
-    }
-    table
+    let letters = Resource::new(&args.list.admin, "dead letter", letters_of(&args.name))?;
+    let (limit, none) = (args.limit as usize, "the sink has no dead letters");
+    letters.list(limit, args.list.output, none, LETTERS).await
 }
 
 async fn retry_now(args: &RetryArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
-    let path = format!("/api/admin/sinks/{}/retry", encoded(&args.name));
+    let path = format!("/api/admin/sinks/{}/retry", percent_encoded(&args.name));
     let retried = client.change(Method::POST, &path, None).await?.data;
     let retries = count(&client, &retried, "retries")?;
     let noun = if retries == 1 { "batch" } else { "batches" };
@@ -382,27 +353,10 @@ async fn discard(args: &DiscardArgs) -> Result<(), CliError> {
 }
 
 async fn retries(args: &RetriesArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
     let path = format!("{}/retries", sink(&args.name));
-    let retries = client.list(&path, "", args.limit as usize).await?;
-    let none = "nothing waits for another attempt";
-    print_list(args.output, &retries, none, retries_table)
-}
-
-fn retries_table(retries: &[Value]) -> Table {
-    let mut table = Table::new(&["ID", "DUE", "ITEMS", "ATTEMPTS", "FIRST REQUEST", "REASON"]);
-    for retry in retries {
-        let cell = |name: &str| plain(&retry[name]);
-        table.row(&[
-            &cell("id"),
-            &cell("due_at"),
-            &cell("items"),
-            &cell("attempts"),
-            &cell("first_request_id"),
-            &cut(cell("reason")),
-        ]);
-    }
-    table
+    let retries = Resource::new(&args.list.admin, "batch", path)?;
+    let (limit, none) = (args.limit as usize, "nothing waits for another attempt");
+    retries.list(limit, args.list.output, none, RETRIES).await
 }
 
 async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
@@ -448,7 +402,7 @@ async fn forget(args: &ForgetArgs) -> Result<(), CliError> {
 }
 
 fn sink(name: &str) -> String {
-    format!("/api/admin/sinks/{}", encoded(name))
+    format!("/api/admin/sinks/{}", percent_encoded(name))
 }
 
 fn question(chosen: &Chosen, name: &str) -> String {
@@ -461,7 +415,7 @@ fn question(chosen: &Chosen, name: &str) -> String {
 }
 
 fn letters_of(name: &str) -> String {
-    format!("/api/admin/sinks/{}/dead-letters", encoded(name))
+    format!("/api/admin/sinks/{}/dead-letters", percent_encoded(name))
 }
 
 fn letters(count: u64) -> String {

@@ -4,14 +4,11 @@
 //!
 //! **Invariant**: what was not given is not sent, so a change leaves it as it is.
 
-use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::client::{AdminArgs, encoded};
+use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{ListOutput, Table, plain, print, print_list, shown};
-
-const STREAMS: &str = "/api/admin/streams";
+use super::resource::{Column, ListArgs, Resource, given, number_or};
 
 /// What `headgate stream` is told.
 #[derive(Debug, clap::Args)]
@@ -23,6 +20,9 @@ pub struct StreamArgs {
 #[derive(Debug, clap::Subcommand)]
 enum StreamCommand {
     /// List the streams
+    #[command(after_help = "\
+Example:
+  headgate stream list --output json")]
     List(ListArgs),
     /// Create a stream
     Create(CreateArgs),
@@ -30,19 +30,6 @@ enum StreamCommand {
     Change(ChangeArgs),
     /// Delete a stream; its items stay in the data pool
     Delete(DeleteArgs),
-}
-
-/// What `headgate stream list` is told.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  headgate stream list --output json")]
-struct ListArgs {
-    /// How to print them
-    #[arg(long, value_enum, default_value = "table")]
-    output: ListOutput,
-    #[command(flatten)]
-    admin: AdminArgs,
 }
 
 /// What `headgate stream create` is told.
@@ -100,88 +87,44 @@ struct Settings {
 }
 
 impl Settings {
-    fn body(&self) -> Map<String, Value> {
-        let mut body = Map::new();
-        if let Some(how) = &self.on_update {
-            body.insert("on_update".to_owned(), json!(how));
-        }
-        if let Some(seconds) = &self.stale_after {
-            body.insert("stale_after_seconds".to_owned(), seconds.clone());
-        }
-        body
+    fn body(self) -> Map<String, Value> {
+        given([
+            ("on_update", self.on_update.map(Value::from)),
+            ("stale_after_seconds", self.stale_after),
+        ])
     }
 }
 
-/// Reads a number, or the word that stands for none.
-pub(super) fn number_or(
-    none: &'static str,
-) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
-    move |text| match text.parse::<u32>() {
-        Ok(number) => Ok(json!(number)),
-        Err(_) if text == none => Ok(Value::Null),
-        Err(_) => Err(format!("give a whole number, or {none}")),
-    }
-}
+const COLUMNS: &[Column] = &[
+    Column::field("NAME", "name"),
+    Column::field("ON UPDATE", "on_update"),
+    Column::field("STALE AFTER", "stale_after_seconds"),
+    Column::field("DECLARED", "declared"),
+    Column::field("CREATED", "created_at"),
+];
 
 /// Runs the verb.
 pub async fn run(args: StreamArgs) -> Result<(), CliError> {
+    let streams = |admin| Resource::new(admin, "stream", "/api/admin/streams");
     match args.command {
-        StreamCommand::List(args) => list(&args).await,
-        StreamCommand::Create(args) => create(&args).await,
-        StreamCommand::Change(args) => change(&args).await,
-        StreamCommand::Delete(args) => delete(&args).await,
-    }
-}
-
-async fn list(args: &ListArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let streams = client.list(STREAMS, "", usize::MAX).await?;
-    let none = "there are no streams; create one with `headgate stream create NAME`";
-    print_list(args.output, &streams, none, |streams| {
-        let mut table = Table::new(&["NAME", "ON UPDATE", "STALE AFTER", "DECLARED", "CREATED"]);
-        for stream in streams {
-            let cell = |name: &str| plain(&stream[name]);
-            table.row(&[
-                &cell("name"),
-                &cell("on_update"),
-                &cell("stale_after_seconds"),
-                &cell("declared"),
-                &cell("created_at"),
-            ]);
+        StreamCommand::List(args) => {
+            let none = "there are no streams; create one with `headgate stream create NAME`";
+            let streams = streams(&args.admin)?;
+            streams.list(usize::MAX, args.output, none, COLUMNS).await
         }
-        table
-    })
-}
-
-async fn create(args: &CreateArgs) -> Result<(), CliError> {
-    let mut body = args.settings.body();
-    body.insert("name".to_owned(), json!(args.name));
-    let client = args.admin.client()?;
-    client
-        .change(Method::POST, STREAMS, Some(&Value::Object(body)))
-        .await?;
-    print(&format!("stream {} created\n", shown(&args.name)))
-}
-
-async fn change(args: &ChangeArgs) -> Result<(), CliError> {
-    let body = args.settings.body();
-    if body.is_empty() {
-        return Err(CliError::wrong_use(
-            "say what to change: --on-update, --stale-after",
-        ));
+        StreamCommand::Create(args) => {
+            let streams = streams(&args.admin)?;
+            streams.create(&args.name, args.settings.body()).await
+        }
+        StreamCommand::Change(args) => {
+            let streams = streams(&args.admin)?;
+            let options = "--on-update, --stale-after";
+            let body = args.settings.body();
+            streams.change(&args.name, body, options).await
+        }
+        StreamCommand::Delete(args) => {
+            let force = if args.force { "?force=true" } else { "" };
+            streams(&args.admin)?.delete(&args.name, force).await
+        }
     }
-    let client = args.admin.client()?;
-    let path = format!("{STREAMS}/{}", encoded(&args.name));
-    client
-        .change(Method::PATCH, &path, Some(&Value::Object(body)))
-        .await?;
-    print(&format!("stream {} changed\n", shown(&args.name)))
-}
-
-async fn delete(args: &DeleteArgs) -> Result<(), CliError> {
-    let client = args.admin.client()?;
-    let force = if args.force { "?force=true" } else { "" };
-    let path = format!("{STREAMS}/{}{force}", encoded(&args.name));
-    client.change(Method::DELETE, &path, None).await?;
-    print(&format!("stream {} deleted\n", shown(&args.name)))
 }

@@ -28,9 +28,7 @@ pub struct Row {
 impl Row {
     /// The value as TOML, on one line.
     pub fn toml(&self) -> String {
-        let mut text = String::new();
-        write_toml(&mut text, &self.value);
-        text
+        toml(&self.value).to_string()
     }
 }
 
@@ -101,51 +99,19 @@ fn row(rows: &mut Vec<Row>, origins: &Origins, path: String, value: &Value) {
     });
 }
 
-fn write_toml(text: &mut String, value: &Value) {
+/// The value as TOML has it. Null is no value of TOML, and no setting: [`table`] leaves it out.
+fn toml(value: &Value) -> toml_edit::Value {
     match value {
-        Value::String(string) => write_toml_string(text, string),
-        Value::Array(values) => {
-            text.push('[');
-            for (index, value) in values.iter().enumerate() {
-                if index > 0 {
-                    text.push_str(", ");
-                }
-                write_toml(text, value);
-            }
-            text.push(']');
-        }
-        Value::Object(members) => {
-            text.push_str("{ ");
-            for (index, (name, value)) in members.iter().enumerate() {
-                if index > 0 {
-                    text.push_str(", ");
-                }
-                text.push_str(name);
-                text.push_str(" = ");
-                write_toml(text, value);
-            }
-            text.push_str(" }");
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {
-            let _ = write!(text, "{value}");
-        }
+        Value::Null => "".into(),
+        Value::Bool(value) => (*value).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.as_f64().unwrap_or_default().into(),
+        },
+        Value::String(text) => text.into(),
+        Value::Array(values) => values.iter().map(toml).collect(),
+        Value::Object(members) => (members.iter())
+            .map(|(name, value)| (name, toml(value)))
+            .collect(),
     }
-}
-
-fn write_toml_string(text: &mut String, string: &str) {
-    text.push('"');
-    for character in string.chars() {
-        match character {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            control if control.is_control() => {
-                let _ = write!(text, "\\u{:04X}", u32::from(control));
-            }
-            other => text.push(other),
-        }
-    }
-    text.push('"');
 }

@@ -107,6 +107,16 @@ pub enum Durability {
     Os,
 }
 
+impl Durability {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Os => "os",
+        }
+    }
+}
+
 /// `[limits]`: what one request and one key may ask for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -30,7 +30,7 @@ impl Reload {
         for warning in self.parts.catalog.set_readers(&loaded.settings) {
             tracing::warn!("{warning}");
         }
-        self.parts.live.look_again();
+        self.parts.live.recheck_keys();
         self.sinks.apply(&loaded.settings.sinks).await;
         self.tell_gaps();
         self.parts.configuration.set_rows(explain(loaded));
@@ -79,7 +79,7 @@ impl Files {
     }
 
     /// What they are now is known: call it before they are read.
-    pub fn look_again(&mut self) {
+    pub fn remember(&mut self) {
         self.known = self.looks();
     }
 

@@ -5,21 +5,22 @@
 //! **Invariant**: the cursor moves only in the transaction that also holds what the sink did with
 //! the entries, or the retry or dead letters that it did not do anything with.
 
+mod attempt;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::commands::Commands;
 use super::status::Assignment;
-use super::waiting::lost_list;
-use super::wishes::Wishes;
-use super::{Delivery, LaneState, LaneStatus, pace, verdict};
+use super::{Delivery, LaneState, LaneStatus, verdict};
 use crate::batch::{Action, Batch, Slice};
 use crate::clock;
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
-use crate::journal::{self, JournalError, ReadRequest, StorageError};
-use crate::plugin::{Failure, Instance, NotTaken, Plugin, PluginError, Progress, Seat, Taken};
-use crate::pool::{Call, Part, PoolError, Retry, Settlement};
+use crate::journal::{JournalError, ReadRequest, StorageError};
+use crate::plugin::{Failure, Instance, NotTaken, Plugin, PluginError, SinkContext, Taken};
+use crate::pool::{Call, PoolError, Retry, Settlement};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
@@ -47,7 +48,7 @@ pub struct Lane {
     plugin: Option<Plugin>,
     instance: Option<Instance>,
     /// What an instance is told of the sink.
-    seat: Seat,
+    context: SinkContext,
     /// The cursor as it stands in the pool.
     stored_cursor: u64,
     stored_at: Instant,
@@ -66,9 +67,9 @@ pub struct Lane {
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
-    wishes: watch::Receiver<Wishes>,
+    commands: watch::Receiver<Commands>,
     /// What was done about them.
-    heard: Wishes,
+    heard: Commands,
 }
 
 /// What a step came to.
@@ -112,10 +113,10 @@ impl Lane {
             delivery: Arc::clone(delivery),
             plugin: None,
             instance: None,
-            seat: Seat::new(&sink, Some(&delivery.pool), &delivery.metrics),
+            context: SinkContext::new(&sink, Some(&delivery.pool), &delivery.metrics),
             sink,
-            wishes: status.wishes.subscribe(),
-            heard: Wishes::default(),
+            commands: status.commands.subscribe(),
+            heard: Commands::default(),
             status,
             opened: false,
             call: None,
@@ -153,13 +154,13 @@ impl Lane {
                 Step::Worked => {}
                 Step::Failing(until_ms) => tokio::select! {
                     () = sleep_until(Some(until_ms)) => {}
-                    _ = self.wishes.wait_for(|wishes| wishes.now != heard.now) => {}
+                    _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                 },
                 Step::Idle(wake_ms) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
-                    _ = self.wishes.wait_for(|wishes| *wishes != heard) => {}
+                    _ = self.commands.wait_for(|commands| *commands != heard) => {}
                     () = sleep_until(wake_ms) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
@@ -174,7 +175,7 @@ impl Lane {
     /// Goes on with other settings or another plugin, which work: a pause has no reason any more.
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
-        self.seat = Seat::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
+        self.context = SinkContext::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
         self.plugin = Some(plugin);
         self.instance = None;
         // The order of retries may be another.
@@ -275,18 +276,18 @@ impl Lane {
     /// Does what operators asked for. A sink that still does not work costs no attempt of what waits: a lane
     /// that was paused tries one thing first, and pauses again, if briefly.
     fn hear(&mut self) -> Result<(), StepError> {
-        let wishes = *self.wishes.borrow_and_update();
-        if wishes == self.heard {
+        let commands = *self.commands.borrow_and_update();
+        if commands == self.heard {
             return Ok(());
         }
-        if wishes.now != self.heard.now && self.pauses > 0 {
+        if commands.now != self.heard.now && self.pauses > 0 {
             self.pauses = 1;
             self.status.set_state(LaneState::Running);
         }
         // The storage may fail here: what is left to hear then does not end the pause that follows.
-        self.heard.now = wishes.now;
+        self.heard.now = commands.now;
         self.next_retry = self.next_retry()?;
-        self.heard = wishes;
+        self.heard = commands;
         Ok(())
     }
 
@@ -406,141 +407,6 @@ impl Lane {
         Ok(Cut::Batch(batch))
     }
 
-    /// Another attempt at a batch that failed before. While the lane is paused this is how it finds out whether the sink
-    /// works again. In any order nothing tells then that the batch is to blame, so the attempt does not count; in strict
-    /// order it does: nothing else could ever end a batch that is to blame and holds up all others.
-    async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
-        let mut settlement = self.settlement();
-        let attempts = retry.attempts;
-        let batch = match retry.resent {
-            true => Batch::resent(self.delivery.pool.resent(retry.id)?, attempts + 1),
-            false if retry.parts.is_empty() => {
-                let lost = vec![(retry.seqs.0, lost_list(&retry))];
-                self.bury(lost, &mut settlement).await?;
-                Batch::new(Vec::new(), 1)
-            }
-            false => {
-                self.read(&retry.parts, attempts + 1, &mut settlement)
-                    .await?
-            }
-        };
-        settlement.retry_done = Some(retry);
-        if batch.is_empty() {
-            self.settle(settlement).await?;
-            return Ok(Step::Worked);
-        }
-        let NotTaken { failure, progress } = match self.write(batch.clone()).await? {
-            Ok(taken) => {
-                let Taken { staged, rejected } = taken;
-                settlement.staged = staged;
-                verdict::bury(&batch, attempts + 1, rejected, &mut settlement);
-                self.settle(settlement).await?;
-                self.succeeded(&batch);
-                return Ok(Step::Worked);
-            }
-            Err(failed) => failed,
-        };
-        let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
-        let reason = failure.to_string();
-        let probing = self.pauses > 0;
-        let works = matches!(failure, Failure::Reject { .. });
-        let strict = self.sink.ordering == Ordering::Strict;
-        // In any order new batches tell whether the sink is down.
-        let is_down = strict && self.is_down_after(&failure);
-        if probing && !works && !strict {
-            verdict::postpone(&self.sink, &rest, attempts, &reason, &mut settlement);
-        } else {
-            verdict::put_aside(&self.sink, &rest, counted, failure, &mut settlement);
-        }
-        self.settle(settlement).await?;
-        if probing && works {
-            self.resume();
-        } else if probing || is_down {
-            return Ok(self.pause(&reason));
-        }
-        Ok(Step::Worked)
-    }
-
-    /// What is left of a batch that the sink did not take. If it settled some of it, it works.
-    fn rest(
-        &mut self,
-        batch: Batch,
-        attempts: u32,
-        progress: Progress,
-        settlement: &mut Settlement,
-    ) -> (Batch, u32) {
-        if progress.taken > 0 {
-            self.failures = 0;
-            self.resume();
-        }
-        verdict::rest(batch, attempts, progress, settlement)
-    }
-
-    /// A batch as it was stored, from the journal. What cannot be read any more becomes dead letters.
-    async fn read(
-        &self,
-        parts: &[Part],
-        attempt: u32,
-        settlement: &mut Settlement,
-    ) -> Result<Batch, StepError> {
-        let (slices, gone) = self.delivery.read_parts(parts).await?;
-        self.bury(gone, settlement).await?;
-        Ok(Batch::new(slices, attempt))
-    }
-
-    /// Calls the plugin. The outer error is the instance's that could not be started.
-    async fn write(&mut self, batch: Batch) -> Result<Result<Taken, NotTaken>, StepError> {
-        if self.instance.as_ref().is_some_and(Instance::is_worn_out) {
-            self.instance = None;
-        }
-        let Some(plugin) = &self.plugin else {
-            let reason = "the plugin is not loaded".to_owned();
-            return Ok(Err(Failure::Trap { reason }.into()));
-        };
-        let instance = match self.instance.take() {
-            Some(instance) => self.instance.insert(instance),
-            None => self.instance.insert(plugin.start(&self.seat).await?),
-        };
-        let result = instance.write(batch).await;
-        if let Err(NotTaken { failure, .. }) = &result {
-            if matches!(failure, Failure::Trap { .. }) {
-                self.instance = None;
-                self.delivery.metrics.sink_traps.inc();
-            }
-            self.delivery.metrics.sink_failures.inc();
-            let reason = failure.to_string();
-            tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "the sink did not take a batch");
-            self.status.set_last_error(clock::unix_ms(), &reason);
-        }
-        Ok(result)
-    }
-
-    /// Entries that nobody can read are put aside once, and are dead letters of every sink.
-    async fn give_up_unreadable(
-        &self,
-        taken: &mut journal::Taken,
-        settlement: &mut Settlement,
-    ) -> Result<(), StepError> {
-        for (seq, reason) in &taken.corrupt {
-            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
-            self.delivery.journal.quarantine(*seq, reason.clone())?;
-        }
-        let mut unreadable = std::mem::take(&mut taken.corrupt);
-        unreadable.append(&mut taken.quarantined);
-        self.bury(unreadable, settlement).await
-    }
-
-    /// Makes dead letters of entries that only the log still knows.
-    async fn bury(
-        &self,
-        unreadable: Vec<(u64, String)>,
-        settlement: &mut Settlement,
-    ) -> Result<(), StepError> {
-        let letters = self.delivery.letters_of(unreadable).await?;
-        settlement.dead_letters.extend(letters);
-        Ok(())
-    }
-
     /// Moves over entries that this sink does not want.
     fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
         self.status.set_cursor(through);
@@ -644,7 +510,7 @@ impl Lane {
     fn pause(&mut self, reason: &str) -> Step {
         self.pauses = self.pauses.saturating_add(1);
         let now_ms = clock::unix_ms();
-        let pause_ms = pace::pause_ms(&LANE_PAUSES, self.pauses);
+        let pause_ms = verdict::pause_ms(&LANE_PAUSES, self.pauses);
         tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms, "the sink is paused; its data waits");
         self.status.set_last_error(now_ms, reason);
         self.status.set_state(LaneState::Paused {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::wishes::Wishes;
+use super::commands::Commands;
 use crate::config;
 use crate::plugin::Plugin;
 
@@ -49,7 +49,7 @@ pub struct LaneStatus {
     /// Wakes the lane for its next assignment.
     pub(super) assigned: Notify,
     /// What operators asked of the lane; it listens.
-    pub(super) wishes: watch::Sender<Wishes>,
+    pub(super) commands: watch::Sender<Commands>,
     shown: Mutex<Shown>,
 }
 
@@ -74,7 +74,7 @@ impl LaneStatus {
             cursor: AtomicU64::new(cursor),
             stopping,
             assigned: Notify::new(),
-            wishes: watch::Sender::default(),
+            commands: watch::Sender::default(),
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),
                 plugin: None,

@@ -6,14 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::pace;
 use crate::batch::{Batch, Slice};
-use crate::clock;
-use crate::config::Sink;
+use crate::config::{Retry as RetrySettings, Sink};
 use crate::journal::log::LogRow;
 use crate::plugin::{Failure, Progress};
 use crate::pool::{DeadLetter, Part, Retry, Settlement};
+use crate::{backoff, clock};
 
 /// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
@@ -63,7 +63,7 @@ pub(super) fn put_aside(
     };
     if attempts < attempts_max {
         let pause_ms = asked_ms.map_or_else(
-            || pace::pause_ms(&sink.retry, attempts),
+            || pause_ms(&sink.retry, attempts),
             |asked_ms| asked_ms.min(ASKED_PAUSE_MS_MAX),
         );
         settlement
@@ -80,7 +80,7 @@ pub(super) fn put_aside(
     match halves {
         Some((left, right)) => {
             for half in [left, right] {
-                let due_ms = now_ms + pace::pause_ms(&sink.retry, 1);
+                let due_ms = now_ms + pause_ms(&sink.retry, 1);
                 settlement
                     .retries
                     .push(retry(&half, attempts, due_ms, &reason));
@@ -92,6 +92,17 @@ pub(super) fn put_aside(
     }
 }
 
+/// The pause before the next attempt, after so many.
+pub(super) fn pause_ms(retry: &RetrySettings, attempts: u32) -> u64 {
+    let (first, max) = (retry.first_ms, retry.max_ms);
+    let pause = backoff::pause(
+        Duration::from_millis(first),
+        Duration::from_millis(max),
+        attempts,
+    );
+    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Another attempt later, without counting this one.
 pub(super) fn postpone(
     sink: &Sink,
@@ -100,7 +111,7 @@ pub(super) fn postpone(
     reason: &str,
     settlement: &mut Settlement,
 ) {
-    let due_ms = clock::lived_ms() + pace::pause_ms(&sink.retry, attempts.max(1));
+    let due_ms = clock::lived_ms() + pause_ms(&sink.retry, attempts.max(1));
     settlement
         .retries
         .push(retry(batch, attempts, due_ms, reason));

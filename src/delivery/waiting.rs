@@ -119,9 +119,9 @@ impl Delivery {
             );
             self.metrics.dead_letters.inc_by(given_up.items);
             if let Some(lane) = self.lane(sink) {
-                lane.wishes.send_modify(|wishes| {
-                    wishes.retries += 1;
-                    wishes.now += 1;
+                lane.commands.send_modify(|commands| {
+                    commands.retries += 1;
+                    commands.now += 1;
                 });
             }
             self.forget_passed();

@@ -55,21 +55,18 @@ pub(super) async fn small_json<T: DeserializeOwned>(
         .map_err(|error| format!("the body is not the JSON that is wanted: {error}"))
 }
 
-/// The whole body, in one buffer, and the budget that it took.
+/// The whole body, in one buffer, taken from the budget.
 pub(super) async fn read(
     body: &mut ReqBody,
-    budget: BodyBudget,
+    budget: &mut BodyBudget,
     timeout_seconds: u64,
-) -> Result<(Bytes, BodyBudget), BodyError> {
+) -> Result<Bytes, BodyError> {
     tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, budget))
         .await
         .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
 }
 
-async fn collect(
-    body: &mut ReqBody,
-    mut budget: BodyBudget,
-) -> Result<(Bytes, BodyBudget), BodyError> {
+async fn collect(body: &mut ReqBody, budget: &mut BodyBudget) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -89,12 +86,10 @@ async fn collect(
         }
         whole.extend_from_slice(&data);
     }
-    let bytes = if whole.is_empty() {
-        first
-    } else {
-        whole.freeze()
-    };
-    Ok((bytes, budget))
+    Ok(match whole.is_empty() {
+        true => first,
+        false => whole.freeze(),
+    })
 }
 
 /// Reads what is left of a body and drops it, within bounds. True if that was all of it: then the

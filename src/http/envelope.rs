@@ -181,9 +181,25 @@ pub(super) fn refuse(req: &Request, res: &mut Response, error: &AcceptError) {
     fail_with(req, res, status, code, error.to_string(), details);
 }
 
-/// Answers 500 and puts the reason into the log.
-pub(super) fn internal(req: &Request, res: &mut Response, error: &dyn std::error::Error) {
+/// Answers 500 and puts the reason into the log. Damage of a file is answered 503: it is repaired by the next start,
+/// which comes by itself.
+pub(super) fn internal(
+    req: &Request,
+    res: &mut Response,
+    error: &(dyn std::error::Error + 'static),
+) {
     tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
+    if crate::sqlite::damage::is_behind(error) {
+        res.headers_mut()
+            .insert("retry-after", HeaderValue::from_static("2"));
+        return fail(
+            req,
+            res,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "UNAVAILABLE",
+            "a file of the data folder is damaged and will be repaired now; try again in a moment",
+        );
+    }
     fail(
         req,
         res,

@@ -23,7 +23,7 @@ use crate::catalog::{Caller, QuotaState};
 use crate::clock;
 use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
-use crate::ingest::{Accepted, BodyError, Head, Purpose, noted};
+use crate::ingest::{Accepted, BodyError, Head, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
 use crate::pool::SinkState;
 
@@ -131,11 +131,9 @@ async fn submit(
     let id = request_id(req);
     let client = client(req);
     let mut body = req.take_body();
-    let mut read = false;
-    let mut late = false;
     let headers = req.headers();
     let pairs = || (headers.iter()).map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let known = noted(endpoint, pairs);
+    let known = loggable_headers(endpoint, pairs);
     let bytes = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
     let head = Head {
         request_id: id,
@@ -150,38 +148,38 @@ async fn submit(
         item_key: bytes(&X_ITEM_KEY),
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
         client,
-        noted: known.as_deref(),
+        headers: known.as_deref(),
     };
     // Who asked first and was not told to go on does not send: reading would tell it to.
     let asks_first = headers.contains_key(EXPECT);
-    let answer = parts
-        .ingest
-        .accept(head, |budget, purpose| {
-            let unasked = purpose == Purpose::Keep && asks_first;
-            read = !unasked;
-            let (body, late) = (&mut body, &mut late);
-            async move {
-                if unasked {
-                    return Err(BodyError::Broken);
+    let timeout_seconds = parts.body_timeout_seconds;
+    let mut reusable = true;
+    let answer = match parts.ingest.admit(head) {
+        Ok(mut admitted) => {
+            let read = body::read(&mut body, &mut admitted.budget, timeout_seconds).await;
+            reusable = !matches!(read, Err(BodyError::TooSlow(_)));
+            parts.ingest.store(admitted, read).await
+        }
+        Err(mut refusal) => {
+            if asks_first {
+                reusable = false;
+            } else if let Some(budget) = &mut refusal.budget {
+                let seconds = body::DRAIN_SECONDS_MAX.min(timeout_seconds);
+                match body::read(&mut body, budget, seconds).await {
+                    Ok(body) => refusal.keep(body),
+                    Err(error) => reusable = !matches!(error, BodyError::TooSlow(_)),
                 }
-                let seconds = match purpose {
-                    Purpose::Store => parts.body_timeout_seconds,
-                    Purpose::Keep => body::DRAIN_SECONDS_MAX.min(parts.body_timeout_seconds),
-                };
-                let done = body::read(body, budget, seconds).await;
-                *late = matches!(done, Err(BodyError::TooSlow(_)));
-                done
             }
-        })
-        .await;
+            parts.ingest.refuse(refusal)
+        }
+    };
     if let Some(quota) = answer.quota {
         tell_quota(res, quota);
     }
     match answer.result {
         Ok(accepted) => acknowledge(res, &accepted),
         Err(error) => {
-            let silent = !read && asks_first;
-            if silent || late || !body::drain(&mut body).await {
+            if !reusable || !body::drain(&mut body).await {
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -207,7 +205,7 @@ pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response)
         item_key: None,
         idempotency_key: bytes(&IDEMPOTENCY_KEY),
         client: client(req),
-        noted: None,
+        headers: None,
     };
     let answer = parts.ingest.remove(head, &key).await;
     if let Some(quota) = answer.quota {

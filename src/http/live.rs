@@ -28,7 +28,7 @@ use super::{Parts, body};
 use crate::catalog::Reader;
 use crate::clock;
 use crate::live::tickets::Grant;
-use crate::live::{Cut, Frame, RATE_MAX, Subscription, Transport, Wish};
+use crate::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -131,7 +131,7 @@ impl GetLive {
         req: &mut Request,
         transport: Transport,
         cut: CancellationToken,
-    ) -> Result<Wish, Mistake> {
+    ) -> Result<Subscribe, Mistake> {
         let (reader, allowed) = reader::follower(&self.0, req)?;
         let streams = match wanted_streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
@@ -150,7 +150,7 @@ impl GetLive {
         };
         let last_event_id = req.headers().get(LAST_EVENT_ID);
         let last_event_id = last_event_id.map(|id| id.to_str().unwrap_or_default().to_owned());
-        Ok(Wish {
+        Ok(Subscribe {
             reader,
             streams,
             since: last_event_id.or_else(|| req.query::<String>("since")),

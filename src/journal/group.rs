@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection};
 use uuid::Uuid;
 
-use super::bodies::Bodies;
 use super::claims::{Claims, Held};
 use super::log::{LogEntry, Outcome};
 use super::queue::Job;
+use super::rejected::Bodies;
 use super::spans::Spans;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};
@@ -70,7 +70,7 @@ impl<'a> Group<'a> {
         jobs: &mut Vec<Job>,
         answers: &mut Answers,
     ) -> Result<(), rusqlite::Error> {
-        sqlite::execute(self.connection, "BEGIN IMMEDIATE")?;
+        sqlite::begin(self.connection)?;
         let mut statements = Statements {
             request: self.connection.prepare_cached(INSERT_REQUEST)?,
             payload: self.connection.prepare_cached(INSERT_PAYLOAD)?,
@@ -87,7 +87,7 @@ impl<'a> Group<'a> {
         let rest: Vec<Job> = waiting.collect();
         jobs.extend(rest);
         written?;
-        sqlite::execute(self.connection, "COMMIT")
+        sqlite::commit(self.connection)
     }
 
     fn job(

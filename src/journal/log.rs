@@ -178,6 +178,34 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// A request to `POST /api/ingest` that was answered 202, of which nothing else is to be said.
+    pub fn of(
+        request_id: Uuid,
+        received_ms: u64,
+        connector: Arc<str>,
+        stream: Arc<str>,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            request_id,
+            received_ms,
+            connector,
+            stream,
+            outcome,
+            endpoint: Endpoint::Ingest,
+            http_status: 202,
+            items: 0,
+            bytes: 0,
+            key: "".into(),
+            client: Client::Many,
+            item_key: None,
+            idempotency_key: None,
+            error: None,
+            headers: None,
+            sent_again_from: None,
+        }
+    }
+
     /// About what it takes in memory.
     pub(super) fn byte_len(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());

@@ -105,26 +105,16 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
             Durability::Os => sqlite::Synchronous::Normal,
         },
     )?;
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    match found {
+    if sqlite::format(&connection)? == 0 {
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
-        0 => connection.execute_batch(&format!(
-            "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; BEGIN IMMEDIATE; {TABLES} {LOG} {SENT_AGAIN} {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        1 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        2 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TIMELINE_3} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        FORMAT => {}
-        _ => {
-            return Err(StorageError::Newer {
-                found,
-                known: FORMAT,
-            });
-        }
+        connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")?;
     }
+    let from = [
+        &*format!("{TABLES} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
+        &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
+        TIMELINE_3,
+    ];
+    sqlite::upgrade::<StorageError>(&connection, FORMAT, &from)?;
     Ok(connection)
 }
 

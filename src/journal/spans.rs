@@ -39,7 +39,7 @@ impl Spans {
                  + coalesce(octet_length(headers), 0)
              FROM requests WHERE seq > coalesce((SELECT max(last_seq) FROM log_spans), 0) ORDER BY seq"
         );
-        sqlite::execute(connection, "BEGIN IMMEDIATE")?;
+        sqlite::begin(connection)?;
         let mut entries = connection.prepare(&sql)?;
         let mut entries = entries.query([])?;
         while let Some(row) = entries.next()? {
@@ -47,7 +47,7 @@ impl Spans {
             open.add_bytes(connection, number(0)?, number(1)?, number(2)?)?;
         }
         drop(entries);
-        sqlite::execute(connection, "COMMIT")?;
+        sqlite::commit(connection)?;
         Ok(open)
     }
 

@@ -1,6 +1,6 @@
 //! When the log had come how far, in time lived: what the age of everything in `journal.db` is measured by.
 //!
-//! The writer notes a point now and then; [`tidy`](super::tidy) and [`kept`](super::kept) ask it what is old enough to go.
+//! The writer notes a point now and then; [`prune`](super::prune) and [`retention`](super::retention) ask it what is old enough to go.
 //!
 //! **Invariant**: points rise in both numbers. What is at or below a point's number is at least as old as the point, so
 //! whatever the time of day says, nothing goes early, and what is kept longer is kept so by one interval at most.

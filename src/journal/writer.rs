@@ -1,6 +1,6 @@
 //! The writer thread: takes whatever waits, commits it as one group, then answers.
 //!
-//! What one group writes is in `journal/group.rs`; what is tidied between groups in `journal/tidy.rs`.
+//! What one group writes is in `journal/group.rs`; what is pruned between groups in `journal/prune.rs`.
 //!
 //! **Invariant**: receipts leave only after COMMIT returned ok. A full disk, or another process that holds
 //! the file, costs the group and nothing else; any other error blows the fuse of all files, and whoever
@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::bodies::Bodies;
 use super::claims::Claims;
 use super::group::Group;
+use super::prune::{Pruner, Work};
 use super::queue::{Job, Queue};
+use super::rejected::Bodies;
 use super::spans::Spans;
-use super::tidy::{Tidy, Work};
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
+use crate::clock;
 use crate::sqlite::{self, Trouble, WriteAheadLog};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
@@ -32,7 +33,7 @@ const WINDOW: Duration = Duration::from_micros(50);
 const WINDOWS_MAX: u32 = 4;
 /// Fewer jobs than these are committed after one window.
 const GROWING_JOBS_MIN: usize = 4;
-/// How often an idle writer looks whether there is something to tidy.
+/// How often an idle writer looks whether there is something to pruner.
 const IDLE: Duration = Duration::from_secs(1);
 /// Frames in the write-ahead log before it is copied back (16 MiB).
 const CHECKPOINT_FRAMES: u32 = 4_000;
@@ -45,7 +46,7 @@ struct Writer {
     claims: Claims,
     spans: Spans,
     bodies: Bodies,
-    tidy: Tidy,
+    pruner: Pruner,
     timeline: Timeline,
     shared: Arc<Shared>,
 }
@@ -82,7 +83,7 @@ pub(super) fn start(
         log: WriteAheadLog::default(),
         timeline,
         spans,
-        tidy: Tidy::new(options.log_retention_ms, options.log_retention_bytes),
+        pruner: Pruner::new(options.log_retention_ms, options.log_retention_bytes),
         options,
         last_seq,
         claims,
@@ -113,7 +114,7 @@ impl Drop for OnPanic {
 impl Writer {
     fn run(mut self, queue: &Queue) {
         let mut jobs = Vec::new();
-        while let Some(work) = queue.wait(self.tidy.pause().unwrap_or(IDLE)) {
+        while let Some(work) = queue.wait(self.pruner.pause().unwrap_or(IDLE)) {
             if work {
                 if self.options.durability == Durability::Fsync {
                     gather(queue);
@@ -198,8 +199,8 @@ impl Writer {
     /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
     fn between_groups(&mut self, idle: bool) {
         let copied = self.log.tend(&self.connection, CHECKPOINT_FRAMES);
-        let tidied = copied.and_then(|()| {
-            self.tidy.run(Work {
+        let pruned = copied.and_then(|()| {
+            self.pruner.run(Work {
                 connection: &self.connection,
                 claims: &mut self.claims,
                 spans: &self.spans,
@@ -210,7 +211,7 @@ impl Writer {
                 idle,
             })
         });
-        if let Err(error) = tidied {
+        if let Err(error) = pruned {
             self.roll_back(&error);
         }
     }
@@ -219,13 +220,10 @@ impl Writer {
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
         let shared = &self.shared;
         let trouble = shared.fuse.judge(&shared.path, &self.connection, error);
-        let rolled_back = match self.connection.is_autocommit() {
-            true => Ok(()),
-            false => self.connection.execute_batch("ROLLBACK"),
-        };
-        let restored = rolled_back.and_then(|()| self.claims.rolled_back(&self.connection));
+        let restored = sqlite::roll_back(&self.connection)
+            .and_then(|()| self.claims.rolled_back(&self.connection));
         self.bodies.rolled_back();
-        self.tidy.rolled_back();
+        self.pruner.rolled_back();
         if let Err(error) = restored {
             shared.fuse.judge(&shared.path, &self.connection, &error);
         }
@@ -285,18 +283,10 @@ impl Writer {
 fn gather(queue: &Queue) {
     let mut waiting = 0;
     for _ in 0..WINDOWS_MAX {
-        pause(WINDOW);
+        clock::sleep_on_own_thread(WINDOW);
         let before = std::mem::replace(&mut waiting, queue.len());
         if waiting < GROWING_JOBS_MIN || waiting == before {
             return;
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the writer's own thread: nothing else runs on it"
-)]
-fn pause(window: Duration) {
-    std::thread::sleep(window);
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::backoff::jitter;
 use crate::item;
 use crate::pool::Position;
 use crate::pool::changes::Change;
@@ -145,7 +146,7 @@ impl Frame {
 
 /// Renderers come back after half a second and up to as much again: not all at once.
 fn retry_ms() -> u32 {
-    500 + getrandom::u32().unwrap_or(0) % 500
+    500 + jitter(500)
 }
 
 fn about(json: &mut String, stream: &str, id: Position) {

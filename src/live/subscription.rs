@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Frame, Kind};
-use super::{Live, RATE_MAX, Renderer, Wish};
+use super::{Live, RATE_MAX, Renderer, Subscribe};
 use crate::catalog::Reader;
 use crate::clock;
 use crate::pool::changes::{Change, Listener, Recent};
@@ -96,12 +96,12 @@ impl Age {
 impl Subscription {
     pub(super) fn new(
         live: Arc<Live>,
-        wish: Wish,
+        request: Subscribe,
         listener: Listener,
         renderer: Arc<Renderer>,
     ) -> Self {
         let head = live.position();
-        let since = wish.since.as_deref().map(Position::parse);
+        let since = request.since.as_deref().map(Position::parse);
         let resume = since
             .flatten()
             .filter(|since| live.pool.reaches_back_to(*since));
@@ -116,18 +116,18 @@ impl Subscription {
             live.metrics.live_resets.inc();
         }
         let stale_after = live.stale_after();
-        let streams = wish.streams.into_iter().map(|stream| Following {
+        let streams = request.streams.into_iter().map(|stream| Following {
             position: resume.map_or(0, |since| since.seq),
             snapshot_from: afresh.then_some(head.seq),
             age: stale_after.get(&stream).map(|seconds| Age::new(*seconds)),
             stream,
         });
-        let rate = wish.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
+        let rate = request.max_rate.unwrap_or(live.max_rate).clamp(1, RATE_MAX);
         let now = Instant::now();
         Self {
             streams: streams.collect(),
             stale_after,
-            reader: wish.reader,
+            reader: request.reader,
             renderer,
             listener,
             outbox,

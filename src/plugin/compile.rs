@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{Digest, Unfinished, hex};
-use crate::config;
+use crate::{clock, config};
 
 /// How often a running compiler is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -250,7 +250,7 @@ impl Compiler {
             if started.elapsed() >= self.limits.time_max {
                 return Ok(None);
             }
-            super::pause(LOOK_EVERY);
+            clock::sleep_on_own_thread(LOOK_EVERY);
         }
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
-use super::veil::Veil;
+use super::redact::Redactor;
 
 const TAIL_BYTES_MAX: usize = 2_048;
 /// Bytes that one instance may write into the log.
@@ -29,7 +29,7 @@ pub(super) enum Level {
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     plugin: Arc<str>,
-    veil: Arc<Veil>,
+    redactor: Arc<Redactor>,
     state: Arc<Mutex<State>>,
 }
 
@@ -41,10 +41,10 @@ struct State {
 }
 
 impl Output {
-    pub(super) fn new(plugin: Arc<str>, veil: &Arc<Veil>) -> Self {
+    pub(super) fn new(plugin: Arc<str>, redactor: &Arc<Redactor>) -> Self {
         Self {
             plugin,
-            veil: Arc::clone(veil),
+            redactor: Arc::clone(redactor),
             state: Arc::default(),
         }
     }
@@ -64,7 +64,7 @@ impl Output {
         }
         let message = &message[..message.floor_char_boundary(TAIL_BYTES_MAX)];
         state.logged_bytes += message.len() + 1;
-        let message = self.veil.over(message.to_owned());
+        let message = self.redactor.redact(message.to_owned());
         let (plugin, message) = (&*self.plugin, message.escape_debug());
         match level {
             Level::Debug => tracing::debug!(target: "headgate::guest", plugin, sink, %message),
@@ -97,7 +97,9 @@ impl Output {
             }
             let line = std::mem::take(&mut state.line);
             state.logged_bytes += line.len() + 1;
-            let text = self.veil.over(String::from_utf8_lossy(&line).into_owned());
+            let text = self
+                .redactor
+                .redact(String::from_utf8_lossy(&line).into_owned());
             tracing::info!(target: "headgate::guest", plugin = &*self.plugin, output = %text.escape_debug());
             self.tell_if_too_much(&state);
             if state.logged_bytes >= LOGGED_BYTES_MAX {

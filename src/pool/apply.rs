@@ -12,10 +12,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::changes::{Change, Changes, StreamChanges};
 use super::merge::{Fields, Order};
+use super::removal;
 use super::views::Views;
-use super::{OnUpdate, removal};
 use crate::batch::{Batch, Slice};
 use crate::clock;
+use crate::config::OnUpdate;
 use crate::item::{self, ItemRef};
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its

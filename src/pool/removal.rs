@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{LOW_WATER, Pool, PoolError};
+use super::{Pool, PoolError, low_water};
 use crate::batch::Entry;
 
 /// Removals that renderers can be told of: the newest ones.
@@ -286,11 +286,4 @@ impl Pool {
         }
         Ok(more)
     }
-}
-
-/// Everything that was accepted up to here has arrived, or never will.
-fn low_water(connection: &Connection) -> Result<i64, rusqlite::Error> {
-    connection
-        .prepare_cached(LOW_WATER)?
-        .query_row([], |row| row.get(0))
 }

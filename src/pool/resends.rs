@@ -14,7 +14,7 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::letters::{Part, Retry, action};
+use super::dead_letters::{Part, Retry, action};
 use super::{Pool, PoolError, Writer};
 use crate::batch::{Action, Entry, Slice};
 use crate::clock;

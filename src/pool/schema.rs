@@ -216,29 +216,17 @@ CREATE INDEX retries_by_seq ON retries (first_seq) WHERE resent = 0;
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    match found {
-        0 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {TABLES} {LETTERS} {HISTORY} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        1 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {FROM_1} {HISTORY}
+    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4}");
+    let from = [
+        &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
+        &format!(
+            "{FROM_1} {HISTORY}
              UPDATE history SET seq = (SELECT coalesce(max(seq), 0) FROM items);
-             {FROM_2} {LETTERS} {FROM_2_LETTERS} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        2 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        3 => connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE; {FROM_3} {WAITING_4} {TESTIMONY_4} {REMOVALS_4} PRAGMA user_version = {FORMAT}; COMMIT;"
-        ))?,
-        FORMAT => {}
-        _ => {
-            return Err(PoolError::Newer {
-                found,
-                known: FORMAT,
-            });
-        }
-    }
+             {FROM_2} {LETTERS} {FROM_2_LETTERS} {today}"
+        ),
+        &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
+        &format!("{FROM_3} {today}"),
+    ];
+    sqlite::upgrade::<PoolError>(&connection, FORMAT, &from)?;
     Ok(connection)
 }

@@ -133,9 +133,9 @@ impl Test {
 }
 
 async fn open(folder: &Path) -> Arc<Pool> {
-    let merged = HashMap::from([("merged".into(), OnUpdate::Merge)]);
-    let opened = Pool::open(&folder.join("pool.db"), merged, &Fuse::default()).await;
+    let opened = Pool::open(&folder.join("pool.db"), &Fuse::default()).await;
     let opened = opened.expect("it opens");
+    opened.set_on_update(HashMap::from([("merged".into(), OnUpdate::Merge)]));
     opened.add_sink("pool", 0).expect("it writes");
     opened
 }

@@ -9,7 +9,7 @@
 use rusqlite::{Connection, OptionalExtension};
 use sqlx::Row;
 
-use super::letters::{DeadLetter, Part, Retry, parts_of, read_retry, store_letters};
+use super::dead_letters::{DeadLetter, Part, Retry, parts_of, read_retry, store_letters};
 use super::{Pool, PoolError, resends};
 use crate::clock;
 

@@ -28,12 +28,7 @@ pub(super) fn settle(
     repair: &mut Repair,
 ) -> Result<(), RepairError> {
     let connection = &salvaged.connection;
-    let damaged = |table: &str| {
-        salvaged
-            .tables
-            .get(table)
-            .is_some_and(|table| !table.damage.is_none())
-    };
+    let damaged = |table| salvaged.is_damaged(table);
     let highest = highest(connection)?;
     // They are made again of the log at the next start.
     connection.execute("DELETE FROM log_spans", [])?;
@@ -42,11 +37,7 @@ pub(super) fn settle(
         let (restored, seen) = restore(connection, salvaged)?;
         above = above.max(seen);
         if restored > 0 {
-            let log = repair
-                .tables
-                .iter_mut()
-                .find(|table| table.table == "requests");
-            if let Some(log) = log {
+            if let Some(log) = repair.table_mut("requests") {
                 log.kept += restored;
                 log.lost = log.lost.map(|lost| lost.saturating_sub(restored));
             }

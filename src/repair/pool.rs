@@ -20,12 +20,7 @@ pub(super) fn settle(
     repair: &mut Repair,
 ) -> Result<(), RepairError> {
     let connection = &salvaged.connection;
-    let damaged = |table: &str| {
-        salvaged
-            .tables
-            .get(table)
-            .is_some_and(|table| !table.damage.is_none())
-    };
+    let damaged = |table| salvaged.is_damaged(table);
     let broken_in = incomplete_by(
         connection,
         "SELECT stream, count(*) FROM items WHERE NOT json_valid(fields) GROUP BY stream",
@@ -38,10 +33,7 @@ pub(super) fn settle(
             false => broken_in,
         };
         if broken > 0
-            && let Some(items) = repair
-                .tables
-                .iter_mut()
-                .find(|table| table.table == "items")
+            && let Some(items) = repair.table_mut("items")
         {
             items.kept -= broken as u64;
             items.lost = items.lost.map(|lost| lost + broken as u64);

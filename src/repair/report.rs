@@ -62,6 +62,11 @@ pub struct Incomplete {
 }
 
 impl Repair {
+    /// What became of a table.
+    pub(super) fn table_mut(&mut self, name: &str) -> Option<&mut TableRepair> {
+        self.tables.iter_mut().find(|table| table.table == name)
+    }
+
     /// In one sentence, without where the rest of it lies.
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!(

@@ -55,6 +55,14 @@ pub(super) struct Salvaged {
     pub(super) is_older: bool,
 }
 
+impl Salvaged {
+    /// Whether anything of a table was damaged.
+    pub(super) fn is_damaged(&self, table: &str) -> bool {
+        let table = self.tables.get(table);
+        table.is_some_and(|table| !table.damage.is_none())
+    }
+}
+
 /// A table, an index or a view, as the old file describes it.
 #[derive(Debug, Clone)]
 struct Object {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
+use super::report::TableRepair;
 use super::*;
 
 /// Requests of the sample, and items.

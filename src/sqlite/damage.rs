@@ -39,6 +39,16 @@ pub fn is_damage_read(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Whether damage is what an error comes from: its source, or the source of that.
+pub fn is_behind(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        error.downcast_ref::<Error>().is_some_and(is_damage)
+            || error
+                .downcast_ref::<sqlx::Error>()
+                .is_some_and(is_damage_read)
+    })
+}
+
 /// Whether a file that cannot be opened for this may be damaged: all but what the machine or another program may have
 /// done.
 pub fn may_be_damage(error: &Error) -> bool {

@@ -239,7 +239,7 @@ impl TestApp {
         settings.read_keys.retain(|key| key.name != read_key);
         assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
         self.parts.catalog.set_readers(&settings);
-        self.parts.live.look_again();
+        self.parts.live.recheck_keys();
     }
 
     /// Begins to stop the daemon, without waiting for it.

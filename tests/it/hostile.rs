@@ -28,6 +28,7 @@ pub(crate) fn texts() -> Vec<String> {
         "\u{9b}31m\u{85}\u{90}q\u{9c}\u{7f}",
         "right\u{202e}tfel\u{2066}\u{200f}\u{61c}",
         "zero\u{200b}width\u{feff}\u{2060}",
+        "tags\u{e0041}\u{e007f} soft\u{ad} notes\u{fff9}\u{180e}",
         "nul\0 and\r\nlines\u{2028}\u{2029}\t",
     ]
     .map(str::to_owned)
@@ -38,11 +39,13 @@ pub(crate) fn texts() -> Vec<String> {
 
 /// Whether a reader's terminal would obey this character, or not show it.
 pub(crate) fn is_raw(character: char) -> bool {
-    let unseen = "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{2060}\u{feff}";
+    let unseen = "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{2060}\u{feff}\u{ad}\u{180e}";
     character.is_control()
         || unseen.contains(character)
         || ('\u{202a}'..='\u{202e}').contains(&character)
         || ('\u{2066}'..='\u{2069}').contains(&character)
+        || ('\u{fff9}'..='\u{fffb}').contains(&character)
+        || ('\u{e0000}'..='\u{e007f}').contains(&character)
 }
 
 /// A daemon that has been sent all of them: as keys, fields, values, streams, headers, and reasons of a sink that gives

@@ -237,13 +237,26 @@ impl Process {
 
     /// Gets something from the admin API; what stands under `data`.
     pub(crate) fn admin(&self, path: &str) -> Value {
-        // A daemon that has met damage starts again, and is away for a moment.
+        // A daemon that has met damage says so and starts again: it is away for a moment.
         let answer = eventually("the daemon answers", || {
             let mut client = Client::connect(self.admin).ok()?;
-            client.get(path, ADMIN_TOKEN).ok()
+            let answer = client.get(path, ADMIN_TOKEN).ok()?;
+            (answer.status != 503).then_some(answer)
         });
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()["data"].take()
+    }
+
+    /// Waits until the files were looked through: damage is repaired then, whoever met it.
+    pub(crate) fn looked_through(&self) {
+        const SERIES: &str = "headgate_files_checked_timestamp_seconds ";
+        eventually("the files are looked through", || {
+            let mut client = Client::connect(self.admin).ok()?;
+            let answer = client.get("/metrics", ADMIN_TOKEN).ok()?;
+            let mut lines = answer.body.lines();
+            let at = lines.find_map(|line| line.strip_prefix(SERIES))?;
+            (at != "0").then_some(())
+        });
     }
 
     /// Calls the admin API.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 19] = [
+const FLOORS: [(&str, u8); 21] = [
     ("cli", 6),
     ("daemon", 5),
     ("http", 4),
@@ -22,7 +22,9 @@ const FLOORS: [(&str, u8); 19] = [
     ("config", 0),
     ("metrics", 0),
     ("clock", 0),
+    ("backoff", 0),
     ("sqlite", 0),
+    ("text", 0),
 ];
 
 /// Dependencies and the modules that may name them.

@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use super::{CallError, Client, encoded};
+use super::{CallError, Client};
+use crate::text::percent_encoded;
 
 /// How many entries are asked for at once: dead letters of 1 MB each still fit into an answer.
 const PAGE_ENTRIES_MAX: usize = 50;
@@ -34,7 +35,7 @@ impl Client {
             let Some(next) = next else {
                 return Ok(entries);
             };
-            let next = format!("&cursor={}", encoded(&next));
+            let next = format!("&cursor={}", percent_encoded(&next));
             if next == cursor {
                 return Err(self.foreign("the same page comes again".to_owned()));
             }

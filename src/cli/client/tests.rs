@@ -193,11 +193,3 @@ fn the_token_comes_from_its_option_or_from_the_data_folder() {
     assert!(!format!("{args:?}").contains("given"));
     assert_eq!(bearer(&args), "Bearer given");
 }
-
-#[test]
-fn names_are_encoded_for_paths_and_queries() {
-    let check = |text: &str, expected: &str| assert_eq!(encoded(text), expected);
-    check("orders-2_a.b~c", "orders-2_a.b~c");
-    check("a/b?c&d=e f%", "a%2Fb%3Fc%26d%3De%20f%25");
-    check("größe", "gr%C3%B6%C3%9Fe");
-}

@@ -7,6 +7,7 @@
 
 use serde_json::json;
 
+use super::MadeOutput;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::cli::error::CliError;
 use crate::cli::output::{json_pretty, print};
@@ -26,13 +27,7 @@ pub(super) struct NewArgs {
     read: bool,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
-    output: KeyOutput,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum KeyOutput {
-    Text,
-    Json,
+    output: MadeOutput,
 }
 
 /// Runs the verb.
@@ -45,8 +40,8 @@ pub(super) fn run(args: NewArgs) -> Result<(), CliError> {
     let key = generate(kind)
         .map_err(|error| CliError::failed(format!("the system gives no randomness: {error}")))?;
     print(&match args.output {
-        KeyOutput::Text => as_text(kind, &key),
-        KeyOutput::Json => json_pretty(&json!({
+        MadeOutput::Text => as_text(kind, &key),
+        MadeOutput::Json => json_pretty(&json!({
             "key": key.expose(),
             "sha256": key.hash().to_string(),
             "prefix": key.prefix(),

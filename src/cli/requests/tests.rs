@@ -192,7 +192,7 @@ fn a_table_shows_an_entry_on_one_line_and_nothing_raw() {
         "bytes": 12, "key": "ik_live_a1b2c3d4",
         "errors": ["line 1\u{1b}[2J\nis wrong", {"code": "X", "message": "second"}],
     });
-    let text = table(&[entry]).to_string();
+    let text = table(COLUMNS, &[entry]).to_string();
     let expected = "\
 TIME                      CONNECTOR  STREAM  STATUS    HTTP  ITEMS  BYTES  KEY               REQUEST  ERRORS
 2025-03-01T10:00:00.000Z  shop       orders  rejected  400   0      12     ik_live_a1b2c3d4  0192     line 1\\u{1b}[2J\\nis wrong; second

@@ -13,9 +13,11 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Batch, idempotency_key};
-use crate::cli::client::{Answer, CallError, Client, Refusal, encoded};
+use crate::backoff;
+use crate::cli::client::{Answer, CallError, Client, Refusal};
 use crate::cli::error::CliError;
 use crate::cli::output::shown;
+use crate::text::percent_encoded;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -48,17 +50,12 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// The pause before the given retry, counted from 1: the server's if it named one, else one that
-    /// doubles and is drawn from its upper half, so that senders who failed together spread out.
-    fn before(&self, retry: u32, asked_seconds: Option<u32>, random: u32) -> Duration {
-        if let Some(seconds) = asked_seconds {
-            return self.second.saturating_mul(seconds).min(self.asked_max);
+    /// The pause before the given retry, counted from 1: the server's if it named one, else one of our own.
+    fn before(&self, retry: u32, asked_seconds: Option<u32>) -> Duration {
+        match asked_seconds {
+            Some(seconds) => self.second.saturating_mul(seconds).min(self.asked_max),
+            None => backoff::pause(self.first, self.max, retry),
         }
-        let grown = self
-            .first
-            .saturating_mul(1 << (retry - 1).min(20))
-            .min(self.max);
-        grown.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
     }
 }
 
@@ -144,7 +141,7 @@ impl<'a> Upload<'a> {
             }
         }
         let path = match &options.stream {
-            Some(stream) => format!("/api/ingest?stream={}", encoded(stream)),
+            Some(stream) => format!("/api/ingest?stream={}", percent_encoded(stream)),
             None => "/api/ingest".to_owned(),
         };
         Ok(Upload {
@@ -206,9 +203,7 @@ impl<'a> Upload<'a> {
                 return Err(error.into());
             }
             retries += 1;
-            // Without randomness, pauses are merely regular.
-            let random = getrandom::u32().unwrap_or(u32::MAX);
-            let pause = self.pauses.before(retries, asked_seconds, random);
+            let pause = self.pauses.before(retries, asked_seconds);
             on_retry(&format!(
                 "batch {}: {error}; retry {retries} of {retries_max} in {:.1} s",
                 batch.number + 1,
@@ -257,18 +252,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_stay_in_their_upper_half_and_obey_the_server() {
+    fn pauses_grow_and_obey_the_server() {
         let pauses = Pauses::default();
-        let check = |retry, asked, random, millis| {
-            assert_eq!(pauses.before(retry, asked, random).as_millis(), millis);
-        };
-        check(1, None, u32::MAX, 500);
-        check(1, None, 0, 250);
-        check(2, None, u32::MAX, 1_000);
-        check(5, None, u32::MAX, 8_000);
-        check(6, None, u32::MAX, 15_000);
-        check(u32::MAX, None, 0, 7_500);
-        check(1, Some(7), 0, 7_000);
-        check(9, Some(u32::MAX), 0, 300_000);
+        for (retry, full) in [(1, 500), (2, 1_000), (6, 15_000), (u32::MAX, 15_000)] {
+            let pause = pauses.before(retry, None).as_millis();
+            assert!((full / 2..=full).contains(&pause), "{retry}: {pause}");
+        }
+        assert_eq!(pauses.before(1, Some(7)).as_secs(), 7);
+        assert_eq!(pauses.before(9, Some(u32::MAX)).as_secs(), 300);
     }
 }

@@ -140,12 +140,12 @@ NAME  PLUGIN  STATE    LAG  RETRIES  DEAD LETTERS  LAST ERROR
 pool  pool    paused   3    1        2             2025-03-01T10:00:00.000Z no\\u{1b}[2J\\nway
 b     b.wasm  running  0    0        0
 ";
-    assert_eq!(sinks_table(&[sink, calm]).to_string(), expected);
+    assert_eq!(table(SINKS, &[sink, calm]).to_string(), expected);
     let letter = json!({
         "id": "17", "at": "2025-03-01T10:00:00.000Z", "stream": "orders", "key": "k\u{9b}", "attempts": 3,
         "request_id": "0192", "reason": "é".repeat(81), "fields": {"a": 1},
     });
-    let text = letters_table(&[letter]).to_string();
+    let text = table(LETTERS, &[letter]).to_string();
     let (_, row) = text.split_once('\n').expect("two lines");
     let reason = "é".repeat(80);
     let expected =

@@ -15,9 +15,11 @@ use serde_json::json;
 use super::message::{self, Kind};
 use super::sse::{Event, Parser};
 use super::view::View;
-use crate::cli::client::{CallError, Client, Refusal, encoded};
+use crate::backoff;
+use crate::cli::client::{CallError, Client, Refusal};
 use crate::cli::error::CliError;
 use crate::cli::output::shown;
+use crate::text::percent_encoded;
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// No silence is borne for longer. The service can be set up to send a heartbeat only every 5 minutes.
@@ -48,13 +50,10 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The pause before the given attempt, counted from 1: doubles from what the server asked for or from
-    /// our own, and is drawn from its upper half, so that those who were cut off together spread out.
-    fn pause(&self, attempt: u32, asked: Option<Duration>, random: u32) -> Duration {
+    /// The pause before the given attempt, counted from 1: grows from what the server asked for or from our own.
+    fn pause(&self, attempt: u32, asked: Option<Duration>) -> Duration {
         let first = asked.unwrap_or_default().max(self.first);
-        let grown = first.saturating_mul(1 << (attempt - 1).min(20));
-        let share = 0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX);
-        grown.min(self.max).mul_f64(share)
+        backoff::pause(first, self.max, attempt)
     }
 }
 
@@ -129,9 +128,7 @@ impl Follow<'_> {
                 course.is_told = true;
             }
             course.attempts += 1;
-            // Without randomness, pauses are merely regular.
-            let random = getrandom::u32().unwrap_or(u32::MAX);
-            let pause = self.timing.pause(course.attempts, course.asked, random);
+            let pause = self.timing.pause(course.attempts, course.asked);
             tokio::time::sleep(pause).await;
         }
     }
@@ -142,7 +139,7 @@ impl Follow<'_> {
         if let Some(admin) = self.tickets {
             let ticket = ticket(admin, self.streams).await;
             let ticket = ticket.map_err(|error| lost(error, course))?;
-            path += &format!("&token={}", encoded(&ticket));
+            path += &format!("&token={}", percent_encoded(&ticket));
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
@@ -194,7 +191,11 @@ impl Follow<'_> {
     }
 
     fn path(&self) -> String {
-        let streams: Vec<_> = self.streams.iter().map(|stream| encoded(stream)).collect();
+        let streams: Vec<_> = self
+            .streams
+            .iter()
+            .map(|stream| percent_encoded(stream))
+            .collect();
         let mut path = format!("/api/live?streams={}", streams.join(","));
         if let Some(since) = &self.since {
             path += &format!("&since={since}");

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::client::{CallError, Client, encoded};
+use super::super::client::{CallError, Client};
 use super::super::error::CliError;
 use super::super::output::{json_line, plain, shown};
 use super::super::requests::{Status, connectors, errors, matching};
 use super::view::TailOutput;
+use crate::text::percent_encoded;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Entries that are shown of what was there before.
@@ -154,7 +155,7 @@ impl FollowLog<'_> {
             match next {
                 Some(next) if is_new || !waiting.is_empty() => {
                     limit = PAGE;
-                    cursor = format!("&cursor={}", encoded(&next));
+                    cursor = format!("&cursor={}", percent_encoded(&next));
                 }
                 // Those that are still waited for are too old for the log.
                 _ => return Ok(news),
@@ -170,7 +171,7 @@ impl FollowLog<'_> {
     ) -> Result<(Vec<Value>, Option<String>), CallError> {
         let path = format!(
             "/api/admin/connectors/{}/requests?limit={limit}{cursor}",
-            encoded(id)
+            percent_encoded(id)
         );
         let envelope = self.admin.get(&path).await?;
         match envelope.data {

@@ -91,7 +91,7 @@ fn the_text_is_toml_and_says_the_same_as_the_json() {
     let stream = rows.iter().find(|row| row.path == "streams[0].name");
     assert_eq!(
         stream.map(super::super::Row::toml).as_deref(),
-        Some("\"\\\"\\\\ \u{ad}é\"")
+        Some("'\"\\ \u{ad}é'")
     );
     assert_eq!(
         json.as_array().map(Vec::len),

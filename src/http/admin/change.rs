@@ -59,7 +59,7 @@ pub(in crate::http) async fn change_by<T: Send + 'static>(
     let (catalog, live) = (Arc::clone(&parts.catalog), Arc::clone(&parts.live));
     let changed = in_background(move || {
         let changed = work(&catalog, &actor);
-        live.look_again();
+        live.recheck_keys();
         changed
     });
     changed.await

@@ -3,7 +3,6 @@
 //! **Invariant**: a key's text is in the answer that makes it and in no other. A revocation is answered when it
 //! counts.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
@@ -15,14 +14,9 @@ use super::wish::{self, Given, flag, nullable, number, optional, required, text,
 use crate::catalog::{CatalogError, IngestKey, KeyWish, Kind, Rotation};
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::text::percent_encoded;
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
-/// What may stand in a path segment as itself (RFC 3986, unreserved).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// An ingest key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,10 +52,7 @@ impl KeyData {
             path: match kind {
                 ConnectorKind::Ingest => "/api/ingest".to_owned(),
                 ConnectorKind::Webhook => {
-                    format!(
-                        "/api/webhook/{}",
-                        utf8_percent_encode(&key.stream, RESERVED)
-                    )
+                    format!("/api/webhook/{}", percent_encoded(&key.stream))
                 }
             },
             state: key.state().as_str(),

@@ -17,6 +17,7 @@ use crate::clock;
 use crate::delivery::LaneState;
 use crate::metrics::Minute;
 use crate::repair::report;
+use crate::sqlite::holders;
 
 /// A sink that is behind for so long is a problem.
 const LAG_MS_MAX: u64 = 60_000;
@@ -187,8 +188,14 @@ pub(in crate::http) fn problems(parts: &Parts, condition: &Condition) -> Vec<Str
     }
     for (name, bytes) in &condition.files {
         if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
+            let file = name.trim_end_matches("-wal");
+            let readers = holders::readers(&Path::new(&parts.about.data_dir).join(file));
+            let who = match readers.is_empty() {
+                true => "a program that reads the file for long".to_owned(),
+                false => format!("{}, reading the file,", readers.join(", ")),
+            };
             problems.push(format!(
-                "{name} has grown to {} MiB: a program that reads the file for long keeps it from being copied back; end its transaction",
+                "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
                 bytes >> 20
             ));
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::operation::Operation;
 use super::schema::resolved;
-use crate::http::shell::quoted;
+use crate::text::shell_quoted as quoted;
 
 /// How deep an example goes.
 const DEPTH_MAX: usize = 6;

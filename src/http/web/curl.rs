@@ -5,10 +5,10 @@
 
 use super::snippets::Address;
 use super::text::visible_json;
-use crate::http::shell::quoted;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;
+use crate::text::shell_quoted as quoted;
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;

@@ -8,7 +8,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
@@ -152,11 +151,8 @@ impl Form {
     pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
         let body = body::at_most(req, bytes_max).await?;
         let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
-        let fields = body.split('&').filter_map(|field| {
-            let (name, value) = field.split_once('=')?;
-            Some((decoded(name), decoded(value)))
-        });
-        Ok(Self(fields.collect()))
+        let fields = form_urlencoded::parse(body.as_bytes());
+        Ok(Self(fields.into_owned().collect()))
     }
 
     /// The form of a write behind [`RequireSession`].
@@ -190,11 +186,6 @@ impl Form {
 /// Whether a page asks for news of its live part.
 pub(super) fn is_poll(req: &Request) -> bool {
     req.headers().contains_key(HX_REQUEST)
-}
-
-fn decoded(text: &str) -> String {
-    let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8_lossy().into_owned()
 }
 
 /// The name of the session's cookie. Cookies do not tell ports apart, so that it says the port.

@@ -11,7 +11,7 @@ use super::guard;
 use super::text::segment;
 use crate::catalog::key::KeyText;
 use crate::http::Parts;
-use crate::http::shell::quoted;
+use crate::text::shell_quoted as quoted;
 
 /// Where callers reach the service listener.
 #[derive(Debug)]

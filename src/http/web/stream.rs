@@ -19,10 +19,10 @@ use crate::clock;
 use crate::config::OnUpdate;
 use crate::http::ingest::client;
 use crate::http::outer::request_id;
-use crate::http::shell::quoted;
 use crate::http::{Parts, admin};
 use crate::item::{field_name, members};
 use crate::pool::{Item, PageLimit, PoolError};
+use crate::text::shell_quoted as quoted;
 
 const ITEMS: u32 = 50;
 const COLUMNS_MAX: usize = 24;

@@ -21,7 +21,7 @@ fn rows(test: &Test, table: &str) -> i64 {
 
 fn progressed(test: &Test, seq: u64, now_ms: u64) {
     let writer = test.pool.lock();
-    letters::note_progress(&writer.connection, "pool", seq, now_ms).expect("it writes");
+    dead_letters::note_progress(&writer.connection, "pool", seq, now_ms).expect("it writes");
 }
 
 #[tokio::test]

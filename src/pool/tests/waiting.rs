@@ -186,7 +186,7 @@ async fn a_call_is_there_until_the_cursor_has_passed_it() {
 #[tokio::test]
 async fn every_sink_that_the_file_knows_holds_what_it_has_not_behind_it() {
     let test = Test::new().await;
-    let low_water = || test.pool.lock().low_water().expect("it reads");
+    let low_water = || test.pool.low_water().expect("it reads");
     test.pool.add_sink("gone", 4).expect("it writes");
     let settled = |sink: &str, cursor: u64, retries: Vec<Retry>| {
         let settlement = Settlement {

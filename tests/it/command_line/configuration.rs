@@ -171,21 +171,3 @@ async fn serve_refuses_a_data_folder_that_is_in_use() {
     assert!(told.contains(&std::process::id().to_string()), "{told}");
     app.caller("shop").ingest("{}").await.receipt();
 }
-
-#[test]
-fn serve_exits_with_70_when_its_files_are_not_its_own() {
-    for name in ["journal.db", "pool.db"] {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir(folder.path().join("data")).expect("a folder");
-        write(
-            &folder.path().join("data"),
-            name,
-            &"this is no database ".repeat(100),
-        );
-        let mut command = headgate(folder.path());
-        command.arg("serve").env("HEADGATE_PROFILE", "test");
-        command.env("HEADGATE_STORAGE__DATA_DIR", "data");
-        let told = finish(&mut command, "").failed(70);
-        assert!(told.contains(name.trim_end_matches(".db")), "{told}");
-    }
-}

@@ -132,6 +132,7 @@ fn lost(folder: &Folder, workers: &[Worker], at: &str) -> Vec<String> {
             (answer.status == 202).then(|| answer.request_id())
         });
         process.request_becomes(&id, "processed");
+        process.looked_through();
         process.drained();
         let status = process.admin("/api/admin/status");
         problems.push_str(&status["problems"].to_string());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate::live::{Cut, Subscription, Wish};
+use headgate::live::{Cut, Subscribe, Subscription};
 use serde_json::Value;
 
 use crate::app::{DEADLINE, Message, Setup, TestApp, Transport};
@@ -157,7 +157,7 @@ async fn what_changes_while_the_parts_arrive_is_neither_lost_nor_left_behind() {
 /// A renderer without a connection: it reads a message when the test says so.
 fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
     let reader = app.parts.catalog.reader(app.read_secret("screen"));
-    app.parts.live.subscribe(Wish {
+    app.parts.live.subscribe(Subscribe {
         reader: reader.expect("a read key"),
         streams: vec!["orders".into()],
         since,

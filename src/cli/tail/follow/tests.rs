@@ -358,19 +358,22 @@ fn patience_is_learned_from_heartbeats() {
 #[test]
 fn pauses_double_up_to_a_bound_and_obey_the_server() {
     let timing = Timing::default();
-    let check = |attempt, asked: Option<u64>, random, millis| {
+    let check = |attempt, asked: Option<u64>, millis: u128| {
         let asked = asked.map(Duration::from_millis);
-        assert_eq!(timing.pause(attempt, asked, random).as_millis(), millis);
+        let pause = timing.pause(attempt, asked).as_millis();
+        assert!(
+            (millis / 2..=millis).contains(&pause),
+            "{pause} of {millis}"
+        );
     };
-    check(1, None, u32::MAX, 500);
-    check(1, None, 0, 250);
-    check(3, None, u32::MAX, 2_000);
-    check(7, None, u32::MAX, 30_000);
-    check(u32::MAX, None, 0, 15_000);
-    check(1, Some(3_000), u32::MAX, 3_000);
-    check(2, Some(3_000), u32::MAX, 6_000);
-    check(1, Some(0), 0, 250);
-    check(1, Some(u64::MAX), u32::MAX, 30_000);
+    check(1, None, 500);
+    check(3, None, 2_000);
+    check(7, None, 30_000);
+    check(u32::MAX, None, 30_000);
+    check(1, Some(3_000), 3_000);
+    check(2, Some(3_000), 6_000);
+    check(1, Some(0), 500);
+    check(1, Some(u64::MAX), 30_000);
 }
 
 #[test]

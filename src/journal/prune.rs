@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Shared;
-use super::bodies::Bodies;
 use super::claims::Claims;
 use super::quarantine;
+use super::rejected::Bodies;
 use super::spans::{self, Spans};
 use super::timeline::{self, Timeline};
 use crate::{clock, sqlite};
@@ -55,7 +55,7 @@ pub(super) struct Work<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Tidy {
+pub(super) struct Pruner {
     log_retention_ms: u64,
     log_retention_bytes: u64,
     /// Payloads up to here are deleted; unknown at the start.
@@ -65,7 +65,7 @@ pub(super) struct Tidy {
     round: Option<Round>,
 }
 
-impl Tidy {
+impl Pruner {
     pub(super) fn new(log_retention_ms: u64, log_retention_bytes: u64) -> Self {
         Self {
             log_retention_ms,
@@ -116,7 +116,7 @@ impl Tidy {
         {
             return Ok(());
         }
-        sqlite::execute(connection, "BEGIN IMMEDIATE")?;
+        sqlite::begin(connection)?;
         let noted = match point_is_due {
             true => timeline.noted(connection, last_seq)?,
             false => *timeline,
@@ -166,7 +166,7 @@ impl Tidy {
                 resume_at: started,
             });
         }
-        sqlite::execute(connection, "COMMIT")?;
+        sqlite::commit(connection)?;
         *timeline = noted;
         if expire && !more {
             more = give_space_back(connection, started)?;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::clock;
     use crate::item::ItemsWriter;
-    use crate::journal::log::{Client, Endpoint};
+    use crate::journal::log::Client;
     use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
     use crate::metrics::Metrics;
     use crate::sqlite::Fuse;
@@ -94,22 +94,16 @@ mod tests {
         items.push("key", &fields).expect("it fits");
         Submission {
             log: LogEntry {
-                request_id: Uuid::now_v7(),
-                received_ms,
-                connector: "c".into(),
-                stream: "s".into(),
-                outcome: Outcome::Accepted,
-                endpoint: Endpoint::Ingest,
-                http_status: 202,
                 items: 1,
                 bytes: 100,
-                key: "".into(),
                 client: Client::Unix,
-                item_key: None,
-                idempotency_key: None,
-                error: None,
-                headers: None,
-                sent_again_from: None,
+                ..LogEntry::of(
+                    Uuid::now_v7(),
+                    received_ms,
+                    "c".into(),
+                    "s".into(),
+                    Outcome::Accepted,
+                )
             },
             items: items.into_items(),
             claim: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::item::ItemsWriter;
-use crate::journal::log::{Client, Endpoint};
+use crate::journal::log::Client;
 use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
 use crate::sqlite::Fuse;
@@ -27,22 +27,17 @@ async fn open(path: &Path, log_retention_ms: u64, log_retention_bytes: u64) -> A
 
 fn entry(outcome: Outcome) -> LogEntry {
     LogEntry {
-        request_id: Uuid::now_v7(),
-        received_ms: crate::clock::unix_ms(),
-        connector: "shop".into(),
-        stream: "orders".into(),
-        outcome,
-        endpoint: Endpoint::Ingest,
-        http_status: 202,
         items: 1,
         bytes: 10,
         key: "ik_live_a1b2c3d4".into(),
         client: Client::Unix,
-        item_key: None,
-        idempotency_key: None,
-        error: None,
-        headers: None,
-        sent_again_from: None,
+        ..LogEntry::of(
+            Uuid::now_v7(),
+            crate::clock::unix_ms(),
+            "shop".into(),
+            "orders".into(),
+            outcome,
+        )
     }
 }
 

@@ -15,15 +15,15 @@ const BEGINNING_BYTES: usize = 12;
 
 /// What is covered.
 #[derive(Clone, Default)]
-pub(super) struct Veil(Vec<String>);
+pub(super) struct Redactor(Vec<String>);
 
-impl std::fmt::Debug for Veil {
+impl std::fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Veil({})", self.0.len())
+        write!(formatter, "Redactor({})", self.0.len())
     }
 }
 
-impl Veil {
+impl Redactor {
     /// Over everything that the section of a sink keeps secret.
     pub(super) fn of(sink: &config::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
@@ -40,7 +40,7 @@ impl Veil {
     }
 
     /// The text without them.
-    pub(super) fn over(&self, mut text: String) -> String {
+    pub(super) fn redact(&self, mut text: String) -> String {
         for secret in &self.0 {
             text = covered(text, secret);
         }
@@ -112,9 +112,9 @@ mod tests {
             secrets: [("signing".to_owned(), secret("größe-und-länge-zählen"))].into(),
             ..Sink::default()
         };
-        let veil = Veil::of(&sink);
+        let redactor = Redactor::of(&sink);
         let check = |text: &str, expected: &str| {
-            assert_eq!(veil.over(text.to_owned()), expected, "{text}");
+            assert_eq!(redactor.redact(text.to_owned()), expected, "{text}");
         };
         check("Bearer the-long-token-of-it.", "Bearer ********.");
         check("the-long-token-of", "********");
@@ -127,6 +127,6 @@ mod tests {
         check("at postgresql://me:pass:w@rd@db/x", "at ********");
         check("no password pass:w@rd", "no password ********");
         check("abc Bearer größe", "abc Bearer größe");
-        assert_eq!(format!("{veil:?}"), "Veil(4)");
+        assert_eq!(format!("{redactor:?}"), "Redactor(4)");
     }
 }

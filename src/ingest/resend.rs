@@ -244,7 +244,7 @@ impl Ingest {
             item_key: kept.item_key.as_deref(),
             idempotency_key: kept.idempotency_key.as_deref(),
             client: log.client,
-            noted: None,
+            headers: None,
         };
         let admitted = self.read_headers(&head, connector.item_key.as_deref())?;
         let items = self.flatten(&kept.body, &admitted)?;

@@ -53,7 +53,7 @@ const SECRET_VALUES: [&str; 5] = ["ik_", "rk_", "whsec_", "bearer ", "basic "];
 
 /// A line for each header worth knowing, `name: value`, or `name` where the value is not kept; none if there is no
 /// such header. Names are lower case.
-pub fn noted<'a, I>(endpoint: Endpoint, headers: impl Fn() -> I) -> Option<String>
+pub fn loggable_headers<'a, I>(endpoint: Endpoint, headers: impl Fn() -> I) -> Option<String>
 where
     I: Iterator<Item = (&'a str, &'a [u8])>,
 {
@@ -131,7 +131,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes()))
         };
-        let lines = noted(endpoint, pairs).unwrap_or_default();
+        let lines = loggable_headers(endpoint, pairs).unwrap_or_default();
         assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
     }
 
@@ -192,7 +192,7 @@ mod tests {
             many.iter()
                 .map(|(name, value)| (name.as_str(), value.as_bytes()))
         };
-        let lines = noted(Endpoint::Webhook, pairs).expect("some");
+        let lines = loggable_headers(Endpoint::Webhook, pairs).expect("some");
         assert!(lines.len() <= BYTES_MAX, "{}", lines.len());
         assert!(lines.lines().count() >= 3);
         let (_, value) = lines
@@ -205,7 +205,7 @@ mod tests {
             "{value}"
         );
         let bytes = [("user-agent", &b"\xff\xfe"[..])];
-        let lines = noted(Endpoint::Ingest, || bytes.into_iter());
+        let lines = loggable_headers(Endpoint::Ingest, || bytes.into_iter());
         assert_eq!(lines.as_deref(), Some("user-agent: \u{fffd}\u{fffd}\n"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The admin API calls it; the lane hears of it at its next step, or is woken for it.
 //!
-//! **Invariant**: what was asked for is in the pool before the lane hears of it, and no wish is missed,
+//! **Invariant**: what was asked for is in the pool before the lane hears of it, and no command is missed,
 //! whatever the lane does meanwhile.
 
 use super::{Delivery, LaneStatus};
@@ -10,7 +10,7 @@ use crate::pool::{Limits, PoolError, Selection};
 
 /// What was asked of a lane so far, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Wishes {
+pub(super) struct Commands {
     /// Retries were added or made due.
     pub(super) retries: u64,
     /// It is to try at once, paused or not.
@@ -24,9 +24,9 @@ impl Delivery {
     /// SQLite's.
     pub fn retry_now(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
         let retries = self.pool.retry_now(lane.name())?;
-        lane.wishes.send_modify(|wishes| {
-            wishes.retries += 1;
-            wishes.now += 1;
+        lane.commands.send_modify(|commands| {
+            commands.retries += 1;
+            commands.now += 1;
         });
         tracing::info!(
             sink = &**lane.name(),
@@ -55,7 +55,7 @@ impl Delivery {
         let name = &**lane.name();
         let sent = self.pool.send_again(name, selection, newest, limits)?;
         if sent > 0 {
-            lane.wishes.send_modify(|wishes| wishes.retries += 1);
+            lane.commands.send_modify(|commands| commands.retries += 1);
             tracing::info!(sink = name, sent, "dead letters are sent again");
         }
         Ok(sent)

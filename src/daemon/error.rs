@@ -1,0 +1,118 @@
+//! Why the daemon could not start, or had to end.
+//!
+//! **Invariant**: whatever may be wrong with a file of the data folder ends the process with code 70.
+
+use std::path::Path;
+
+use thiserror::Error;
+
+use crate::backup::restore::RestoreError;
+use crate::catalog::CatalogError;
+use crate::delivery::AddError;
+use crate::http::ListenError;
+use crate::journal::StorageError;
+use crate::plugin::PluginError;
+use crate::pool::PoolError;
+use crate::repair::{self, RepairError};
+use crate::sqlite::suspect;
+
+/// Why the daemon could not start, or had to end.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The data folder cannot be used.
+    #[error("{0}")]
+    DataFolder(String),
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] StorageError),
+    /// The catalog cannot be opened.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The pool cannot be opened.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The plugin engine cannot be set up.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The lanes cannot be made.
+    #[error(transparent)]
+    Sinks(#[from] AddError),
+    /// A listener cannot be bound.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// A backup cannot be restored.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// A damaged file cannot be repaired.
+    #[error(transparent)]
+    Repair(#[from] RepairError),
+    /// There is no room on the disk, not even to look at the files.
+    #[error("the disk is full: the files in {0} cannot be opened; make some room and start again")]
+    DiskFull(String),
+    /// A file could not be written or flushed while the daemon ran: what is on disk is read afresh by the next start.
+    #[error("a file of the data folder cannot be written; start again when the disk is well")]
+    StorageFailed,
+    /// A file was found damaged while the daemon ran: the next start repairs it.
+    #[error("{0} is damaged; start again: what can be read is kept")]
+    Damaged(String),
+}
+
+impl DaemonError {
+    /// The exit code of the process: 70 for storage, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Journal(_)
+            | Self::Catalog(_)
+            | Self::Pool(_)
+            | Self::Sinks(_)
+            | Self::Repair(_)
+            | Self::DiskFull(_)
+            | Self::StorageFailed
+            | Self::Damaged(_) => 70,
+            Self::Restore(RestoreError::Backup { .. }) => 1,
+            Self::Restore(_) => 70,
+            _ => 1,
+        }
+    }
+
+    /// Whether there was no room on the disk to open the files.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            Self::Journal(error) => error.is_full(),
+            Self::Catalog(error) => error.is_full(),
+            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => error.is_full(),
+            Self::Repair(error) => error.is_full(),
+            _ => false,
+        }
+    }
+
+    /// The file that may be damaged, if one cannot be opened.
+    pub(super) fn damaged_file(&self) -> Option<&'static str> {
+        match self {
+            Self::Catalog(error) => error.may_be_damage().then_some(repair::CATALOG),
+            Self::Pool(error) => error.may_be_damage().then_some(repair::POOL),
+            Self::Journal(error) => error.may_be_damage().then_some(repair::JOURNAL),
+            Self::Sinks(AddError::Pool(error)) => error.may_be_damage().then_some(repair::POOL),
+            Self::Sinks(AddError::Journal(error)) => {
+                error.may_be_damage().then_some(repair::JOURNAL)
+            }
+            _ => None,
+        }
+    }
+
+    /// Has the next start look at the file that may be damaged.
+    pub(super) fn suspect(&self, data_dir: &Path) {
+        let is_newer = matches!(
+            self,
+            Self::Catalog(CatalogError::Newer(_))
+                | Self::Pool(PoolError::Newer(_))
+                | Self::Journal(StorageError::Newer(_))
+        );
+        if let Some(file) = self.damaged_file().filter(|_| !is_newer) {
+            suspect::mark(&data_dir.join(file), &self.to_string());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The files of a data folder: opened, repaired, restored.
+//!
+//! **Invariant**: a file that turns out to be damaged when it is opened is made anew once, and no file is touched without
+//! the lock of its folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{DaemonError, files, retention_ms};
+use crate::backup::restore::{Restored, restore};
+use crate::catalog::Catalog;
+use crate::config::Settings;
+use crate::journal::{self, Journal};
+use crate::metrics::Metrics;
+use crate::pool::{Pool, PoolError};
+use crate::repair::{self, Verdict};
+use crate::sqlite::Fuse;
+
+/// The three files.
+pub(super) struct Stored {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) fuse: Fuse,
+}
+
+impl Stored {
+    /// Opens them, after those that are damaged were repaired.
+    pub(super) async fn open(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        repair::at_start(data_dir)?;
+        // Each may turn out to be damaged when it is opened.
+        let mut repaired = Vec::new();
+        loop {
+            let error = match Self::open_once(data_dir, settings, metrics).await {
+                Ok(stored) => return Ok(stored),
+                Err(error) => error,
+            };
+            let Some(file) = error.damaged_file().filter(|file| !repaired.contains(file)) else {
+                return Err(error);
+            };
+            repaired.push(file);
+            if !repair::rebuild(data_dir, file, &error.to_string())? {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn open_once(
+        data_dir: &Path,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DaemonError> {
+        let fuse = Fuse::default();
+        let (catalog, warnings) = Catalog::open(&data_dir.join(repair::CATALOG), settings, &fuse)?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        let pool = Pool::open(&data_dir.join(repair::POOL), &fuse).await?;
+        let journal = Journal::open(
+            &data_dir.join(repair::JOURNAL),
+            journal_options(settings, &pool)?,
+            Arc::clone(metrics),
+            &fuse,
+        )
+        .await?;
+        Ok(Self {
+            catalog: Arc::new(catalog),
+            pool,
+            journal,
+            fuse,
+        })
+    }
+}
+
+/// Repairs what is damaged of a data folder that no daemon uses, and says what it found. Without `yes` nothing is done.
+///
+/// # Errors
+/// [`DaemonError::DataFolder`], [`DaemonError::Repair`].
+pub fn repair_folder(
+    data_dir: &Path,
+    yes: bool,
+) -> Result<Vec<(&'static str, Verdict)>, DaemonError> {
+    let _lock = files::Lock::take(data_dir)?;
+    if yes {
+        repair::at_start(data_dir)?;
+    }
+    let mut found = Vec::new();
+    for file in repair::files() {
+        let verdict = repair::check(data_dir, file, true)?;
+        if let (Verdict::Damaged(problem), true) = (&verdict, yes) {
+            repair::rebuild(data_dir, file, problem)?;
+        }
+        found.push((file, verdict));
+    }
+    Ok(found)
+}
+
+/// Makes a data folder of a backup. `data_dir` must be missing or empty.
+///
+/// # Errors
+/// [`DaemonError::DataFolder`], [`DaemonError::Restore`]; nothing that was written is left then.
+pub fn restore_into(data_dir: &Path, backup: &Path) -> Result<Restored, DaemonError> {
+    let claimed = files::Claimed::empty(data_dir)?;
+    let restored = restore(backup, &claimed.path)?;
+    claimed.keep();
+    Ok(restored)
+}
+
+fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options, PoolError> {
+    Ok(journal::Options {
+        durability: settings.storage.durability,
+        pending_bytes_max: settings.limits.max_pending_bytes,
+        seq_floor: pool.highest_seq()?,
+        log_retention_ms: retention_ms(settings),
+        log_retention_bytes: settings.storage.log_retention_bytes,
+    })
+}

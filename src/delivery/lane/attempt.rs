@@ -1,0 +1,156 @@
+//! An attempt at a batch: reading it, calling the plugin, and what is left of it.
+//!
+//! The lane's steps call it; `delivery/verdict.rs` decides what becomes of what is left.
+//!
+//! **Invariant**: a batch that comes again is what was stored of it; what nobody can read any more becomes dead letters of
+//! every sink.
+
+use super::{Lane, Step, StepError};
+use crate::batch::Batch;
+use crate::clock;
+use crate::config::Ordering;
+use crate::delivery::verdict;
+use crate::delivery::waiting::lost_list;
+use crate::journal;
+use crate::plugin::{Failure, Instance, NotTaken, Progress, Taken};
+use crate::pool::{Part, Retry, Settlement};
+
+impl Lane {
+    /// Another attempt at a batch that failed before. While the lane is paused this is how it finds out whether the sink
+    /// works again. In any order nothing tells then that the batch is to blame, so the attempt does not count; in strict
+    /// order it does: nothing else could ever end a batch that is to blame and holds up all others.
+    pub(super) async fn try_again(&mut self, retry: Retry) -> Result<Step, StepError> {
+        let mut settlement = self.settlement();
+        let attempts = retry.attempts;
+        let batch = match retry.resent {
+            true => Batch::resent(self.delivery.pool.resent(retry.id)?, attempts + 1),
+            false if retry.parts.is_empty() => {
+                let lost = vec![(retry.seqs.0, lost_list(&retry))];
+                self.bury(lost, &mut settlement).await?;
+                Batch::new(Vec::new(), 1)
+            }
+            false => {
+                self.read(&retry.parts, attempts + 1, &mut settlement)
+                    .await?
+            }
+        };
+        settlement.retry_done = Some(retry);
+        if batch.is_empty() {
+            self.settle(settlement).await?;
+            return Ok(Step::Worked);
+        }
+        let NotTaken { failure, progress } = match self.write(batch.clone()).await? {
+            Ok(taken) => {
+                let Taken { staged, rejected } = taken;
+                settlement.staged = staged;
+                verdict::bury(&batch, attempts + 1, rejected, &mut settlement);
+                self.settle(settlement).await?;
+                self.succeeded(&batch);
+                return Ok(Step::Worked);
+            }
+            Err(failed) => failed,
+        };
+        let (rest, counted) = self.rest(batch, attempts + 1, progress, &mut settlement);
+        let reason = failure.to_string();
+        let probing = self.pauses > 0;
+        let works = matches!(failure, Failure::Reject { .. });
+        let strict = self.sink.ordering == Ordering::Strict;
+        // In any order new batches tell whether the sink is down.
+        let is_down = strict && self.is_down_after(&failure);
+        if probing && !works && !strict {
+            verdict::postpone(&self.sink, &rest, attempts, &reason, &mut settlement);
+        } else {
+            verdict::put_aside(&self.sink, &rest, counted, failure, &mut settlement);
+        }
+        self.settle(settlement).await?;
+        if probing && works {
+            self.resume();
+        } else if probing || is_down {
+            return Ok(self.pause(&reason));
+        }
+        Ok(Step::Worked)
+    }
+
+    /// What is left of a batch that the sink did not take. If it settled some of it, it works.
+    pub(super) fn rest(
+        &mut self,
+        batch: Batch,
+        attempts: u32,
+        progress: Progress,
+        settlement: &mut Settlement,
+    ) -> (Batch, u32) {
+        if progress.taken > 0 {
+            self.failures = 0;
+            self.resume();
+        }
+        verdict::rest(batch, attempts, progress, settlement)
+    }
+
+    /// A batch as it was stored, from the journal. What cannot be read any more becomes dead letters.
+    pub(super) async fn read(
+        &self,
+        parts: &[Part],
+        attempt: u32,
+        settlement: &mut Settlement,
+    ) -> Result<Batch, StepError> {
+        let (slices, gone) = self.delivery.read_parts(parts).await?;
+        self.bury(gone, settlement).await?;
+        Ok(Batch::new(slices, attempt))
+    }
+
+    /// Calls the plugin. The outer error is the instance's that could not be started.
+    pub(super) async fn write(
+        &mut self,
+        batch: Batch,
+    ) -> Result<Result<Taken, NotTaken>, StepError> {
+        if self.instance.as_ref().is_some_and(Instance::is_worn_out) {
+            self.instance = None;
+        }
+        let Some(plugin) = &self.plugin else {
+            let reason = "the plugin is not loaded".to_owned();
+            return Ok(Err(Failure::Trap { reason }.into()));
+        };
+        let instance = match self.instance.take() {
+            Some(instance) => self.instance.insert(instance),
+            None => self.instance.insert(plugin.start(&self.context).await?),
+        };
+        let result = instance.write(batch).await;
+        if let Err(NotTaken { failure, .. }) = &result {
+            if matches!(failure, Failure::Trap { .. }) {
+                self.instance = None;
+                self.delivery.metrics.sink_traps.inc();
+            }
+            self.delivery.metrics.sink_failures.inc();
+            let reason = failure.to_string();
+            tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "the sink did not take a batch");
+            self.status.set_last_error(clock::unix_ms(), &reason);
+        }
+        Ok(result)
+    }
+
+    /// Entries that nobody can read are put aside once, and are dead letters of every sink.
+    pub(super) async fn give_up_unreadable(
+        &self,
+        taken: &mut journal::Taken,
+        settlement: &mut Settlement,
+    ) -> Result<(), StepError> {
+        for (seq, reason) in &taken.corrupt {
+            tracing::error!(sink = &*self.name, seq, reason, "a payload is put aside");
+            self.delivery.journal.quarantine(*seq, reason.clone())?;
+        }
+        let mut unreadable = std::mem::take(&mut taken.corrupt);
+        unreadable.append(&mut taken.quarantined);
+        self.bury(unreadable, settlement).await
+    }
+
+    /// Makes dead letters of entries that only the log still knows.
+    async fn bury(
+        &self,
+        unreadable: Vec<(u64, String)>,
+        settlement: &mut Settlement,
+    ) -> Result<(), StepError> {
+        let letters = self.delivery.letters_of(unreadable).await?;
+        settlement.dead_letters.extend(letters);
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! What becomes of a request that is refused: its log entry and, of a webhook, for a while its body.
+//!
+//! The pipeline makes a [`Refusal`]; `http` reads the body where it is wanted.
+//!
+//! **Invariant**: a refusal is logged, also when the caller goes away before its body has come. Refusals of our own
+//! making (503) are not: the log is what cannot be written then. Floods are counted, and logged once a second.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::Ingest;
+use super::gate::BodyBudget;
+use super::request::{Answer, Head, Known, Named};
+use crate::catalog::{Caller, QuotaState};
+use crate::error::AcceptError;
+use crate::journal::log::Endpoint;
+use crate::journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
+
+/// A request that is refused.
+#[derive(Debug)]
+pub struct Refusal<'a> {
+    head: Head<'a>,
+    started: Instant,
+    /// Who called, and what the key has left; none: that is not known.
+    caller: Option<(Caller, QuotaState)>,
+    error: AcceptError,
+    entry: Option<Entry<'a>>,
+    /// If the body is wanted, to be looked at: what is read of it is taken from this, and goes to [`Refusal::keep`].
+    pub budget: Option<BodyBudget>,
+}
+
+/// A log entry that is written when this is dropped.
+#[derive(Debug)]
+struct Entry<'a> {
+    journal: &'a Journal,
+    /// Taken when dropped.
+    log: Option<(LogEntry, Option<RefusedBody>)>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        if let Some((log, body)) = self.log.take() {
+            self.journal.record_refused(log, body);
+        }
+    }
+}
+
+impl Refusal<'_> {
+    /// Keeps the body, so that the request can be run again.
+    pub fn keep(&mut self, body: Bytes) {
+        let value = |value: Option<&[u8]>| value.map(Into::into);
+        let log = self.entry.as_mut().and_then(|entry| entry.log.as_mut());
+        if let (Some((log, kept)), Some((caller, _))) = (log, &self.caller) {
+            let head = &self.head;
+            log.bytes = body.len() as u64;
+            *kept = Some(RefusedBody {
+                body,
+                stream: head.stream.unwrap_or(&caller.key.stream).into(),
+                content_type: value(head.content_type),
+                item_key: value(head.item_key),
+                idempotency_key: value(head.idempotency_key),
+                test: caller.test,
+            });
+        }
+    }
+}
+
+impl Ingest {
+    /// A request whose key is not known. It is not logged.
+    pub(super) fn refuse_unknown<'a>(&self, head: Head<'a>, started: Instant) -> Box<Refusal<'a>> {
+        Box::new(Refusal {
+            head,
+            started,
+            caller: None,
+            error: AcceptError::Unauthorized,
+            entry: None,
+            budget: None,
+        })
+    }
+
+    /// A request whose key is known, refused when `bytes` of its body were known.
+    pub(super) fn refuse_known<'a>(
+        &'a self,
+        known: Known<'a>,
+        named: Option<&Named>,
+        bytes: u64,
+        error: AcceptError,
+    ) -> Box<Refusal<'a>> {
+        let entry = self.refusal_entry(&known, named, bytes, &error);
+        let is_wanted = entry.is_some() && self.wants_body(&known.head, &error);
+        let quota = known.quota.unwrap_or_else(|nothing_left| nothing_left);
+        Box::new(Refusal {
+            head: known.head,
+            started: known.started,
+            caller: Some((known.caller, quota)),
+            error,
+            entry,
+            budget: is_wanted.then(|| self.body_budget()),
+        })
+    }
+
+    /// Logs and counts a refused request, and says what to answer.
+    pub fn refuse(&self, refusal: Box<Refusal<'_>>) -> Answer {
+        let Refusal {
+            head,
+            started,
+            caller,
+            error,
+            ..
+        } = *refusal;
+        let connector = caller.as_ref().map(|(caller, _)| &caller.key.connector);
+        self.note(connector, head.received_ms, started, &Err(&error));
+        let metrics = &self.metrics;
+        match error {
+            AcceptError::InvalidPayload { .. } => &metrics.invalid,
+            AcceptError::Unauthorized => &metrics.unauthorized,
+            AcceptError::NotAllowed { .. } => &metrics.not_allowed,
+            AcceptError::StreamNotFound => &metrics.stream_not_found,
+            AcceptError::PayloadTooLarge { .. } => &metrics.too_large,
+            AcceptError::RateLimited { .. } => &metrics.rate_limited,
+            AcceptError::Unavailable { .. } => &metrics.unavailable,
+        }
+        .inc();
+        Answer {
+            quota: caller.map(|(_, quota)| quota),
+            result: Err(error),
+        }
+    }
+
+    fn refusal_entry(
+        &self,
+        known: &Known<'_>,
+        named: Option<&Named>,
+        bytes: u64,
+        error: &AcceptError,
+    ) -> Option<Entry<'_>> {
+        let mut message = error.to_string();
+        let quota = known.quota.unwrap_or_else(|nothing_left| nothing_left);
+        let flood = match error {
+            AcceptError::Unavailable { .. } => return None,
+            AcceptError::RateLimited { .. } => true,
+            // Told before the rate, and without bound: over the rate it is logged like the rate.
+            AcceptError::StreamNotFound => quota.remaining == 0,
+            _ => false,
+        };
+        if flood {
+            let key = &known.caller.key;
+            let count = key.quota.note_refusal(known.head.received_ms)?;
+            if count > 1 {
+                message = format!("{message} ({count} requests since the last entry)");
+            }
+        }
+        let mut log = known.log_entry(Outcome::Rejected, error.status().0);
+        log.bytes = bytes;
+        log.error = Some(message.into());
+        if let Some(named) = named {
+            log.item_key = named.item_key().map(Into::into);
+            log.idempotency_key = named.idempotency_key.clone();
+        }
+        Some(Entry {
+            journal: &self.journal,
+            log: Some((log, None)),
+        })
+    }
+
+    /// Whether the body of a refused request is kept.
+    fn wants_body(&self, head: &Head<'_>, error: &AcceptError) -> bool {
+        let can_be_mended = match error {
+            AcceptError::InvalidPayload { .. }
+            | AcceptError::StreamNotFound
+            | AcceptError::RateLimited { .. } => true,
+            AcceptError::Unauthorized
+            | AcceptError::NotAllowed { .. }
+            | AcceptError::PayloadTooLarge { .. }
+            | AcceptError::Unavailable { .. } => false,
+        };
+        let limit = self.limits.body_bytes_max;
+        can_be_mended
+            && head.endpoint == Endpoint::Webhook
+            && head.content_length.is_none_or(|length| length <= limit)
+            && self.journal.keeps_bodies()
+            && self.gate.check().is_ok()
+    }
+
+    /// Writes the log entries of floods that have ended. Called once a second.
+    pub fn log_floods(&self, unix_ms: u64) {
+        let connectors = self.catalog.connectors();
+        for key in connectors.iter().flat_map(|one| &one.keys) {
+            let Some(count) = key.quota.unlogged_refusals(unix_ms) else {
+                continue;
+            };
+            let message =
+                format!("too many requests with this key ({count} requests since the last entry)");
+            let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));
+            let outcome = Outcome::Rejected;
+            self.journal.record(LogEntry {
+                http_status: 429,
+                key: key.prefix(),
+                error: Some(message.into()),
+                ..LogEntry::of(Uuid::now_v7(), unix_ms, connector, stream, outcome)
+            });
+        }
+    }
+}
+
+impl From<JournalError> for AcceptError {
+    fn from(error: JournalError) -> Self {
+        let (reason, retry_after_seconds) = match error {
+            JournalError::Overloaded => ("too many requests wait for the disk", 1),
+            JournalError::DiskFull => ("the disk is full", 30),
+            JournalError::Busy => ("another process holds journal.db", 2),
+            JournalError::Closed => ("the service is stopping", 5),
+        };
+        Self::Unavailable {
+            reason,
+            retry_after_seconds,
+        }
+    }
+}

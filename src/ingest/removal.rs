@@ -1,0 +1,117 @@
+//! Removals: requests without a body, whose item goes.
+//!
+//! `http` calls [`Ingest::remove`] for callers, and [`Ingest::remove_for_operator`].
+//!
+//! **Invariant**: a removal is checked, stored and answered like a submission, and keeps its place among them.
+
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use super::request::{Accepted, Answer, Head, Known};
+use super::{Ingest, claim, flatten, headers};
+use crate::error::AcceptError;
+use crate::item::{Items, ItemsWriter};
+use crate::journal::log::{Client, Endpoint};
+use crate::journal::{LogEntry, Outcome};
+
+/// Stands in the log in place of a connector for what operators remove: no connector has this name.
+const OPERATOR: &str = "";
+
+impl Ingest {
+    /// Checks a removal of the item `key`, makes it durable, and says what to answer.
+    pub async fn remove(&self, head: Head<'_>, key: &str) -> Answer {
+        let known = match self.recognize(head, Instant::now()) {
+            Ok(known) => known,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        let result = match self.admit_removal(&known, key) {
+            Ok(removal) => self.submit_removal(&known, removal, key).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(accepted) => self.accept(&known, accepted),
+            Err(error) => self.refuse(self.refuse_known(known, None, 0, error)),
+        }
+    }
+
+    /// Everything that is to be known of a removal: its item without fields, and its idempotency key.
+    fn admit_removal(
+        &self,
+        known: &Known<'_>,
+        key: &str,
+    ) -> Result<(Items, Option<Box<str>>), AcceptError> {
+        self.check_caller(known)?;
+        let own = &known.caller.key;
+        if !own.may_delete {
+            return Err(AcceptError::NotAllowed {
+                connector: own.connector.clone(),
+            });
+        }
+        let removal = (
+            removed(key)?,
+            headers::idempotency_key(known.head.idempotency_key)?,
+        );
+        self.gate.check()?;
+        Ok(removal)
+    }
+
+    async fn submit_removal(
+        &self,
+        known: &Known<'_>,
+        (items, idempotency_key): (Items, Option<Box<str>>),
+        key: &str,
+    ) -> Result<Accepted, AcceptError> {
+        let test = known.caller.test;
+        let outcome = match test {
+            true => Outcome::Test,
+            false => Outcome::Removed,
+        };
+        let mut log = known.log_entry(outcome, 202);
+        log.items = 1;
+        let body = format!("DELETE {key}");
+        let claim = (idempotency_key.as_deref())
+            .map(|id| claim(&log.connector, &log.stream, test, id, body.as_bytes()));
+        log.idempotency_key = idempotency_key;
+        self.submit(log, items, claim).await
+    }
+
+    /// Removes an item for an operator.
+    ///
+    /// # Errors
+    /// No item can have this key, or nothing can be stored now.
+    pub async fn remove_for_operator(
+        &self,
+        request_id: Uuid,
+        client: Client,
+        stream: &str,
+        key: &str,
+    ) -> Result<Accepted, AcceptError> {
+        let items = removed(key)?;
+        self.gate.check()?;
+        let (connector, stream) = (OPERATOR.into(), stream.into());
+        let received_ms = crate::clock::unix_ms();
+        let log = LogEntry {
+            endpoint: Endpoint::Items,
+            items: 1,
+            client,
+            ..LogEntry::of(request_id, received_ms, connector, stream, Outcome::Removed)
+        };
+        self.submit(log, items, None).await
+    }
+}
+
+/// An item that is to go, without fields.
+fn removed(key: &str) -> Result<Items, AcceptError> {
+    if key.is_empty() || key.len() > flatten::ITEM_KEY_BYTES_MAX {
+        return Err(AcceptError::invalid(format!(
+            "the key of an item has 1 to {} bytes; check the end of the path",
+            flatten::ITEM_KEY_BYTES_MAX
+        )));
+    }
+    let mut items = ItemsWriter::new(usize::MAX, key.len() + 2);
+    items
+        .push(key, "{}")
+        .map_err(|error| AcceptError::invalid(error.to_string()))?;
+    Ok(items.into_items())
+}

@@ -1,0 +1,165 @@
+//! The batches that a guest was lent, and those that it derives of them.
+//!
+//! **Invariant**: what a guest derives counts as held by this call.
+
+use wasmtime::component::Resource;
+
+use super::Host;
+use super::bindings::headgate::sink::batches;
+use crate::batch::{self, Batch};
+
+impl batches::Host for Host {}
+
+impl batches::HostBatch for Host {
+    fn id(&mut self, batch: Resource<Batch>) -> wasmtime::Result<String> {
+        Ok(self.table.get(&batch)?.id())
+    }
+
+    fn attempt(&mut self, batch: Resource<Batch>) -> wasmtime::Result<u32> {
+        Ok(self.table.get(&batch)?.attempt())
+    }
+
+    fn len(&mut self, batch: Resource<Batch>) -> wasmtime::Result<u32> {
+        Ok(self.table.get(&batch)?.len())
+    }
+
+    fn keys(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.keys(range.into()))
+    }
+
+    fn streams(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.streams(range.into()))
+    }
+
+    fn times(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<u64>> {
+        Ok(self.table.get(&batch)?.times(range.into()))
+    }
+
+    fn field_names(&mut self, batch: Resource<Batch>) -> wasmtime::Result<Vec<String>> {
+        Ok(self.table.get(&batch)?.field_names())
+    }
+
+    fn field(
+        &mut self,
+        batch: Resource<Batch>,
+        index: u32,
+        name: String,
+    ) -> wasmtime::Result<Option<String>> {
+        Ok(self.table.get(&batch)?.field(index, &name))
+    }
+
+    fn texts(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<Option<String>>> {
+        Ok(self.table.get(&batch)?.texts(&name, range.into()))
+    }
+
+    fn numbers(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+        range: batches::Span,
+    ) -> wasmtime::Result<Vec<f64>> {
+        Ok(self.table.get(&batch)?.numbers(&name, range.into()))
+    }
+
+    fn json(
+        &mut self,
+        batch: Resource<Batch>,
+        range: batches::Span,
+        form: batches::Form,
+    ) -> wasmtime::Result<String> {
+        Ok(self.table.get(&batch)?.json(range.into(), form.into()))
+    }
+
+    fn select(
+        &mut self,
+        batch: Resource<Batch>,
+        indexes: Vec<u32>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.select(&indexes)?;
+        self.lend_derived(derived)
+    }
+
+    fn project(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<String>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.project(&names)?;
+        self.lend_derived(derived)
+    }
+
+    fn without(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<String>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let derived = self.table.get(&batch)?.without(&names)?;
+        self.lend_derived(derived)
+    }
+
+    fn rename(
+        &mut self,
+        batch: Resource<Batch>,
+        names: Vec<(String, String)>,
+    ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
+        match self.table.get(&batch)?.rename(&names) {
+            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
+            Err(error @ batch::DeriveError::Twice(_)) => Ok(Err(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn in_stream(
+        &mut self,
+        batch: Resource<Batch>,
+        name: String,
+    ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
+        match self.table.get(&batch)?.in_stream(&name) {
+            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+
+    fn drop(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        self.table.delete(batch)?;
+        self.lent = self.lent.saturating_sub(1);
+        Ok(())
+    }
+}
+
+impl From<batches::Span> for batch::Span {
+    fn from(span: batches::Span) -> Self {
+        Self {
+            start: span.start,
+            count: span.count,
+        }
+    }
+}
+
+impl From<batches::Form> for batch::Form {
+    fn from(form: batches::Form) -> Self {
+        match form {
+            batches::Form::FieldLines => Self::FieldLines,
+            batches::Form::FieldArray => Self::FieldArray,
+            batches::Form::ItemLines => Self::ItemLines,
+            batches::Form::ItemArray => Self::ItemArray,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The memory of a guest.
+//!
+//! **Invariant**: all memories and tables of an instance together stay within the limits, however many there are.
+
+use wasmtime::ResourceLimiter;
+
+/// Counts the bytes of all memories of an instance together, and the entries of all its tables.
+#[derive(Debug)]
+pub(in crate::plugin) struct Memory {
+    used: usize,
+    table_entries: usize,
+    /// Bytes that there may be.
+    pub(super) max: usize,
+    /// A guest has asked for more.
+    pub(super) refused: bool,
+}
+
+impl Memory {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            used: 0,
+            table_entries: 0,
+            max,
+            refused: false,
+        }
+    }
+
+    pub(in crate::plugin) fn used(&self) -> usize {
+        self.used
+    }
+}
+
+/// Entries of all tables of a guest.
+const TABLE_ENTRIES_MAX: usize = 100_000;
+/// Core instances, tables and memories of a guest. Each memory takes gigabytes of address space, used or not.
+const INSTANCES_MAX: usize = 1_000;
+const TABLES_MAX: usize = 1_000;
+const MEMORIES_MAX: usize = 100;
+
+impl ResourceLimiter for Memory {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let grown = self.used + desired.saturating_sub(current);
+        if grown > self.max {
+            self.refused = true;
+            return Ok(false);
+        }
+        self.used = grown;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let grown = self.table_entries + desired.saturating_sub(current);
+        if grown > TABLE_ENTRIES_MAX {
+            return Ok(false);
+        }
+        self.table_entries = grown;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES_MAX
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_MAX
+    }
+}

@@ -1,0 +1,322 @@
+//! A running guest: started, opened with its sink's settings, called for each batch.
+//!
+//! Each lane owns one.
+//!
+//! **Invariant**: a guest has its time for one call, and is not called again after a trap or a deadline. What it says is
+//! shortened and covered before anybody sees it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use wasmtime::{Store, UpdateDeadline};
+
+use super::host::Host;
+use super::host::bindings::exports::headgate::sink::{removals, sink as world};
+use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, TICK, schema};
+use crate::backoff::jitter;
+use crate::batch::{Action, Batch};
+use crate::pool::{Effect, Staged};
+
+/// Calls after which an instance is replaced, so that leaks in a guest stay small.
+const CALLS_MAX: u32 = 10_000;
+/// Bytes of a guest's reason that are kept: it is stored with each item that is given up.
+const REASON_BYTES_MAX: usize = 4_096;
+
+/// How far a guest came with a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// So many items, from the first one, are settled for good: taken, or refused.
+    pub taken: u32,
+    /// Places in the batch that are refused for good, with the guest's words. They count where `taken` reaches.
+    pub refused: Vec<(Range<u32>, String)>,
+}
+
+/// A batch that was not taken, or only in part. What the guest staged is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{failure}")]
+pub struct NotTaken {
+    /// Why.
+    pub failure: Failure,
+    /// What is done nevertheless.
+    pub progress: Progress,
+}
+
+impl From<Failure> for NotTaken {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            progress: Progress::default(),
+        }
+    }
+}
+
+/// A batch that a guest took.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// What it did, to be committed with the cursor.
+    pub staged: Staged,
+    /// Items that it refuses for good, by their place in the batch, with its words.
+    pub rejected: Vec<(u32, String)>,
+}
+
+/// A running guest, owned by one lane.
+pub struct Instance {
+    store: Store<Host>,
+    sink: world::Guest,
+    removals: Option<removals::Guest>,
+    descriptor: Descriptor,
+    limits: Limits,
+    calls_left: u32,
+}
+
+impl Instance {
+    /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
+    /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] the instance must be
+    /// dropped.
+    ///
+    /// # Errors
+    /// See [`Failure`]; with what the guest had settled before it failed.
+    pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
+        let action = batch.action();
+        if action == Action::Remove && self.removals.is_none() {
+            let staged = Staged {
+                effects: vec![Effect::Delete(batch)],
+                ..Staged::default()
+            };
+            return Ok(Taken {
+                staged,
+                ..Taken::default()
+            });
+        }
+        self.calls_left = self.calls_left.saturating_sub(1);
+        arm(&mut self.store, &self.limits);
+        let trap = |reason: String| Failure::Trap { reason };
+        let len = batch.len();
+        let host = self.store.data_mut();
+        host.begin();
+        host.calls.begin(&batch, self.limits.call_time_max);
+        let handle = self
+            .store
+            .data_mut()
+            .lend(batch)
+            .map_err(|error| trap(error.to_string()))?;
+        let (sink, removals, store) = (&self.sink, self.removals.as_ref(), &mut self.store);
+        let call = async move {
+            match removals.filter(|_| action == Action::Remove) {
+                Some(guest) => {
+                    let result = guest.call_remove(store, handle).await?;
+                    Ok(result.map_err(world::WriteError::from))
+                }
+                None => sink.call_write(store, handle).await,
+            }
+        };
+        let result = tokio::time::timeout(self.limits.call_time_max, call).await;
+        let host = self.store.data_mut();
+        host.calls.end();
+        let staged = std::mem::take(&mut host.staged);
+        let progress = std::mem::take(&mut host.progress);
+        let told = |reason: String| shortened(host.redactor().redact(reason));
+        let failure = match result {
+            Ok(Ok(Ok(()))) => {
+                return Ok(Taken {
+                    staged,
+                    rejected: Vec::new(),
+                });
+            }
+            Ok(Ok(Err(world::WriteError::RejectItems(rejections)))) => {
+                let rejected: Vec<(u32, String)> = rejections
+                    .into_iter()
+                    .map(|one| (one.index, told(one.reason)))
+                    .collect();
+                match rejected.iter().find(|(index, _)| *index >= len) {
+                    Some((index, _)) => {
+                        trap(format!("it rejects item {index}; the batch has {len}"))
+                    }
+                    None => return Ok(Taken { staged, rejected }),
+                }
+            }
+            Ok(Ok(Err(world::WriteError::Retry(retry)))) => Failure::Retry {
+                after: retry.after_ms.map(Duration::from_millis),
+                reason: told(retry.reason),
+            },
+            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Failure::Reject {
+                reason: told(reason),
+            },
+            Ok(Err(error)) => trap(told(host.describe(&error))),
+            Err(_) => trap(format!(
+                "no answer within {} ms",
+                self.limits.call_time_max.as_millis()
+            )),
+        };
+        let refused = progress.refused.into_iter();
+        Err(NotTaken {
+            failure,
+            progress: Progress {
+                taken: progress.taken.min(len),
+                refused: refused.map(|(range, why)| (range, told(why))).collect(),
+            },
+        })
+    }
+
+    /// What the plugin says of itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Bytes of the guest's memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.store.data().memory.used()
+    }
+
+    /// Whether the instance should be replaced before the next call: after many calls, when it
+    /// holds more than half of its memory limit, or when it kept handles of batches or requests.
+    pub fn is_worn_out(&self) -> bool {
+        let host = self.store.data();
+        self.calls_left == 0
+            || host.memory.used() > self.limits.memory_bytes_max / 2
+            || host.lent() > 0
+            || host.calls.under_way()
+    }
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Instance")
+            .field("calls_left", &self.calls_left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Plugin {
+    /// A new instance, for one lane: started, asked what it is, and opened with the sink's settings.
+    ///
+    /// # Errors
+    /// The guest failed in its start-up code, or cannot work with the settings.
+    pub async fn start(&self, context: &SinkContext) -> Result<Instance, PluginError> {
+        let failed = |source| PluginError::Start {
+            name: self.name.to_string(),
+            source,
+        };
+        let host = Host::new(
+            Arc::clone(&self.name),
+            context,
+            &self.grants,
+            self.limits.memory_bytes_max,
+        );
+        let mut store = Store::new(self.pre.engine(), host);
+        store.limiter(|host| &mut host.memory);
+        // A guest cannot hand more than this to the host in one call.
+        store.set_hostcall_fuel(16 << 20);
+        store.epoch_deadline_callback(|mut context| {
+            let host = context.data_mut();
+            host.ticks_left = host.ticks_left.saturating_sub(1);
+            if host.ticks_left == 0 {
+                return Ok(UpdateDeadline::Interrupt);
+            }
+            Ok(UpdateDeadline::Yield(1))
+        });
+        arm(&mut store, &self.limits);
+        let starting = async {
+            let instance = self
+                .pre
+                .instantiate_async(&mut store)
+                .await
+                .map_err(failed)?;
+            let Exports { sink, removals } = &self.exports;
+            let sink = sink.load(&mut store, &instance).map_err(failed)?;
+            let removals = (removals.as_ref())
+                .map(|removals| removals.load(&mut store, &instance))
+                .transpose()
+                .map_err(failed)?;
+            let descriptor = self.open(&mut store, &sink, context).await?;
+            Ok((sink, removals, descriptor))
+        };
+        let (sink, removals, descriptor) =
+            tokio::time::timeout(self.limits.call_time_max, starting)
+                .await
+                .map_err(|_| failed(wasmtime::format_err!("no answer within the deadline")))??;
+        Ok(Instance {
+            store,
+            sink,
+            removals,
+            descriptor,
+            limits: self.limits,
+            calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
+        })
+    }
+
+    async fn open(
+        &self,
+        store: &mut Store<Host>,
+        guest: &world::Guest,
+        context: &SinkContext,
+    ) -> Result<Descriptor, PluginError> {
+        let described = guest.call_describe(&mut *store).await;
+        let descriptor = described.map_err(|error| self.trapped(store, &error))?;
+        let refused = |reason: String| PluginError::Config {
+            name: self.name.to_string(),
+            reason: shortened(context.redactor.redact(reason)),
+        };
+        schema::check(&descriptor.config_schema, &context.config).map_err(refused)?;
+        let opened = guest
+            .call_open(&mut *store, &context.config.to_string())
+            .await;
+        opened
+            .map_err(|error| self.trapped(store, &error))?
+            .map_err(refused)?;
+        // What it staged before its first batch belongs to no batch.
+        store.data_mut().begin();
+        Ok(Descriptor {
+            name: descriptor.name,
+            version: descriptor.version,
+            config_schema: descriptor.config_schema,
+        })
+    }
+
+    fn trapped(&self, store: &Store<Host>, error: &wasmtime::Error) -> PluginError {
+        PluginError::Start {
+            name: self.name.to_string(),
+            source: wasmtime::Error::msg(shortened(
+                store.data().redactor().redact(store.data().describe(error)),
+            )),
+        }
+    }
+}
+
+impl From<removals::RemoveError> for world::WriteError {
+    fn from(error: removals::RemoveError) -> Self {
+        match error {
+            removals::RemoveError::Retry(retry) => Self::Retry(world::Retry {
+                after_ms: retry.after_ms,
+                reason: retry.reason,
+            }),
+            removals::RemoveError::Reject(reason) => Self::Reject(reason),
+            removals::RemoveError::RejectItems(items) => {
+                let items = items.into_iter().map(|one| world::Rejection {
+                    index: one.index,
+                    reason: one.reason,
+                });
+                Self::RejectItems(items.collect())
+            }
+        }
+    }
+}
+
+/// Gives the guest its time for one call.
+fn arm(store: &mut Store<Host>, limits: &Limits) {
+    let ticks = limits.cpu_time_max.as_millis().div_ceil(TICK.as_millis());
+    store.data_mut().ticks_left = u64::try_from(ticks).unwrap_or(u64::MAX) + 1;
+    store.set_epoch_deadline(1);
+}
+
+/// The beginning of a reason, if it is long.
+fn shortened(mut reason: String) -> String {
+    if reason.len() > REASON_BYTES_MAX {
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        reason.push('…');
+    }
+    reason
+}

@@ -1,0 +1,46 @@
+//! What a guest may use.
+//!
+//! **Invariant**: a sink's own limits go before those of all plugins; what compiling takes is the same for all.
+
+use std::time::Duration;
+
+use super::compile::CompileLimits;
+use crate::config;
+
+/// What a guest may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of all its memories together.
+    pub memory_bytes_max: usize,
+    /// Time in the guest's own code for one call.
+    pub cpu_time_max: Duration,
+    /// Time for one call, host calls and waiting included.
+    pub call_time_max: Duration,
+    /// What compiling it may take.
+    pub compile: CompileLimits,
+}
+
+impl From<&config::Plugins> for Limits {
+    fn from(settings: &config::Plugins) -> Self {
+        Self {
+            memory_bytes_max: settings.memory_max_bytes,
+            cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
+            call_time_max: Duration::from_millis(settings.write_timeout_ms),
+            compile: settings.into(),
+        }
+    }
+}
+
+impl Limits {
+    /// With those that a sink has of its own.
+    pub(super) fn of(self, sink: &config::Sink) -> Self {
+        let own = &sink.limits;
+        let time = |own: Option<u64>, all| own.map_or(all, Duration::from_millis);
+        Self {
+            memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),
+            cpu_time_max: time(own.cpu_timeout_ms, self.cpu_time_max),
+            call_time_max: time(own.write_timeout_ms, self.call_time_max),
+            compile: self.compile,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! From a name in the configuration to a plugin that is ready to be instantiated.
+//!
+//! **Invariant**: with a compiler's program at hand, no file of a user is parsed in this process. A file that its sink's
+//! section pins is used only if it is that file.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::Component;
+
+use super::cache::{self, Digest};
+use super::compile::{self, Failed, Refused, Source};
+use super::egress::Egress;
+use super::postgres::Database;
+use super::{BUILT_IN, Exports, Grants, Plugin, PluginError, Plugins, host};
+use crate::config;
+
+/// What a component imports to write the data pool, of any version.
+const POOL: &str = "headgate:sink/pool@";
+
+impl Plugins {
+    /// Loads the plugin of a sink, with what the sink's section grants. Compiles it unless that was done before; may
+    /// take as long as the limits allow. Blocks.
+    ///
+    /// # Errors
+    /// See [`PluginError`].
+    pub fn load(&self, sink: &config::Sink) -> Result<Plugin, PluginError> {
+        let name = || sink.plugin.clone();
+        let (component, digest) = match built_in(&sink.plugin) {
+            Some(bytes) => {
+                let digest = Sha256::digest(bytes).into();
+                (self.built_in(&sink.plugin, bytes, &digest)?, digest)
+            }
+            None => self.supplied(&sink.plugin, sink.sha256.as_deref())?,
+        };
+        let mut linker = self.linker.clone();
+        let mut grants = Grants::default();
+        match &sink.http {
+            Some(http) => {
+                let egress = Egress::new(http).map_err(PluginError::Authorities)?;
+                grants.egress = Some(egress.into());
+                host::link_http(&mut linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(&component, "wasi:http/") => {
+                return Err(PluginError::NoHttp { name: name() });
+            }
+            None => {}
+        }
+        match &sink.postgres {
+            Some(postgres) => {
+                let database = Database::new(postgres).map_err(|reason| PluginError::Database {
+                    name: name(),
+                    reason,
+                })?;
+                grants.database = Some(database.into());
+                host::link_postgres(&mut linker).map_err(PluginError::Engine)?;
+            }
+            None if self.asks_for(&component, "headgate:sink/postgres@") => {
+                return Err(PluginError::NoDatabase { name: name() });
+            }
+            None => {}
+        }
+        let linked = linker
+            .instantiate_pre(&component)
+            .and_then(|pre| Ok((Exports::of(&pre)?, pre)));
+        let (exports, pre) = linked.map_err(|source| PluginError::Link {
+            name: name(),
+            source,
+        })?;
+        Ok(Plugin {
+            name: sink.plugin.as_str().into(),
+            sha256: cache::hex(&digest).into(),
+            pre,
+            exports,
+            writes_pool: self.asks_for(&component, POOL),
+            grants,
+            limits: self.limits.of(sink),
+        })
+    }
+
+    fn asks_for(&self, component: &Component, interface: &str) -> bool {
+        let component = component.component_type();
+        let mut imports = component.imports(&self.engine);
+        imports.any(|(name, _)| name.starts_with(interface))
+    }
+
+    fn built_in(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        digest: &Digest,
+    ) -> Result<Component, PluginError> {
+        let Some(cache) = &self.cache else {
+            return Component::new(&self.engine, bytes).map_err(PluginError::Engine);
+        };
+        if let Some(component) = cache.get(&self.engine, digest) {
+            return Ok(component);
+        }
+        let component = Component::new(&self.engine, bytes).map_err(PluginError::Engine)?;
+        let code = component.serialize().map_err(PluginError::Engine)?;
+        if let Err(error) = keep(cache, digest, &code) {
+            tracing::warn!(plugin = name, %error, "the compiled plugin cannot be kept; the next start compiles it again");
+        }
+        // From the file it takes less memory.
+        Ok(cache.get(&self.engine, digest).unwrap_or(component))
+    }
+
+    /// A component that a user supplies, and its digest.
+    fn supplied(
+        &self,
+        name: &str,
+        sha256: Option<&str>,
+    ) -> Result<(Component, Digest), PluginError> {
+        let unreadable = |source| PluginError::Read {
+            path: name.into(),
+            source,
+        };
+        let bytes_max = self.limits.compile.file_bytes_max;
+        let source = Source::open(Path::new(name), bytes_max).map_err(unreadable)?;
+        let digest = source.digest;
+        let found = cache::hex(&digest);
+        if let Some(wanted) = sha256.filter(|wanted| *wanted != found) {
+            return Err(PluginError::Pin {
+                name: name.to_owned(),
+                found,
+                wanted: wanted.to_owned(),
+            });
+        }
+        let failed = |source| PluginError::Compiler {
+            name: name.to_owned(),
+            source,
+        };
+        let temporary;
+        let cache = match &self.cache {
+            Some(cache) => cache,
+            None => {
+                temporary = cache::Cache::temporary(&self.engine).map_err(failed)?;
+                &temporary
+            }
+        };
+        if let Some(component) = cache.get(&self.engine, &digest) {
+            return Ok((component, digest));
+        }
+        let refused = |source| PluginError::Compile {
+            name: name.to_owned(),
+            source,
+        };
+        match &self.compiler {
+            Some(compiler) => {
+                let done = || cache.get(&self.engine, &digest).is_some();
+                let compiled = compiler.compile(source, done, || cache.begin(&digest));
+                compiled.map_err(|error| match error {
+                    Failed::Refused(why) => refused(why),
+                    Failed::Io(error) => failed(error),
+                    Failed::Stopping => failed(std::io::Error::other("the daemon stops")),
+                })?;
+            }
+            None => {
+                let bytes = source.read(bytes_max).map_err(unreadable)?;
+                let code = compile::compile(&self.engine, &bytes)
+                    .map_err(|error| refused(Refused::NotUsable(error)))?;
+                keep(cache, &digest, &code).map_err(failed)?;
+            }
+        }
+        let component = cache.get(&self.engine, &digest);
+        let component = component.ok_or_else(|| {
+            failed(std::io::Error::other(
+                "the compiled code does not fit this process; start the daemon again if its program was replaced",
+            ))
+        })?;
+        Ok((component, digest))
+    }
+}
+
+fn built_in(name: &str) -> Option<&'static [u8]> {
+    let mut found = BUILT_IN.iter().filter(|(own, _)| *own == name);
+    found.next().map(|(_, bytes)| *bytes)
+}
+
+fn keep(cache: &cache::Cache, digest: &Digest, code: &[u8]) -> std::io::Result<()> {
+    let unfinished = cache.begin(digest)?;
+    unfinished.file().write_all(code)?;
+    unfinished.finish()
+}

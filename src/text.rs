@@ -1,0 +1,159 @@
+//! Text that comes from outside, or goes out as a part of something else.
+//!
+//! The command line and the pages show hostile text, and put names into addresses and shell commands; both do it with
+//! these functions, so that what one of them hides the other does not print.
+//!
+//! **Invariant**: what is made visible holds no character that steers a terminal, turns the text around it, or takes
+//! part in a name without being seen. What is encoded or quoted is one segment, one value, one word.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What stands in an address is this and letters and digits (RFC 3986, "unreserved").
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The text with what cannot be seen written out: `\u{1b}`, `\n`.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, &[], |out, character| {
+        out.extend(character.escape_default());
+    })
+}
+
+/// The same for a text of several lines: its line breaks stay.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, &['\n'], |out, character| {
+        out.extend(character.escape_default());
+    })
+}
+
+/// JSON text with what cannot be seen escaped as JSON escapes it (`\u009b`): the same JSON. White space between its
+/// tokens stays.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    // Inside strings JSON itself has none of these.
+    escaped(json, &['\n', '\r', '\t'], |out, character| {
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+/// The text as one segment of a path, or one value of a query.
+pub fn percent_encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// The text as one word of a POSIX shell, which expands and obeys nothing of it.
+pub fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn escaped<'a>(text: &'a str, kept: &[char], escape: impl Fn(&mut String, char)) -> Cow<'a, str> {
+    // Nearly all text is ASCII without controls.
+    let is_plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
+    let Some(plain) = text.bytes().position(|byte| !is_plain(byte)) else {
+        return Cow::Borrowed(text);
+    };
+    let mut out = String::with_capacity(text.len() + 16);
+    let (head, rest) = text.split_at(plain);
+    out.push_str(head);
+    let mut before = head.chars().next_back();
+    for character in rest.chars() {
+        if is_hidden(character, before) && !kept.contains(&character) {
+            escape(&mut out, character);
+        } else {
+            out.push(character);
+        }
+        before = Some(character);
+    }
+    Cow::Owned(out)
+}
+
+/// Controls, marks of direction, and what Unicode lets programs leave out (`Default_Ignorable_Code_Point`). Joiners and
+/// selectors belong to scripts and pictures: after ASCII, or at the beginning, they only hide.
+fn is_hidden(character: char, before: Option<char>) -> bool {
+    match character {
+        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' => {
+            before.is_none_or(|before| before.is_ascii())
+        }
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
+            true
+        }
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' => true,
+        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => character.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        let check = |text: &str, expected: &str| assert_eq!(visible(text), expected);
+        check(
+            "plain, naïve 日本 👩‍👧 ❤️ مرحبا",
+            "plain, naïve 日本 👩‍👧 ❤️ مرحبا",
+        );
+        check("\u{1b}[31mred\u{7}", "\\u{1b}[31mred\\u{7}");
+        check("a\nb\tc\r\0", "a\\nb\\tc\\r\\u{0}");
+        check("\u{9b}2J", "\\u{9b}2J");
+        check(
+            "safe\u{202e}txt.exe\u{2066}",
+            "safe\\u{202e}txt.exe\\u{2066}",
+        );
+        check(
+            "a\u{e0041}\u{e0042}b\u{ad}\u{fff9}c\u{180e}",
+            "a\\u{e0041}\\u{e0042}b\\u{ad}\\u{fff9}c\\u{180e}",
+        );
+        check("or\u{200d}ders", "or\\u{200d}ders");
+        check(
+            "\u{feff}or\u{200b}ders\u{fe0f}",
+            "\\u{feff}or\\u{200b}ders\\u{fe0f}",
+        );
+        check("می\u{200c}خواهم", "می\u{200c}خواهم");
+        assert_eq!(visible_lines("a\nb\r\nc"), "a\nb\\r\nc");
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let json = "{\n\t\"a\": \"\u{7f}\u{202e}\u{e0001}ü\u{9b}\"}";
+        let shown = visible_json(json);
+        assert_eq!(
+            shown,
+            "{\n\t\"a\": \"\\u007f\\u202e\\udb40\\udc01ü\\u009b\"}"
+        );
+        let read = |json| serde_json::from_str::<serde_json::Value>(json).expect("JSON");
+        assert_eq!(read(&shown), read(json));
+    }
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        assert_eq!(percent_encoded("orders-2_a.b~c"), "orders-2_a.b~c");
+        assert_eq!(
+            percent_encoded("../a b/ü?&#%"),
+            "..%2Fa%20b%2F%C3%BC%3F%26%23%25"
+        );
+    }
+
+    #[test]
+    fn what_is_quoted_is_one_word() {
+        assert_eq!(shell_quoted("a b"), "'a b'");
+        assert_eq!(
+            shell_quoted("it's $HOME `id` \\ \"x\""),
+            r#"'it'\''s $HOME `id` \ "x"'"#
+        );
+    }
+}
