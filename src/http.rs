@@ -300,8 +300,12 @@ pub fn admin(parts: &Parts) -> Service {
 
 /// What describes a listener. It is the same for everybody and needs no key.
 fn document_routes(document: openapi::Document, listener: docs::Listener) -> Router {
+    let guide = docs::Guide::new(document.value(), listener);
+    let reference = docs::GetReference::new(document.value(), listener);
     Router::new()
-        .push(Router::with_path("docs").get(docs::Docs::new(document.value(), listener)))
+        .push(Router::with_path("docs").get(docs::GetGuide(Arc::clone(&guide))))
+        .push(Router::with_path("docs/api").get(reference))
+        .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(guide)))
         .push(Router::with_path("docs.css").get(pages::Page::docs_style()))
         .push(Router::with_path("openapi.json").get(document))
 }

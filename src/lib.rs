@@ -1,6 +1,6 @@
 //! Headgate takes JSON over HTTP, makes it durable, and hands it to sinks.
 //!
-//! This page is the map of the code. The README says how to run it; `config/default.toml` is every
+//! This page is the map of the code. [`guide`] is for those who run it; `config/default.toml` is every
 //! setting; `plugins/sdk/wit/sink.wit` is what a plugin sees.
 //!
 //! # Bird's eye
@@ -25,7 +25,7 @@
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
-//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`sqlite`], [`text`] | plain data, settings, counters, the clock, the pauses between attempts, how SQLite files are opened, text as it is shown, encoded and quoted |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
 //! large dependency.
@@ -137,6 +137,7 @@ pub mod config;
 pub mod daemon;
 pub mod delivery;
 pub mod error;
+pub mod guide;
 pub mod http;
 pub mod ingest;
 pub mod item;

@@ -2,7 +2,7 @@
 
 mod catalog; // stream, connector, key and read-key against a running daemon
 mod configuration; // check, config show, key new, serve's refusals
-mod demo; // the newcomer's first command, and the curl line that it prints
+pub(crate) mod demo; // the newcomer's first command, and the curl line that it prints
 mod healthcheck; // against a daemon that takes requests, refuses them, is not there
 mod hostile; // what listings print of hostile texts
 mod plugin; // check and test, without a daemon

@@ -14,6 +14,7 @@ mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
 mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
 mod guests; // sinks that misbehave, and what they cost the others
+mod guide; // the README and the guide: commands that run, settings and codes that are complete
 mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
@@ -29,6 +30,6 @@ mod postgres; // a PostgreSQL server of a test's own
 mod process; // the real program in a process of its own
 mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not
-mod readmes; // every configuration that a README shows
+mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
 mod structure; // the house rules that a text search can hold

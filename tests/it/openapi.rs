@@ -274,7 +274,7 @@ fn the_documentation_shows_every_operation_and_loads_nothing_from_elsewhere() {
     let folder = Folder::new(&["orders"]);
     let process = folder.start();
     for address in [process.service, process.admin] {
-        let answer = open(address, "/docs");
+        let answer = open(address, "/docs/api");
         assert_eq!(answer.status, 200);
         let policy = answer.header("content-security-policy").expect("a policy");
         assert!(

@@ -1,4 +1,4 @@
-//! Every configuration that a README shows is given to the program, as a reader would who copies it.
+//! Every configuration that a README or the guide shows is given to the program, as a reader would who copies it.
 //!
 //! What an example needs beside itself comes from the test: the stream `orders`, secrets, components.
 //!
@@ -139,8 +139,9 @@ fn check(example: &Example) {
 }
 
 #[test]
-fn every_configuration_in_a_readme_works_as_it_stands() {
+fn every_configuration_in_a_readme_or_the_guide_works_as_it_stands() {
     let mut files = vec![root().join("README.md")];
+    files.extend(crate::guide::pages());
     for folder in ["plugins", "examples"] {
         readmes(&root().join(folder), &mut files);
     }
@@ -152,14 +153,19 @@ fn every_configuration_in_a_readme_works_as_it_stands() {
 }
 
 #[test]
-fn the_configurations_of_the_main_readme_work_together() {
-    let file = root().join("README.md");
-    let text = examples(&file).into_iter().map(|example| example.text);
-    let text: Vec<String> = text.collect();
-    check(&Example {
-        text: text.join("\n"),
-        file,
-    });
+fn the_configurations_of_a_page_work_together() {
+    let mut files = crate::guide::pages();
+    files.push(root().join("README.md"));
+    for file in files {
+        let text = examples(&file).into_iter().map(|example| example.text);
+        let text: Vec<String> = text.collect();
+        if !text.is_empty() {
+            check(&Example {
+                text: text.join("\n"),
+                file,
+            });
+        }
+    }
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) ->
             (page.still)
             (live)
         }
-        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "API documentation" } }
+        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "Documentation" } }
     };
     document(&page.title, &content)
 }

@@ -82,9 +82,9 @@ fn about(parts: &Parts) -> Markup {
             dt { "Profile" } dd { (text(&parts.about.profile)) }
             dt { "Started" } dd { (time(&clock::rfc3339(parts.about.started_ms))) }
             dt { "Service" } dd.mono { (text(&parts.about.service_address)) }
-            dt { "API" } dd { a href="/docs" { "Documentation of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
+            dt { "API" } dd { a href="/docs/api" { "Reference of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
                 @if parts.about.service_address.starts_with("http://") {
-                    ". The service listener has its own at " code { (text(&format!("{}/docs", parts.about.service_address))) }
+                    ". The service listener has its own at " code { (text(&format!("{}/docs/api", parts.about.service_address))) }
                 }
             }
         } }

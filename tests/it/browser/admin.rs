@@ -112,10 +112,13 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 18] = [
     "/",
     "/settings",
     "/docs",
+    "/docs/api",
+    "/docs/configure",
+    "/docs?q=key",
     "/sources",
     "/sources/tests",
     "/sinks",

@@ -11,7 +11,7 @@ use crate::process::pool_rows;
 use crate::program::{Lines, wait};
 
 /// Two demos that look for free ports at the same moment could choose the same ones.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The printed command that begins with this word: its line, and those that it goes on in.
 fn printed_command(text: &str, begins: &str) -> String {
@@ -91,7 +91,7 @@ impl Drop for Demo {
 }
 
 /// Whether the machine has a program; without it the named step is skipped, except under CI.
-fn there_is(program: &str) -> bool {
+pub(crate) fn there_is(program: &str) -> bool {
     let found = Command::new(program)
         .arg("--version")
         .stdout(Stdio::null())

@@ -19,8 +19,9 @@ fn settings_are_shown_with_their_origins_and_without_secrets() {
         "********",
         "journal.db",
         "href=\"/docs\"",
+        "href=\"/docs/api\"",
         env!("CARGO_PKG_VERSION"),
-        &format!("{}/docs", process.service),
+        &format!("{}/docs/api", process.service),
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }

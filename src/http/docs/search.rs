@@ -1,0 +1,171 @@
+//! The search of the documentation: sections of the guide, and operations of the API.
+//!
+//! **Invariant**: a hit has every word that was asked for, in any case of the letters.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::markdown::Rendered;
+use super::operation::Operation;
+
+const HITS_MAX: usize = 40;
+const WORDS_MAX: usize = 10;
+/// How much of a section is shown around the first word that is found, in characters.
+const BEFORE: usize = 60;
+const AFTER: usize = 140;
+
+/// A place that was found.
+struct Hit {
+    address: String,
+    title: String,
+    text: String,
+    /// Words in the heading count first.
+    in_title: usize,
+}
+
+/// What is found, as a list.
+pub(super) fn results(query: &str, pages: &[Rendered], document: &Value) -> Markup {
+    let words = words(query);
+    let mut hits: Vec<Hit> = places(pages, document)
+        .filter(|hit| {
+            let whole = format!("{} {}", hit.title, hit.text).to_lowercase();
+            words.iter().all(|word| whole.contains(word))
+        })
+        .collect();
+    for hit in &mut hits {
+        let title = hit.title.to_lowercase();
+        hit.in_title = words.iter().filter(|word| title.contains(*word)).count();
+    }
+    hits.sort_by_key(|hit| std::cmp::Reverse(hit.in_title));
+    let more = hits.len() > HITS_MAX;
+    hits.truncate(HITS_MAX);
+    html! {
+        @if hits.is_empty() {
+            p.panel { "Nothing has all of these words. Try fewer, or the beginning of one." }
+        } @else {
+            ul.hits { @for hit in &hits { li {
+                a href=(hit.address) { (marked(&hit.title, &words)) }
+                p { (marked(&excerpt(&hit.text, &words), &words)) }
+            } } }
+            @if more { p.quiet { "More than " (HITS_MAX) " places; another word narrows them down." } }
+        }
+    }
+}
+
+fn words(query: &str) -> Vec<String> {
+    let words = query.split_whitespace().map(str::to_lowercase);
+    words.take(WORDS_MAX).collect()
+}
+
+/// Everything that can be found.
+fn places<'a>(pages: &'a [Rendered], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
+    let sections = pages.iter().flat_map(|page| {
+        page.sections.iter().map(|section| Hit {
+            address: match section.anchor.as_str() {
+                "" => format!("/docs/{}", section.page),
+                anchor => format!("/docs/{}#{anchor}", section.page),
+            },
+            title: match section.level {
+                1 => section.heading.clone(),
+                _ => format!("{}: {}", page.title(), section.heading),
+            },
+            text: section.text.clone(),
+            in_title: 0,
+        })
+    });
+    let operations = Operation::all(document).map(|operation| Hit {
+        address: format!("/docs/api#{}", operation.id()),
+        title: format!("API: {}", operation.summary()),
+        text: format!(
+            "{} {}\n{}",
+            operation.method.to_uppercase(),
+            operation.path,
+            operation.said["description"].as_str().unwrap_or_default()
+        ),
+        in_title: 0,
+    });
+    sections.chain(operations)
+}
+
+/// The text around the first word that is found.
+fn excerpt(text: &str, words: &[String]) -> String {
+    let at = words.iter().filter_map(|word| find(text, word)).min();
+    let at = at.map_or(0, |(begin, _)| text[..begin].chars().count());
+    let skipped = at.saturating_sub(BEFORE);
+    let shown: String = text
+        .chars()
+        .skip(skipped)
+        .take(BEFORE + AFTER)
+        .map(|character| if character == '\n' { ' ' } else { character })
+        .collect();
+    // Whole words only.
+    let begins = match shown.split_once(' ') {
+        Some((_, rest)) if skipped > 0 => format!("… {rest}"),
+        _ => shown,
+    };
+    match begins.rsplit_once(' ') {
+        Some((most, _)) if text.chars().count() > skipped + BEFORE + AFTER => format!("{most} …"),
+        _ => begins,
+    }
+}
+
+/// The text with the words marked.
+fn marked(text: &str, words: &[String]) -> Markup {
+    let mut rest = text;
+    html! {
+        @while let Some((begin, end)) = words.iter().filter_map(|word| find(rest, word)).min() {
+            (rest[..begin]) mark { (rest[begin..end]) }
+            @let _ = { rest = &rest[end..]; };
+        }
+        (rest)
+    }
+}
+
+/// Where a word in lower case begins and ends in a text.
+fn find(text: &str, word: &str) -> Option<(usize, usize)> {
+    text.char_indices().find_map(|(begin, _)| {
+        let mut end = begin;
+        let mut wanted = word.chars().peekable();
+        for character in text[begin..].chars() {
+            if wanted.peek().is_none() {
+                break;
+            }
+            for lower in character.to_lowercase() {
+                if wanted.next() != Some(lower) {
+                    return None;
+                }
+            }
+            end += character.len_utf8();
+        }
+        (wanted.peek().is_none() && end > begin).then_some((begin, end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::guide::Page;
+
+    #[test]
+    fn a_hit_has_every_word_in_any_case_and_titles_come_first() {
+        let text = "# Send\n\nBodies <and> Ärger.\n\n## Retries\n\nAn idempotency key.\n\n## Keys\n\nRetries, too: idempotency.\n";
+        let pages = [Rendered::new(Page { name: "send", text })];
+        let document =
+            json!({"paths": {"/a": {"get": {"operationId": "get_a", "summary": "Get a retry"}}}});
+        let found = |query: &str| results(query, &pages, &document).into_string();
+        let retries = found("RETRIES idempotency");
+        let titled = retries.find("/docs/send#retries").expect("a hit");
+        let other = retries.find("/docs/send#keys").expect("a hit");
+        assert!(titled < other, "{retries}");
+        assert!(retries.contains("Send: <mark>Retries</mark>"), "{retries}");
+        assert!(found("retry").contains("/docs/api#get_a"));
+        assert!(found("ÄRGER").contains("&lt;and&gt; <mark>Ärger</mark>"));
+        for nothing in ["retries elephant", "<script>"] {
+            assert!(found(nothing).contains("Nothing has"), "{nothing}");
+        }
+        // No words at all: every place.
+        assert_eq!(found(" ").matches("<li>").count(), 4);
+    }
+}
