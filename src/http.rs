@@ -11,13 +11,14 @@ mod body;
 mod condition;
 mod docs;
 mod envelope;
+mod error;
 mod health;
 mod ingest;
 mod items;
 mod listen;
 mod live;
+mod middleware;
 mod openapi;
-mod outer;
 mod pages;
 mod reader;
 mod shell;
@@ -370,9 +371,9 @@ fn catalog_routes(parts: &Parts) -> Router {
 
 fn finish(router: Router, parts: &Parts) -> Service {
     Service::new(router)
-        .hoop(outer::Outer {
+        .hoop(middleware::Outer {
             metrics: Arc::clone(&parts.metrics),
             log_requests: parts.log_requests,
         })
-        .catcher(Catcher::new(outer::Refusal))
+        .catcher(Catcher::new(middleware::Refusal))
 }

@@ -31,7 +31,7 @@ pub(super) use again::{
     ContentData, GetContent, ItemContent, SendRequestAgain, content, send_request_again,
 };
 pub(super) use audit::ListAudit;
-pub(super) use backups::{PostBackup, make as make_backup, told as backup_told};
+pub(super) use backups::{PostBackup, make as make_backup};
 pub(super) use change::{actor, change_by, note};
 pub(super) use connectors::{
     ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,

@@ -8,7 +8,9 @@ use salvo_core::{Request, Response};
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
-use super::outer::request_id;
+use super::error::ApiError;
+use super::middleware::request_id;
+use crate::catalog::{Fault, Kind, NamedBy, looks_secret};
 use crate::error::{AcceptError, Detail};
 
 /// Most places that an error lists.
@@ -51,8 +53,8 @@ pub(super) struct ErrorInfo {
     details: Vec<Place>,
 }
 
-/// A place in the body.
-#[derive(Debug, Serialize, ToSchema)]
+/// A place in the body, or something that there is or is not.
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(super) struct Place {
     /// Position of the item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,15 +68,56 @@ pub(super) struct Place {
     /// Column, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<u64>,
+    /// What is missing, or in the way: `stream`, `key` or `read_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The connector of a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connector: Option<String>,
 }
 
-impl From<&Detail> for Place {
-    fn from(detail: &Detail) -> Self {
+impl From<Detail> for Place {
+    fn from(detail: Detail) -> Self {
         Self {
             item: detail.item,
-            field: detail.field.clone(),
+            field: detail.field,
             line: detail.line,
             column: detail.column,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<NamedBy> for Place {
+    fn from(key: NamedBy) -> Self {
+        let kind = match key.connector {
+            Some(_) => Kind::Key,
+            None => Kind::ReadKey,
+        };
+        Self {
+            kind: Some(kind.as_str()),
+            name: Some(key.key),
+            connector: key.connector,
+            ..Self::default()
+        }
+    }
+}
+
+impl Place {
+    /// A field that cannot be used.
+    pub(super) fn of_fault(field: &str, fault: &Fault) -> Self {
+        let stream = match fault {
+            Fault::NoStream { name, .. } if !looks_secret(name) => Some(name.clone()),
+            _ => None,
+        };
+        Self {
+            field: Some(field.to_owned()),
+            kind: stream.as_ref().map(|_| Kind::Stream.as_str()),
+            name: stream,
+            ..Self::default()
         }
     }
 }
@@ -133,13 +176,7 @@ pub(super) fn accepted<T: Serialize + ToSchema + 'static>(res: &mut Response, da
 
 /// Answers 400 for a parameter, a header or a small body.
 pub(super) fn invalid(req: &Request, res: &mut Response, message: impl Into<String>) {
-    fail(
-        req,
-        res,
-        StatusCode::BAD_REQUEST,
-        "INVALID_REQUEST",
-        message,
-    );
+    ApiError::invalid(message).answer(req, res);
 }
 
 /// Answers with an error.
@@ -150,72 +187,48 @@ pub(super) fn fail(
     code: &'static str,
     message: impl Into<String>,
 ) {
-    fail_with(req, res, status, code, message.into(), &[]);
+    ApiError::new(status, code, message).answer(req, res);
 }
 
 /// Answers with an error of the request path.
-pub(super) fn refuse(req: &Request, res: &mut Response, error: &AcceptError) {
-    let (status, code) = error.status();
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let details: &[Detail] = match error {
-        AcceptError::InvalidPayload { details, .. } => details,
-        _ => &[],
-    };
-    match error {
-        AcceptError::Unauthorized => {
-            res.headers_mut()
-                .insert("www-authenticate", HeaderValue::from_static("Bearer"));
-        }
-        AcceptError::RateLimited {
-            retry_after_seconds,
-        }
-        | AcceptError::Unavailable {
-            retry_after_seconds,
-            ..
-        } => {
-            res.headers_mut()
-                .insert("retry-after", HeaderValue::from(*retry_after_seconds));
-        }
-        _ => {}
-    }
-    fail_with(req, res, status, code, error.to_string(), details);
+pub(super) fn refuse(req: &Request, res: &mut Response, error: AcceptError) {
+    ApiError::from(error).answer(req, res);
 }
 
 /// Answers 500 and puts the reason into the log.
-pub(super) fn internal(req: &Request, res: &mut Response, error: &dyn std::error::Error) {
-    tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
-    fail(
-        req,
-        res,
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "INTERNAL",
-        "something went wrong here; the log has more under this request id",
-    );
-}
-
-fn fail_with(
+pub(super) fn internal(
     req: &Request,
     res: &mut Response,
-    status: StatusCode,
+    error: impl std::error::Error + Send + Sync + 'static,
+) {
+    ApiError::internal(error).answer(req, res);
+}
+
+/// The JSON of an error.
+pub(super) fn error_body(
+    req: &Request,
     code: &'static str,
     message: String,
-    details: &[Detail],
-) {
-    let body = ErrorBody {
+    mut details: Vec<Place>,
+) -> Vec<u8> {
+    details.truncate(DETAILS_MAX);
+    to_json(&ErrorBody {
         success: false,
         error: ErrorInfo {
             code,
             message,
             request_id: request_id(req).to_string(),
-            details: details.iter().take(DETAILS_MAX).map(Place::from).collect(),
+            details,
         },
-    };
-    write(res, status, &body);
+    })
+}
+
+fn to_json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec())
 }
 
 fn write(res: &mut Response, status: StatusCode, body: &impl Serialize) {
-    let json = serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec());
-    write_json(res, status, json);
+    write_json(res, status, to_json(body));
 }
 
 /// Answers with JSON text that is already made.

@@ -59,7 +59,7 @@ impl GetReady {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         match self.0.gate.check() {
             Ok(()) => envelope::ok(res, HEALTH),
-            Err(error) => envelope::refuse(req, res, &error),
+            Err(error) => envelope::refuse(req, res, error),
         }
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::envelope::{self, ErrorBody, Success};
-use super::outer::{request_id, set_request_id};
+use super::middleware::{request_id, set_request_id};
 use super::{Parts, body};
 use crate::catalog::{Caller, QuotaState};
 use crate::clock;
@@ -185,7 +185,7 @@ async fn submit(
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            envelope::refuse(req, res, &error);
+            envelope::refuse(req, res, error);
         }
     }
 }
@@ -215,7 +215,7 @@ pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response)
     }
     match answer.result {
         Ok(accepted) => acknowledge(res, &accepted),
-        Err(error) => envelope::refuse(req, res, &error),
+        Err(error) => envelope::refuse(req, res, error),
     }
 }
 
@@ -379,11 +379,11 @@ impl GetRequest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let caller = match known_caller(&self.0, req, res) {
             Ok(caller) => caller,
-            Err(error) => return envelope::refuse(req, res, &error),
+            Err(error) => return envelope::refuse(req, res, error),
         };
         let report = match find_report(&self.0, req).await {
             Ok(report) => report,
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         match report {
             Some(report) if report.row.entry.connector == caller.key.connector => {

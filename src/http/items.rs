@@ -93,7 +93,7 @@ impl ListItems {
         let pool = &self.0.pool;
         let seq = match pool.last_change(&stream).await {
             Ok(seq) => seq,
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         if is_known(&self.0, seq, req, res) {
             return;
@@ -105,7 +105,7 @@ impl ListItems {
         };
         let mut items = match pool.items(&stream, after.as_deref(), page).await {
             Ok(items) => items,
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
         let more = items.len() > limit as usize || bytes >= PAGE_BYTES_MAX;
@@ -117,7 +117,7 @@ impl ListItems {
             .collect();
         match items {
             Ok(items) => envelope::list(res, items, next),
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }
@@ -160,14 +160,14 @@ impl GetItem {
         let item = match self.0.pool.item(&stream, &key).await {
             Ok(Some(item)) => item,
             Ok(None) => return no_such_item(req, res),
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         if is_known(&self.0, item.seq, req, res) {
             return;
         }
         match ItemData::new(item, flat) {
             Ok(item) => envelope::ok(res, item),
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }

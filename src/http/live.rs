@@ -336,7 +336,7 @@ pub(super) async fn give_ticket(
             Some(streams)
         }
         Err(error) => {
-            envelope::internal(req, res, &error);
+            envelope::internal(req, res, error);
             None
         }
     }

@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderValue, LOCATION};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
@@ -18,8 +17,9 @@ use uuid::Uuid;
 use super::super::Parts;
 use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
+use super::super::error::ApiError;
 use super::super::ingest::{client, find_report};
-use super::super::outer::request_id;
+use super::super::middleware::request_id;
 use super::change::{actor, note};
 use super::requests::not_found;
 use crate::catalog::{AuditChange, Kind};
@@ -112,19 +112,7 @@ impl SendRequestAgain {
             }
             Err(error) => error,
         };
-        let (status, code) = match &error {
-            AgainError::NotFound => return not_found(req, res),
-            AgainError::Refused(refused) => return envelope::refuse(req, res, refused),
-            AgainError::Storage(error) => return envelope::internal(req, res, error),
-            AgainError::Pool(error) => return envelope::internal(req, res, error),
-            AgainError::Behind => (StatusCode::CONFLICT, "POOL_BEHIND"),
-            AgainError::Duplicate(_) => (StatusCode::CONFLICT, "DUPLICATE"),
-            AgainError::NothingToSend(_) => (StatusCode::CONFLICT, "NOTHING_TO_SEND"),
-            AgainError::NoConnector(_) => (StatusCode::CONFLICT, "CONNECTOR_GONE"),
-            AgainError::NoStream(_) => (StatusCode::CONFLICT, "STREAM_GONE"),
-            AgainError::NotKept(_) => (StatusCode::GONE, "NOT_KEPT"),
-        };
-        envelope::fail(req, res, status, code, error.to_string());
+        ApiError::from(error).answer(req, res);
     }
 }
 
@@ -316,11 +304,11 @@ impl GetContent {
         let report = match find_report(&self.0, req).await {
             Ok(Some(report)) => report,
             Ok(None) => return not_found(req, res),
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         match self.0.ingest.kept(&report.row).await {
             Ok(kept) => envelope::ok(res, content(&kept)),
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }

@@ -95,7 +95,7 @@ impl ListAudit {
                 let entries = entries.into_iter().map(AuditData::from);
                 envelope::list(res, entries.collect(), next);
             }
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }

@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 
-use salvo_core::http::StatusCode;
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use serde_json::json;
 use super::super::Parts;
 use super::super::body;
 use super::super::envelope::{self, ErrorBody, Success};
+use super::super::error::ApiError;
 use super::change::{actor, note};
 use crate::backup::BackupError;
 use crate::backup::manifest::{CopiedFile, Manifest};
@@ -110,7 +110,7 @@ impl PostBackup {
         };
         match make(&self.0, &wanted.dir, &actor("admin token", req)).await {
             Ok(manifest) => envelope::created(res, BackupData::new(wanted.dir, manifest)),
-            Err(error) => refuse(&error, req, res),
+            Err(error) => ApiError::from(error).answer(req, res),
         }
     }
 }
@@ -126,27 +126,4 @@ pub(in crate::http) async fn make(
     let change = AuditChange::done("create", Kind::Backup, dir, made);
     note(parts, actor, change).await;
     Ok(manifest)
-}
-
-fn refuse(error: &BackupError, req: &Request, res: &mut Response) {
-    match told(error) {
-        Some((status, code)) => envelope::fail(req, res, status, code, error.to_string()),
-        None => envelope::internal(req, res, error),
-    }
-}
-
-/// Status and code of a failure that its own text explains.
-pub(in crate::http) fn told(error: &BackupError) -> Option<(StatusCode, &'static str)> {
-    Some(match error {
-        BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
-        BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
-        BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
-        BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
-        BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
-        BackupError::Journal(_) => return None,
-        BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
-            tracing::error!(%error, "a backup failed");
-            (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
-        }
-    })
 }

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use salvo_core::http::StatusCode;
 use salvo_core::http::header::{CACHE_CONTROL, HeaderValue};
 use salvo_core::{Request, Response};
 use salvo_oapi::ToSchema;
@@ -14,10 +13,10 @@ use serde::Serialize;
 
 use super::super::Parts;
 use super::super::envelope;
+use super::super::error::ApiError;
 use super::super::ingest::client;
 use super::{in_background, limit};
-use crate::catalog::{Actor, AuditChange, Catalog, CatalogError, Kind};
-use crate::error::AcceptError;
+use crate::catalog::{Actor, AuditChange, Catalog, CatalogError};
 
 /// Why a change was not made.
 pub(super) enum Refused {
@@ -93,7 +92,7 @@ pub(super) fn answer<T: Serialize + ToSchema + 'static>(
 ) {
     match done {
         Ok(data) => envelope::ok(res, data),
-        Err(refused) => refuse(&refused, req, res),
+        Err(refused) => refuse(refused, req, res),
     }
 }
 
@@ -109,51 +108,17 @@ pub(super) fn answer_made<T: Serialize + ToSchema + 'static>(
                 .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             envelope::created(res, data);
         }
-        Err(refused) => refuse(&refused, req, res),
+        Err(refused) => refuse(refused, req, res),
     }
 }
 
 /// Answers with a refusal.
-pub(super) fn refuse(refused: &Refused, req: &Request, res: &mut Response) {
+pub(super) fn refuse(refused: Refused, req: &Request, res: &mut Response) {
     let error = match refused {
-        Refused::Invalid(message) => return envelope::invalid(req, res, message),
-        Refused::Catalog(error) => error,
+        Refused::Invalid(message) => ApiError::invalid(message),
+        Refused::Catalog(error) => error.into(),
     };
-    let (status, code) = match error {
-        CatalogError::Invalid { message, .. } => return envelope::invalid(req, res, message),
-        CatalogError::NotFound(kind) => (StatusCode::NOT_FOUND, not_found(*kind)),
-        CatalogError::Declared(_) => (StatusCode::CONFLICT, "DECLARED"),
-        CatalogError::Taken(_) => (StatusCode::CONFLICT, "NAME_TAKEN"),
-        CatalogError::InUse(_) => (StatusCode::CONFLICT, "STREAM_IN_USE"),
-        CatalogError::Revoked => (StatusCode::CONFLICT, "KEY_REVOKED"),
-        CatalogError::Full { .. } => (StatusCode::CONFLICT, "TOO_MANY"),
-        error if error.passes() => {
-            let unavailable = AcceptError::Unavailable {
-                reason: match error {
-                    CatalogError::DiskFull => "the disk is full",
-                    CatalogError::Busy => "another process holds catalog.db",
-                    _ => "the service is stopping",
-                },
-                retry_after_seconds: 5,
-            };
-            return envelope::refuse(req, res, &unavailable);
-        }
-        error => return envelope::internal(req, res, error),
-    };
-    envelope::fail(req, res, status, code, error.to_string());
-}
-
-fn not_found(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Stream => "STREAM_NOT_FOUND",
-        Kind::Connector => "CONNECTOR_NOT_FOUND",
-        Kind::Key => "KEY_NOT_FOUND",
-        Kind::ReadKey => "READ_KEY_NOT_FOUND",
-        Kind::Request => "REQUEST_NOT_FOUND",
-        Kind::Sink => "SINK_NOT_FOUND",
-        Kind::Item => "ITEM_NOT_FOUND",
-        Kind::Backup | Kind::Ticket => "NOT_FOUND",
-    }
+    error.answer(req, res);
 }
 
 /// Answers with a page of what is listed by name: `limit` of them after the name `cursor`.

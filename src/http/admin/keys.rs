@@ -145,7 +145,7 @@ impl ListKeys {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let Some(connector) = self.0.catalog.connector(&param(req, "id")) else {
             let none = Refused::Catalog(CatalogError::NotFound(Kind::Connector));
-            return change::refuse(&none, req, res);
+            return change::refuse(none, req, res);
         };
         let show = |key: &IngestKey| KeyData::new(key, connector.kind);
         change::list_page(&connector.keys, |one| &one.name, show, req, res);

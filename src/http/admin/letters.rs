@@ -83,7 +83,7 @@ impl Refused {
     pub(super) fn answer(self, req: &Request, res: &mut Response) {
         match self.told() {
             Ok((status, code, message)) => envelope::fail(req, res, status, code, message),
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 

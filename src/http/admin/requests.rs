@@ -144,7 +144,7 @@ impl ListRequests {
         let id = req.param::<String>("id").unwrap_or_default();
         let name = match connector_name(&self.0, &id).await {
             Ok(name) => name,
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         let Some(name) = name else {
             return envelope::fail(
@@ -172,7 +172,7 @@ impl ListRequests {
                 page.reports.iter().map(LoggedRequest::from).collect(),
                 page.next.map(|next| next.to_string()),
             ),
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }
@@ -246,7 +246,7 @@ impl GetRequest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
         let report = match find_report(&self.0, req).await {
             Ok(report) => report,
-            Err(error) => return envelope::internal(req, res, &error),
+            Err(error) => return envelope::internal(req, res, error),
         };
         let Some(report) = report else {
             return not_found(req, res);
@@ -262,7 +262,7 @@ impl GetRequest {
                 request.sent_again_as = Some(ids.iter().map(ToString::to_string).collect());
                 envelope::ok(res, request);
             }
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }

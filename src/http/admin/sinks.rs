@@ -266,7 +266,7 @@ impl ListDeadLetters {
                 let letters = letters.into_iter().map(DeadLetterData::from).collect();
                 envelope::list(res, letters, next);
             }
-            Err(error) => envelope::internal(req, res, &error),
+            Err(error) => envelope::internal(req, res, error),
         }
     }
 }

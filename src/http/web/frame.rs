@@ -16,7 +16,8 @@ use super::sessions::{Sessions, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
 use crate::http::admin::Refused;
-use crate::http::outer::request_id;
+use crate::http::error::ApiError;
+use crate::http::middleware::request_id;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
@@ -91,14 +92,18 @@ impl NoPage {
     pub(super) fn from_refused(refused: Refused) -> Self {
         match refused.told() {
             Ok((status, _, why)) => Self::Refused(status, why),
-            Err(error) => error.into(),
+            Err(error) => ApiError::from(error).into(),
         }
     }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for NoPage {
+impl<E: Into<ApiError>> From<E> for NoPage {
     fn from(error: E) -> Self {
-        Self::Failed(Box::new(error))
+        let error = error.into();
+        match error.cause {
+            Some(cause) => Self::Failed(cause),
+            None => Self::Refused(error.status, error.message),
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! and escaped, and only while it is kept.
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 use uuid::Uuid;
 
@@ -117,20 +116,10 @@ impl SendAgain {
 }
 
 fn refused(error: AgainError) -> NoPage {
-    let status = match &error {
-        AgainError::Storage(_) | AgainError::Pool(_) => return error.into(),
-        AgainError::NotFound => StatusCode::NOT_FOUND,
-        AgainError::NotKept(_) => StatusCode::GONE,
-        AgainError::Refused(refused) => {
-            StatusCode::from_u16(refused.status().0).unwrap_or(StatusCode::BAD_REQUEST)
-        }
-        AgainError::Duplicate(_)
-        | AgainError::Behind
-        | AgainError::NothingToSend(_)
-        | AgainError::NoConnector(_)
-        | AgainError::NoStream(_) => StatusCode::CONFLICT,
-    };
-    NoPage::Refused(status, format!("Not sent again: {error}."))
+    match NoPage::from(error) {
+        NoPage::Refused(status, why) => NoPage::Refused(status, format!("Not sent again: {why}.")),
+        no_page => no_page,
+    }
 }
 
 fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {

@@ -11,13 +11,14 @@ use salvo_core::{Depot, Request, Response, handler};
 use super::form::WHO;
 use super::frame::{self, NoPage, Page, Place, form_token};
 use super::guard::{Form, visitor};
-use super::text::{bytes, count, grouped, plain, text, text_of, time};
+use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
 use crate::backup::BackupError;
 use crate::backup::manifest::Manifest;
 use crate::clock;
 use crate::config::Row;
 use crate::http::Parts;
-use crate::http::admin::{self, backup_told, in_background};
+use crate::http::admin::{self, in_background};
+use crate::http::error::ApiError;
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 1_000;
@@ -222,14 +223,9 @@ fn sentence(dir: &str, made: &Manifest) -> String {
 }
 
 fn no_page(error: BackupError) -> NoPage {
-    match backup_told(&error) {
-        Some((status, _)) => {
-            let told = error.to_string();
-            let mut characters = told.chars();
-            let first = characters.next().map(|first| first.to_uppercase());
-            let first: String = first.into_iter().flatten().collect();
-            NoPage::Refused(status, format!("{first}{}.", characters.as_str()))
-        }
-        None => error.into(),
-    }
+    let error = ApiError::from(error);
+    NoPage::from(ApiError {
+        message: as_sentence(&error.message),
+        ..error
+    })
 }

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, Response, handler};
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ use crate::catalog::{self, AuditChange, Kind};
 use crate::clock;
 use crate::config::OnUpdate;
 use crate::http::ingest::client;
-use crate::http::outer::request_id;
+use crate::http::middleware::request_id;
 use crate::http::shell::quoted;
 use crate::http::{Parts, admin};
 use crate::item::{field_name, members};
@@ -247,11 +246,7 @@ impl RemoveItem {
             let ingest = &parts.ingest;
             let listener = parts.pool.changes().listen(&[stream.as_str().into()]);
             let removed = ingest.remove_for_operator(id, client, &stream, key).await;
-            removed.map_err(|error| {
-                let status = StatusCode::from_u16(error.status().0);
-                let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                NoPage::Refused(status, error.to_string())
-            })?;
+            removed?;
             let change = AuditChange {
                 before: Some(json!({ "stream": stream, "key": key })),
                 after: None,

@@ -1,0 +1,275 @@
+//! Why a request is not done, as callers hear it: status, code, sentence, places, headers.
+//!
+//! Handlers of the API return it with `?`; pages make a page of it (`web/frame.rs`).
+//!
+//! **Invariant**: an error of the core has one status and one code, whoever asks. What is answered with 500 says
+//! nothing of what went wrong inside: that goes to the log, with the id of the request.
+
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
+use salvo_oapi::{Components, EndpointOutRegister, Operation};
+
+use super::envelope::{self, Place};
+use super::middleware::request_id;
+use crate::backup::BackupError;
+use crate::catalog::{CatalogError, Fault, Kind};
+use crate::delivery::ReadError;
+use crate::delivery::report::ReportError;
+use crate::error::AcceptError;
+use crate::ingest::AgainError;
+use crate::journal::StorageError;
+use crate::pool::PoolError;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    /// A constant for programs.
+    pub(super) code: &'static str,
+    /// A sentence for people.
+    pub(super) message: String,
+    details: Vec<Place>,
+    header: Option<(HeaderName, HeaderValue)>,
+    /// What went wrong inside, for the log alone.
+    pub(super) cause: Option<Cause>,
+}
+
+impl ApiError {
+    /// An error with nothing beside it.
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details: Vec::new(),
+            header: None,
+            cause: None,
+        }
+    }
+
+    /// A parameter, a header or a small body cannot be used.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+    }
+
+    /// There is nothing like this.
+    pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    /// It cannot be done as things are.
+    pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// The secret of the request is missing or not valid.
+    pub(super) fn unauthorized(message: impl Into<String>) -> Self {
+        Self {
+            header: Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            ..Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
+        }
+    }
+
+    /// Something went wrong inside.
+    pub(super) fn internal(cause: impl Into<Cause>) -> Self {
+        let message = "something went wrong here; the log has more under this request id";
+        Self {
+            cause: Some(cause.into()),
+            ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
+        }
+    }
+
+    fn with_places(self, details: Vec<Place>) -> Self {
+        Self { details, ..self }
+    }
+
+    /// Answers with it.
+    pub(super) fn answer(self, req: &Request, res: &mut Response) {
+        if let Some(error) = &self.cause {
+            tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
+        }
+        if let Some((name, value)) = self.header {
+            res.headers_mut().insert(name, value);
+        }
+        let body = envelope::error_body(req, self.code, self.message, self.details);
+        envelope::write_json(res, self.status, body);
+    }
+}
+
+#[async_trait]
+impl Writer for ApiError {
+    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(req, res);
+    }
+}
+
+impl EndpointOutRegister for ApiError {
+    /// Errors have one form, which is described once for the whole document.
+    fn register(_: &mut Components, _: &mut Operation) {}
+}
+
+/// What is wrong with a parameter or a small body.
+impl From<String> for ApiError {
+    fn from(message: String) -> Self {
+        Self::invalid(message)
+    }
+}
+
+impl From<AcceptError> for ApiError {
+    fn from(error: AcceptError) -> Self {
+        let (status, code) = error.status();
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let header = match &error {
+            AcceptError::Unauthorized => {
+                Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+            }
+            AcceptError::RateLimited {
+                retry_after_seconds: seconds,
+            }
+            | AcceptError::Unavailable {
+                retry_after_seconds: seconds,
+                ..
+            } => Some((RETRY_AFTER, HeaderValue::from(*seconds))),
+            _ => None,
+        };
+        let message = error.to_string();
+        let details = match error {
+            AcceptError::InvalidPayload { details, .. } => {
+                details.into_iter().map(Place::from).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            header,
+            ..Self::new(status, code, message).with_places(details)
+        }
+    }
+}
+
+impl From<CatalogError> for ApiError {
+    fn from(error: CatalogError) -> Self {
+        let message = error.to_string();
+        match error {
+            CatalogError::Invalid { field, fault } => Self::invalid(in_json(field, &fault))
+                .with_places(vec![Place::of_fault(field, &fault)]),
+            CatalogError::NotFound(kind) => {
+                let (code, listed_at) = of_kind(kind);
+                Self::not_found(code, format!("{message}; {listed_at} lists them"))
+            }
+            CatalogError::Declared(_) => Self::conflict("DECLARED", message),
+            CatalogError::Taken(_) => Self::conflict("NAME_TAKEN", message),
+            CatalogError::InUse(keys) => {
+                let hint = "delete them first, or use force=true: then what they submit or ask for is answered 404";
+                Self::conflict("STREAM_IN_USE", format!("{message}; {hint}"))
+                    .with_places(keys.into_iter().map(Place::from).collect())
+            }
+            CatalogError::Revoked => Self::conflict("KEY_REVOKED", message),
+            CatalogError::Full { .. } => Self::conflict("TOO_MANY", message),
+            CatalogError::DiskFull => unavailable("the disk is full"),
+            CatalogError::Busy => unavailable("another process holds catalog.db"),
+            CatalogError::Closed => unavailable("the service is stopping"),
+            error @ (CatalogError::Randomness(_)
+            | CatalogError::Storage(_)
+            | CatalogError::Newer { .. }) => Self::internal(error),
+        }
+    }
+}
+
+fn unavailable(reason: &'static str) -> ApiError {
+    let retry_after_seconds = 5;
+    ApiError::from(AcceptError::Unavailable {
+        reason,
+        retry_after_seconds,
+    })
+}
+
+/// What is wrong with a field of a JSON body, in words of the API.
+fn in_json(field: &str, fault: &Fault) -> String {
+    let text = fault.with_field(field);
+    match (fault, field) {
+        (Fault::Range { .. }, "stale_after_seconds") => format!("{text}, or null for never"),
+        (Fault::Range { .. }, "requests_per_second" | "burst") => {
+            format!("{text}, or null for the limit of all keys")
+        }
+        (Fault::Ended, _) => {
+            format!("this key has expired; give {field}, the end of the new one, or null for none")
+        }
+        (Fault::NoStream { meant: None, .. }, _) => {
+            format!("{text}; create it first, /api/admin/streams lists those that there are")
+        }
+        _ => text,
+    }
+}
+
+/// The code where there is none of a kind, and the route that lists them.
+fn of_kind(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Stream => ("STREAM_NOT_FOUND", "/api/admin/streams"),
+        Kind::Connector => ("CONNECTOR_NOT_FOUND", "/api/admin/connectors"),
+        Kind::Key => ("KEY_NOT_FOUND", "/api/admin/connectors/{id}/keys"),
+        Kind::ReadKey => ("READ_KEY_NOT_FOUND", "/api/admin/read-keys"),
+        Kind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
+        Kind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
+        Kind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
+        Kind::Backup | Kind::Ticket => ("NOT_FOUND", "/api/admin/audit"),
+    }
+}
+
+impl From<AgainError> for ApiError {
+    fn from(error: AgainError) -> Self {
+        let message = error.to_string();
+        match error {
+            AgainError::NotFound => Self::not_found("REQUEST_NOT_FOUND", message),
+            AgainError::Refused(refused) => Self::from(refused),
+            AgainError::Storage(error) => Self::from(error),
+            AgainError::Pool(error) => Self::from(error),
+            AgainError::Behind => Self::conflict("POOL_BEHIND", message),
+            AgainError::Duplicate(_) => Self::conflict("DUPLICATE", message),
+            AgainError::NothingToSend(_) => Self::conflict("NOTHING_TO_SEND", message),
+            AgainError::NoConnector(_) => Self::conflict("CONNECTOR_GONE", message),
+            AgainError::NoStream(_) => Self::conflict("STREAM_GONE", message),
+            AgainError::NotKept(_) => Self::new(StatusCode::GONE, "NOT_KEPT", message),
+        }
+    }
+}
+
+impl From<BackupError> for ApiError {
+    fn from(error: BackupError) -> Self {
+        let (status, code) = match &error {
+            BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
+            BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
+            BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
+            BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
+            BackupError::Journal(_) => return Self::internal(error),
+            BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
+                tracing::error!(%error, "a backup failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
+            }
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+/// Errors that nobody outside can do anything about.
+macro_rules! internal {
+    ($($error:ty),+) => {
+        $(impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                Self::internal(error)
+            }
+        })+
+    };
+}
+
+internal!(
+    PoolError,
+    StorageError,
+    ReportError,
+    ReadError,
+    serde_json::Error,
+    getrandom::Error
+);
