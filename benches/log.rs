@@ -26,8 +26,8 @@ use aim::Aim;
 use fill::Filled;
 use headgate::config::{self, Sources};
 use headgate::daemon::Daemon;
-use headgate::delivery::report::Status;
 use headgate::journal::log::Filter;
+use headgate::operate::requests::Status;
 use table::Table;
 use times::Times;
 
@@ -257,8 +257,8 @@ async fn pages(daemon: &Daemon, filled: &Filled) -> Result<Aim> {
                     filter.before = Some(1 + random.below(filled.entries));
                 }
                 let begun = Instant::now();
-                let page = (daemon.parts.delivery)
-                    .report_page(&filter, kind.statuses, PAGE)
+                let page = (daemon.operator.requests)
+                    .page(&filter, kind.statuses, PAGE)
                     .await?;
                 micros.push(begun.elapsed().as_secs_f64() * 1e6);
                 if row.len() == 1 {

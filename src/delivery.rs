@@ -9,7 +9,6 @@
 mod lane;
 mod pace;
 mod reach;
-pub mod report;
 mod status;
 mod verdict;
 mod waiting;

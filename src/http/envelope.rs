@@ -2,16 +2,16 @@
 //!
 //! **Invariant**: `success` is the first field of every body, and an error body names the request.
 
-use salvo_core::http::header::{CONTENT_TYPE, HeaderValue};
+use salvo_core::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use salvo_core::http::{ResBody, StatusCode};
-use salvo_core::{Request, Response};
-use salvo_oapi::ToSchema;
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
+use salvo_oapi::{Components, ComposeSchema, EndpointOutRegister, Operation, ToSchema};
 use serde::Serialize;
 
 use super::error::ApiError;
 use super::middleware::request_id;
 use crate::catalog::{Fault, Kind, NamedBy, looks_secret};
-use crate::error::{AcceptError, Detail};
+use crate::error::Detail;
 
 /// Most places that an error lists.
 const DETAILS_MAX: usize = 20;
@@ -21,6 +21,10 @@ const DETAILS_MAX: usize = 20;
 pub(super) struct Success<T: ToSchema + 'static> {
     success: bool,
     data: T,
+    #[serde(skip)]
+    status: StatusCode,
+    #[serde(skip)]
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 /// `{"success": true, "data": […], "next": …}`
@@ -122,86 +126,106 @@ impl Place {
     }
 }
 
-/// `limit` of a list, or the sentence that says what is wrong with it.
-pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, String> {
-    match req.query::<String>("limit") {
+/// `limit` of a list.
+pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError> {
+    let Some(text) = req.query::<String>("limit") else {
+        return Ok(default);
+    };
+    let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
+    limit.ok_or_else(|| ApiError::invalid(format!("limit must be a whole number from 1 to {max}")))
+}
+
+/// `true` or `false` in the query.
+pub(super) fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
+    match req.query::<String>(name).as_deref() {
         None => Ok(default),
-        Some(text) => match text.parse() {
-            Ok(limit) if (1..=max).contains(&limit) => Ok(limit),
-            _ => Err(format!("limit must be a whole number from 1 to {max}")),
-        },
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(_) => Err(ApiError::invalid(format!("{name} must be true or false"))),
     }
 }
 
-/// Answers 200 with data.
-pub(super) fn ok<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
+/// 200 with data.
+pub(super) fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
+    Success {
         success: true,
         data,
-    };
-    write(res, StatusCode::OK, &body);
+        status: StatusCode::OK,
+        header: None,
+    }
 }
 
-/// Answers 200 with a page of a list.
-pub(super) fn list<T: Serialize + ToSchema + 'static>(
-    res: &mut Response,
-    data: Vec<T>,
-    next: Option<String>,
-) {
-    let body = Listing {
+/// 201 with data. It may hold a secret, so nobody keeps it.
+pub(super) fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
+    ok(data)
+        .with_status(StatusCode::CREATED)
+        .with_header(CACHE_CONTROL, "no-store")
+}
+
+/// 200 with a page of a list.
+pub(super) fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) -> Listing<T> {
+    Listing {
         success: true,
         data,
         next,
-    };
-    write(res, StatusCode::OK, &body);
+    }
 }
 
-/// Answers 201 with data.
-pub(super) fn created<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
-        success: true,
-        data,
-    };
-    write(res, StatusCode::CREATED, &body);
+impl<T: ToSchema + 'static> Success<T> {
+    /// With another status than 200.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// With a header.
+    pub(super) fn with_header(self, name: HeaderName, value: &str) -> Self {
+        let header = HeaderValue::from_str(value).ok().map(|value| (name, value));
+        Self { header, ..self }
+    }
 }
 
-/// Answers 202 with data.
-pub(super) fn accepted<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
-        success: true,
-        data,
-    };
-    write(res, StatusCode::ACCEPTED, &body);
+impl<T: Serialize + ToSchema + 'static> Success<T> {
+    /// Answers with it.
+    pub(super) fn answer(mut self, res: &mut Response) {
+        if let Some((name, value)) = self.header.take() {
+            res.headers_mut().insert(name, value);
+        }
+        write_json(res, self.status, to_json(&self));
+    }
 }
 
-/// Answers 400 for a parameter, a header or a small body.
-pub(super) fn invalid(req: &Request, res: &mut Response, message: impl Into<String>) {
-    ApiError::invalid(message).answer(req, res);
+impl<T: Serialize + ToSchema + 'static> Listing<T> {
+    /// Answers with it.
+    pub(super) fn answer(self, res: &mut Response) {
+        write_json(res, StatusCode::OK, to_json(&self));
+    }
 }
 
-/// Answers with an error.
-pub(super) fn fail(
-    req: &Request,
-    res: &mut Response,
-    status: StatusCode,
-    code: &'static str,
-    message: impl Into<String>,
-) {
-    ApiError::new(status, code, message).answer(req, res);
+#[async_trait]
+impl<T: Serialize + ToSchema + Send + 'static> Writer for Success<T> {
+    async fn write(self, _: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(res);
+    }
 }
 
-/// Answers with an error of the request path.
-pub(super) fn refuse(req: &Request, res: &mut Response, error: AcceptError) {
-    ApiError::from(error).answer(req, res);
+#[async_trait]
+impl<T: Serialize + ToSchema + Send + 'static> Writer for Listing<T> {
+    async fn write(self, _: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(res);
+    }
 }
 
-/// Answers 500 and puts the reason into the log.
-pub(super) fn internal(
-    req: &Request,
-    res: &mut Response,
-    error: impl std::error::Error + Send + Sync + 'static,
-) {
-    ApiError::internal(error).answer(req, res);
+impl<T: ToSchema + 'static> EndpointOutRegister for Success<T> {
+    /// Each operation describes its own.
+    fn register(_: &mut Components, _: &mut Operation) {}
+}
+
+impl<T: ToSchema + ComposeSchema + 'static> EndpointOutRegister for Listing<T> {
+    fn register(components: &mut Components, operation: &mut Operation) {
+        let schema = Self::to_schema(components);
+        let page = salvo_oapi::Response::new("A page.").add_content("application/json", schema);
+        operation.responses.insert("200", page);
+    }
 }
 
 /// The JSON of an error.
@@ -225,10 +249,6 @@ pub(super) fn error_body(
 
 fn to_json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec())
-}
-
-fn write(res: &mut Response, status: StatusCode, body: &impl Serialize) {
-    write_json(res, status, to_json(body));
 }
 
 /// Answers with JSON text that is already made.

@@ -8,17 +8,18 @@
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
-use salvo_oapi::{Components, EndpointOutRegister, Operation};
+use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
 
-use super::envelope::{self, Place};
+use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
 use crate::backup::BackupError;
 use crate::catalog::{CatalogError, Fault, Kind};
 use crate::delivery::ReadError;
-use crate::delivery::report::ReportError;
 use crate::error::AcceptError;
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
+use crate::operate::requests::ReportError;
+use crate::operate::{OperateError, RemoveError};
 use crate::pool::PoolError;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -107,14 +108,9 @@ impl Writer for ApiError {
 }
 
 impl EndpointOutRegister for ApiError {
-    /// Errors have one form, which is described once for the whole document.
-    fn register(_: &mut Components, _: &mut Operation) {}
-}
-
-/// What is wrong with a parameter or a small body.
-impl From<String> for ApiError {
-    fn from(message: String) -> Self {
-        Self::invalid(message)
+    /// Errors have one form: `openapi::complete` says so at every answer that is one.
+    fn register(components: &mut Components, _: &mut Operation) {
+        ErrorBody::to_schema(components);
     }
 }
 
@@ -251,6 +247,35 @@ impl From<BackupError> for ApiError {
             }
         };
         Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<OperateError> for ApiError {
+    fn from(error: OperateError) -> Self {
+        let message = error.to_string();
+        let lists = |what: &str| format!("{message}; {what} lists them");
+        match error {
+            OperateError::NoSink => Self::not_found("SINK_NOT_FOUND", lists("/api/admin/sinks")),
+            OperateError::NoLetter | OperateError::NoLetterOfRequest => {
+                Self::not_found("DEAD_LETTER_NOT_FOUND", lists("GET …/dead-letters"))
+            }
+            OperateError::NoRetry => {
+                let message = format!("{message}; GET …/retries lists those that wait");
+                Self::not_found("RETRY_NOT_FOUND", message)
+            }
+            OperateError::Configured => Self::conflict("SINK_CONFIGURED", message),
+            OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
+            OperateError::Storage(error) => Self::internal(error),
+        }
+    }
+}
+
+impl From<RemoveError> for ApiError {
+    fn from(error: RemoveError) -> Self {
+        match error {
+            RemoveError::Refused(error) => error.into(),
+            RemoveError::Pool(error) => error.into(),
+        }
     }
 }
 

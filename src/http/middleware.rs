@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::FutureExt;
+use salvo_core::conn::SocketAddr;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderName, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
 
-use super::envelope;
+use super::error::ApiError;
+use crate::journal::log::Client;
 use crate::metrics::Metrics;
 
 /// The id of a request, in its extensions.
@@ -47,13 +49,7 @@ impl Handler for Outer {
             self.metrics.panics.inc();
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
             set_request_id(res, id);
-            envelope::fail(
-                req,
-                res,
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "INTERNAL",
-                "something went wrong here; the log has more under this request id",
-            );
+            failed().answer(req, res);
         }
         if let Some(started) = started {
             // The path only: a query may hold what must not be logged.
@@ -76,6 +72,15 @@ pub(super) fn request_id(req: &Request) -> Uuid {
         .map_or_else(Uuid::now_v7, |id| id.0)
 }
 
+/// Who called, for the log.
+pub(super) fn client(req: &Request) -> Client {
+    match req.remote_addr() {
+        SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
+        SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
+        _ => Client::Unix,
+    }
+}
+
 /// Names the request in the answer; for a repeat this is the first request's id.
 pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
     let mut buffer = Uuid::encode_buffer();
@@ -92,23 +97,27 @@ pub(super) struct Refusal;
 impl Handler for Refusal {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         let status = res.status_code.unwrap_or(StatusCode::NOT_FOUND);
-        let (code, message) = match status {
-            StatusCode::NOT_FOUND => (
+        let error = match status {
+            StatusCode::NOT_FOUND => ApiError::not_found(
                 "NOT_FOUND",
                 "there is nothing at this path; /openapi.json lists what there is",
             ),
-            StatusCode::METHOD_NOT_ALLOWED => (
+            StatusCode::METHOD_NOT_ALLOWED => ApiError::new(
+                status,
                 "METHOD_NOT_ALLOWED",
                 "this path does not take this method; the header Allow lists those that it takes",
             ),
-            status if status.is_server_error() => (
-                "INTERNAL",
-                "something went wrong here; the log has more under this request id",
-            ),
-            _ => ("INVALID_REQUEST", "the request cannot be understood"),
+            status if status.is_server_error() => failed(),
+            _ => ApiError::invalid("the request cannot be understood"),
         };
-        envelope::fail(req, res, status, code, message);
+        ApiError { status, ..error }.answer(req, res);
     }
+}
+
+/// The log has the reason already.
+fn failed() -> ApiError {
+    let message = "something went wrong here; the log has more under this request id";
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
 }
 
 #[cfg(test)]

@@ -41,16 +41,17 @@ use salvo_core::Router;
 
 pub(super) use guard::CheckSite;
 
-use super::Parts;
+use super::AdminParts;
+use crate::operate::Operator;
 
 /// The pages and what they load.
-pub(super) fn routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+pub(super) fn routes(parts: &AdminParts) -> Router {
+    let p = || parts.operator.clone();
     let pages = Router::new()
         .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
         .push(Router::new().get(overview::Overview(p())))
         .push(Router::with_path("sources").get(sources::Sources(p())))
-        .push(source_routes(parts))
+        .push(source_routes(&parts.operator))
         .push(
             Router::with_path("requests/{request_id}")
                 .get(request::ShowRequest(p()))
@@ -67,7 +68,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .push(Router::with_path("forget").post(sink::Forget(p()))),
         )
         .push(Router::with_path("renderers").get(renderers::Renderers(p())))
-        .push(read_key_routes(parts))
+        .push(read_key_routes(&parts.operator))
         .push(Router::with_path("audit").get(audit::Audit(p())))
         .push(Router::with_path("streams").get(streams::Streams(p())))
         .push(
@@ -96,7 +97,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .get(settings::Settings(p()))
                 .push(Router::with_path("back-up").post(settings::BackUp(p()))),
         )
-        .push(Router::with_path("sign-out").post(sign_in::SignOut(p())));
+        .push(Router::with_path("sign-out").post(sign_in::SignOut));
     let assets = Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
         .push(Router::with_path("web.js").get(assets::Asset::script()))
@@ -104,19 +105,22 @@ pub(super) fn routes(parts: &Parts) -> Router {
         .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
     Router::new().push(assets).push(
         Router::new()
-            .hoop(CheckSite::of_pages(parts))
+            .hoop(CheckSite::of_pages(&parts.hosts))
             .push(
                 Router::with_path("sign-in")
                     .get(sign_in::ShowSignIn)
-                    .post(sign_in::SignIn(p())),
+                    .post(sign_in::SignIn(
+                        Arc::clone(&parts.sessions),
+                        parts.admin_token,
+                    )),
             )
             .push(pages),
     )
 }
 
 /// A connector and its keys.
-fn source_routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+fn source_routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
     let end_key = |path: &str, ending| {
         Router::with_path(path)
             .get(source_key::ShowEndKey(p(), ending))
@@ -156,8 +160,8 @@ fn source_routes(parts: &Parts) -> Router {
         )
 }
 
-fn read_key_routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+fn read_key_routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
     let end_key = |path: &str, ending| {
         Router::with_path(path)
             .get(read_key::ShowEndReadKey(p(), ending))

@@ -10,16 +10,13 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request};
 
 use super::frame::NoPage;
-use super::guard::Form;
+use super::guard::{Form, by};
 use super::text::{as_sentence, grouped, plain};
 use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind, looks_secret};
 use crate::clock;
 use crate::config::check_name;
-use crate::http::Parts;
-use crate::http::admin;
+use crate::operate::Operator;
 
-/// Who makes a change, in the audit trail.
-pub(super) const WHO: &str = "admin page";
 /// Characters of a message, which may name what was typed.
 const MESSAGE_CHARS_MAX: usize = 400;
 /// Streams that a form lists; where there are more, a name is typed.
@@ -380,11 +377,11 @@ impl Typed {
 
 /// Makes a change for somebody who is signed in.
 pub(super) async fn change<T: Send + 'static>(
-    parts: &Parts,
+    operator: &Operator,
     req: &Request,
     work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
 ) -> Result<T, CatalogError> {
-    admin::change_by(WHO, parts, req, work).await
+    operator.change(by(req), work).await
 }
 
 /// Buttons at the end of a form: what it does, and the way back.

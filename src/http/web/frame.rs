@@ -12,10 +12,9 @@ use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response};
 
 use super::guard::{FORM_TOKEN, is_poll, visitor};
-use super::sessions::{Sessions, Visitor};
+use super::sessions::Visitor;
 use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
-use crate::http::admin::Refused;
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
 
@@ -87,16 +86,6 @@ pub(super) enum NoPage {
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl NoPage {
-    /// Why a call of the admin API did nothing.
-    pub(super) fn from_refused(refused: Refused) -> Self {
-        match refused.told() {
-            Ok((status, _, why)) => Self::Refused(status, why),
-            Err(error) => ApiError::from(error).into(),
-        }
-    }
-}
-
 impl<E: Into<ApiError>> From<E> for NoPage {
     fn from(error: E) -> Self {
         let error = error.into();
@@ -108,20 +97,13 @@ impl<E: Into<ApiError>> From<E> for NoPage {
 }
 
 /// Answers with a page, or with its live part if that is asked for and has changed.
-pub(super) fn answer(
-    sessions: &Sessions,
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    page: Result<Page, NoPage>,
-) {
+pub(super) fn answer(req: &Request, depot: &Depot, res: &mut Response, page: Result<Page, NoPage>) {
     let page = page.map(|page| (page, html! {}));
-    answer_with_aside(sessions, req, depot, res, page);
+    answer_with_aside(req, depot, res, page);
 }
 
 /// The same for a page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
 pub(super) fn answer_with_aside(
-    sessions: &Sessions,
     req: &Request,
     depot: &Depot,
     res: &mut Response,
@@ -146,7 +128,7 @@ pub(super) fn answer_with_aside(
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
-    let said = sessions.said(visitor);
+    let said = visitor.said();
     write(res, StatusCode::OK, whole(&page, &live, visitor, said));
 }
 
@@ -223,7 +205,6 @@ pub(super) fn form_token(visitor: &Visitor) -> Markup {
 
 /// Leads to a page after a write, which says what was done.
 pub(super) fn done(
-    sessions: &Sessions,
     req: &Request,
     depot: &Depot,
     res: &mut Response,
@@ -232,7 +213,7 @@ pub(super) fn done(
 ) {
     match (result, visitor(depot)) {
         (Ok(sentence), Some(visitor)) => {
-            sessions.say(visitor, sentence);
+            visitor.say(sentence);
             go(res, path);
         }
         (Err(no_page), _) => refuse(req, res, no_page),

@@ -12,22 +12,21 @@ use super::sessions::Made;
 use super::snippets::{self, Address};
 use super::text::{text, time};
 use crate::clock;
-use crate::http::Parts;
 
 /// Leads to the page that shows the key.
-pub(super) fn show(parts: &Parts, depot: &Depot, res: &mut Response, made: Made) {
+pub(super) fn show(depot: &Depot, res: &mut Response, made: Made) {
     frame::go(res, &made.path);
     if let Some(visitor) = visitor(depot) {
-        parts.sessions.keep_made(visitor, made);
+        visitor.keep_made(made);
     }
 }
 
 /// The key for this page, if one was just made.
-pub(super) fn take(parts: &Parts, req: &Request, depot: &Depot) -> Option<Made> {
+pub(super) fn take(req: &Request, depot: &Depot) -> Option<Made> {
     if is_poll(req) {
         return None;
     }
-    (parts.sessions).take_made(visitor(depot)?, req.uri().path())
+    visitor(depot)?.take_made(req.uri().path())
 }
 
 /// The key and what to do with it. It has the focus.

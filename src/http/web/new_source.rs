@@ -13,12 +13,12 @@ use super::sessions::Made;
 use super::text::{grouped, segment};
 use crate::catalog::{Catalog, ConnectorWish, FirstStream, SetUpWish, StreamWish};
 use crate::config::{ConnectorKind, OnUpdate, RATE_MAX};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 const FIRST_KEY: &str = "main";
 
 /// `GET /new/source`
-pub(super) struct ShowNewSource(pub(super) Parts);
+pub(super) struct ShowNewSource(pub(super) Operator);
 
 #[handler]
 impl ShowNewSource {
@@ -32,21 +32,21 @@ impl ShowNewSource {
 }
 
 /// `POST /new/source`
-pub(super) struct NewSource(pub(super) Parts);
+pub(super) struct NewSource(pub(super) Operator);
 
 #[handler]
 impl NewSource {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let mut typed = Typed::sent(depot);
         match create(&self.0, req, &mut typed).await {
-            Ok(Some(made)) => made::show(&self.0, depot, res, made),
+            Ok(Some(made)) => made::show(depot, res, made),
             Ok(None) => answer(&self.0, req, depot, res, &typed),
             Err(no_page) => frame::refuse(req, res, no_page),
         }
     }
 }
 
-fn answer(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
+fn answer(operator: &Operator, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
     let token = visitor(depot).map(form_token).unwrap_or_default();
     let page = FormPage {
         title: "New connector".to_owned(),
@@ -57,9 +57,9 @@ fn answer(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed
                 (token)
                 (typed.input(NAME, 64, true))
                 (kind(typed))
-                (typed.stream_select(STREAM, &parts.catalog, Some("a new stream")))
+                (typed.stream_select(STREAM, &operator.catalog, Some("a new stream")))
                 (typed.input(NEW_STREAM, 256, false))
-                (settings(typed, &parts.catalog))
+                (settings(typed, &operator.catalog))
                 (form::buttons("Create connector", "/sources"))
             }
         },
@@ -149,7 +149,11 @@ pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
+async fn create(
+    operator: &Operator,
+    req: &Request,
+    typed: &mut Typed,
+) -> Result<Option<Made>, NoPage> {
     let name = typed.name();
     let kind = typed.choice("kind", &KINDS);
     let stream = match (typed.raw("stream"), typed.optional("new_stream")) {
@@ -185,7 +189,7 @@ async fn create(parts: &Parts, req: &Request, typed: &mut Typed) -> Result<Optio
         key: FIRST_KEY.to_owned(),
         stream,
     };
-    let made = form::change(parts, req, |catalog, by| catalog.set_up(wish, by)).await;
+    let made = form::change(operator, req, |catalog, by| catalog.set_up(wish, by)).await;
     match made {
         Ok((secret, key)) => Ok(Some(Made {
             path,

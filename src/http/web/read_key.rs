@@ -18,13 +18,13 @@ use super::text::{segment, text, time};
 use super::{made, snippets};
 use crate::catalog::{Actor, Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
 use crate::clock;
-use crate::http::Parts;
+use crate::operate::Operator;
 
 const NO_KEY: NoPage =
     NoPage::NotFound("There is no read key of this name. The page Renderers lists them.");
 
 /// `GET /new/read-key`
-pub(super) struct ShowNewReadKey(pub(super) Parts);
+pub(super) struct ShowNewReadKey(pub(super) Operator);
 
 #[handler]
 impl ShowNewReadKey {
@@ -34,14 +34,14 @@ impl ShowNewReadKey {
 }
 
 /// `POST /new/read-key`
-pub(super) struct NewReadKey(pub(super) Parts);
+pub(super) struct NewReadKey(pub(super) Operator);
 
 #[handler]
 impl NewReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let mut typed = Typed::sent(depot);
         match self.create(req, &mut typed).await {
-            Ok(Some(made)) => made::show(&self.0, depot, res, made),
+            Ok(Some(made)) => made::show(depot, res, made),
             Ok(None) => answer_new(&self.0, req, depot, res, &typed),
             Err(no_page) => frame::refuse(req, res, no_page),
         }
@@ -87,7 +87,13 @@ fn streams(typed: &mut Typed) -> Vec<String> {
     streams
 }
 
-fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
+fn answer_new(
+    operator: &Operator,
+    req: &Request,
+    depot: &Depot,
+    res: &mut Response,
+    typed: &Typed,
+) {
     let token = visitor(depot).map(form_token).unwrap_or_default();
     let page = FormPage {
         title: "New read key".to_owned(),
@@ -97,7 +103,7 @@ fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, t
             form.panel method="post" action="/new/read-key" {
                 (token)
                 (typed.input(NAME, 64, true))
-                (settings(typed, &parts.catalog))
+                (settings(typed, &operator.catalog))
                 (form::buttons("Create read key", "/renderers"))
             }
         },
@@ -129,12 +135,12 @@ fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
 }
 
 /// `GET /read-keys/{name}`
-pub(super) struct ShowReadKey(pub(super) Parts);
+pub(super) struct ShowReadKey(pub(super) Operator);
 
 #[handler]
 impl ShowReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let made = made::take(&self.0, req, depot);
+        let made = made::take(req, depot);
         let page = key(&self.0, req).map(|key| {
             let mut values: Vec<(&str, String)> = key
                 .streams
@@ -154,8 +160,8 @@ impl ShowReadKey {
     }
 }
 
-fn shown_once(parts: &Parts, req: &Request, key: &ReadKey, made: &Made) -> Markup {
-    let address = snippets::address(parts, req);
+fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) -> Markup {
+    let address = snippets::address(operator, req);
     html! {
         div.panel.made {
             (made::panel(made, "read key"))
@@ -171,7 +177,7 @@ fn shown_once(parts: &Parts, req: &Request, key: &ReadKey, made: &Made) -> Marku
 }
 
 /// `POST /read-keys/{name}`
-pub(super) struct ChangeReadKey(pub(super) Parts);
+pub(super) struct ChangeReadKey(pub(super) Operator);
 
 #[handler]
 impl ChangeReadKey {
@@ -180,7 +186,7 @@ impl ChangeReadKey {
         match self.change(req, &mut typed).await {
             Ok((key, true)) => {
                 let said = format!("The read key {} is changed.", key.name);
-                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
+                frame::done(req, depot, res, "/renderers", Ok(said));
             }
             Ok((key, false)) => {
                 let page = key_page(&self.0, depot, &key, None, &typed);
@@ -219,7 +225,7 @@ impl ChangeReadKey {
 }
 
 fn key_page(
-    parts: &Parts,
+    operator: &Operator,
     depot: &Depot,
     key: &ReadKey,
     shown: Option<Markup>,
@@ -235,13 +241,13 @@ fn key_page(
         content: html! {
             (typed.problems())
             @if let Some(shown) = shown { (shown) }
-            div.panel { (facts(parts, key)) }
+            div.panel { (facts(operator, key)) }
             @if is_own && !is_revoked {
                 h2 { "Change" }
                 form.panel method="post" action=(path) {
                     (token)
                     p.quiet { "Renderers that are connected with it connect again." }
-                    (settings(typed, &parts.catalog))
+                    (settings(typed, &operator.catalog))
                     p.row { button { "Save" } }
                 }
             }
@@ -254,7 +260,7 @@ fn key_page(
     }
 }
 
-fn facts(parts: &Parts, key: &ReadKey) -> Markup {
+fn facts(operator: &Operator, key: &ReadKey) -> Markup {
     let prefix = key.prefix.as_deref().unwrap_or_default();
     html! { dl {
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
@@ -263,13 +269,13 @@ fn facts(parts: &Parts, key: &ReadKey) -> Markup {
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Made" } dd { @match key.created_ms {
             Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-            None => { (form::declared("read_keys", &parts.configuration.declared_in("read_keys", &key.name))) },
+            None => { (form::declared("read_keys", &operator.configuration.declared_in("read_keys", &key.name))) },
         } }
     } }
 }
 
 /// `GET /read-keys/{name}/revoke`, or `delete`
-pub(super) struct ShowEndReadKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct ShowEndReadKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl ShowEndReadKey {
@@ -281,7 +287,7 @@ impl ShowEndReadKey {
 }
 
 /// `POST /read-keys/{name}/revoke`, or `delete`
-pub(super) struct EndReadKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl EndReadKey {
@@ -306,7 +312,7 @@ impl EndReadKey {
                     Ending::Revoke => format!("The read key {} is revoked.", key.name),
                     Ending::Delete => format!("The read key {} is deleted.", key.name),
                 };
-                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
+                frame::done(req, depot, res, "/renderers", Ok(said));
             }
             Err(error) => {
                 let mut typed = Typed::sent(depot);
@@ -345,14 +351,14 @@ pub(super) fn path(key: &ReadKey) -> String {
     format!("/read-keys/{}", segment(&key.name))
 }
 
-fn key(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+fn key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    parts.catalog.read_key(&name).ok_or(NO_KEY)
+    operator.catalog.read_key(&name).ok_or(NO_KEY)
 }
 
 /// The key that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
-    let key = key(parts, req)?;
+fn own(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = key(operator, req)?;
     match key.created_ms {
         Some(_) => Ok(key),
         None => Err(NoPage::declared(Kind::ReadKey)),

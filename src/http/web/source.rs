@@ -19,10 +19,10 @@ use super::text::{grouped, plain, segment, text, text_of, time};
 use super::{badge, made, snippets};
 use crate::catalog::Connector;
 use crate::clock;
-use crate::delivery::report::{self, Report, Status};
-use crate::http::Parts;
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
+use crate::operate::Operator;
+use crate::operate::requests::{self, Report, Status};
 
 /// Characters of an error in the log.
 const ERROR_CHARS_MAX: usize = 400;
@@ -30,14 +30,14 @@ const ERROR_CHARS_MAX: usize = 400;
 const ENTRIES: u32 = 50;
 
 /// `GET /sources/{name}`
-pub(super) struct Source(pub(super) Parts);
+pub(super) struct Source(pub(super) Operator);
 
 #[handler]
 impl Source {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let made = made::take(&self.0, req, depot);
+        let made = made::take(req, depot);
         let page = page(&self.0, req, made.as_ref()).await;
-        frame::answer_with_aside(&self.0.sessions, req, depot, res, page);
+        frame::answer_with_aside(req, depot, res, page);
     }
 }
 
@@ -54,18 +54,18 @@ struct Wanted {
 
 /// The page, and its keys.
 async fn page(
-    parts: &Parts,
+    operator: &Operator,
     req: &mut Request,
     made: Option<&Made>,
 ) -> Result<(Page, Markup), NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
     let wanted = Wanted::read(req)?;
-    let Some(connector) = parts.catalog.connector(&name) else {
-        let page = deleted(parts, name, &wanted).await?;
+    let Some(connector) = operator.catalog.connector(&name) else {
+        let page = deleted(operator, name, &wanted).await?;
         return Ok((page, html! {}));
     };
-    let log = log(parts, &connector.name, &wanted).await?;
-    let address = snippets::address(parts, req);
+    let log = log(operator, &connector.name, &wanted).await?;
+    let address = snippets::address(operator, req);
     let path = path(&name);
     let first = First::of(&connector, &log, &wanted);
     let keys = keys(&connector);
@@ -75,13 +75,13 @@ async fn page(
         still: html! {
             @if let Some(made) = made { (shown_once(&connector, &address, made)) }
             (first.line(made.is_some()))
-            (sending(parts, &connector, &address, made.is_none()))
+            (sending(operator, &connector, &address, made.is_none()))
             (frame::aside(&keys))
             h2 #log { "Request log" }
             (filter(&path, &wanted))
         },
         live: html! {
-            @if wanted.before.is_none() { (last_hour(parts, &connector)) }
+            @if wanted.before.is_none() { (last_hour(operator, &connector)) }
             (first.news())
             (entries(&log, &wanted))
             (paging(&path, &log, &wanted))
@@ -92,13 +92,13 @@ async fn page(
 }
 
 /// What the log still has of a connector that is deleted.
-async fn deleted(parts: &Parts, name: String, wanted: &Wanted) -> Result<Page, NoPage> {
-    if !parts.journal.log_has_connector(&name).await? {
+async fn deleted(operator: &Operator, name: String, wanted: &Wanted) -> Result<Page, NoPage> {
+    if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
             "There is no connector of this name. The page Data sources lists them.",
         ));
     }
-    let log = log(parts, &name.as_str().into(), wanted).await?;
+    let log = log(operator, &name.as_str().into(), wanted).await?;
     let path = format!("/sources/{}", segment(&name));
     Ok(Page {
         title: name,
@@ -169,7 +169,11 @@ impl Wanted {
     }
 }
 
-async fn log(parts: &Parts, connector: &Arc<str>, wanted: &Wanted) -> Result<report::Page, NoPage> {
+async fn log(
+    operator: &Operator,
+    connector: &Arc<str>,
+    wanted: &Wanted,
+) -> Result<requests::Page, NoPage> {
     let filter = Filter {
         connector: Some(Arc::clone(connector)),
         before: wanted.before,
@@ -179,8 +183,8 @@ async fn log(parts: &Parts, connector: &Arc<str>, wanted: &Wanted) -> Result<rep
         ..Filter::default()
     };
     let statuses: Vec<Status> = wanted.status.into_iter().collect();
-    Ok((parts.delivery)
-        .report_page(&filter, &statuses, ENTRIES)
+    Ok((operator.requests)
+        .page(&filter, &statuses, ENTRIES)
         .await?)
 }
 
@@ -199,7 +203,7 @@ fn shown_once(connector: &Connector, address: &snippets::Address, made: &Made) -
 }
 
 fn sending(
-    parts: &Parts,
+    operator: &Operator,
     connector: &Connector,
     address: &snippets::Address,
     with_snippets: bool,
@@ -215,7 +219,7 @@ fn sending(
                     None => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
                 } }
                 dt { "May remove items" } dd { @if connector.may_delete() { "yes" } @else { "no" } }
-                dt { "Limit of each key" } dd { (limit(parts, connector)) }
+                dt { "Limit of each key" } dd { (limit(operator, connector)) }
                 @for (place, stream) in streams.iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
                     dd { (url(&format!("url-{place}"), &address.url(stream))) }
@@ -223,7 +227,7 @@ fn sending(
                 dt { "URL for the key's stream" } dd { (url("url", &address.ingest_url())) }
                 dt { "Made" } dd { @match connector.created_ms {
                     Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("connectors", &parts.configuration.declared_in("connectors", &connector.name))) },
+                    None => { (form::declared("connectors", &operator.configuration.declared_in("connectors", &connector.name))) },
                 } }
             }
             @if connector.created_ms.is_some() {
@@ -246,8 +250,8 @@ fn url(id: &str, url: &str) -> Markup {
     html! { div.copy { code id=(id) { (url) } button.plain type="button" data-copy=(id) { "Copy" } } }
 }
 
-fn limit(parts: &Parts, connector: &Connector) -> String {
-    let (rate, burst) = parts.catalog.rate();
+fn limit(operator: &Operator, connector: &Connector) -> String {
+    let (rate, burst) = operator.catalog.rate();
     format!(
         "{} requests per second, {} at once",
         grouped(u64::from(connector.requests_per_second.unwrap_or(rate))),
@@ -302,8 +306,8 @@ fn filter(path: &str, wanted: &Wanted) -> Markup {
     }
 }
 
-fn last_hour(parts: &Parts, connector: &Connector) -> Markup {
-    let hour = (parts.metrics.recent).hour(Some(&connector.name), clock::unix_ms());
+fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
+    let hour = (operator.metrics.recent).hour(Some(&connector.name), clock::unix_ms());
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
     html! {
         p.row {
@@ -324,7 +328,7 @@ enum First<'a> {
 }
 
 impl<'a> First<'a> {
-    fn of(connector: &Connector, log: &'a report::Page, wanted: &Wanted) -> Self {
+    fn of(connector: &Connector, log: &'a requests::Page, wanted: &Wanted) -> Self {
         let is_whole = log.next.is_none() && wanted.before.is_none() && !wanted.is_filtered();
         let Some(since_ms) = connector.created_ms.filter(|_| is_whole) else {
             return Self::Unknown;
@@ -360,7 +364,7 @@ fn came(report: &Report) -> Markup {
     }
 }
 
-fn entries(log: &report::Page, wanted: &Wanted) -> Markup {
+fn entries(log: &requests::Page, wanted: &Wanted) -> Markup {
     html! {
         @if log.reports.is_empty() {
             p.panel role="status" {
@@ -396,7 +400,7 @@ fn entry(report: &Report) -> Markup {
     }
 }
 
-fn paging(path: &str, log: &report::Page, wanted: &Wanted) -> Markup {
+fn paging(path: &str, log: &requests::Page, wanted: &Wanted) -> Markup {
     html! {
         @if let Some(time_ms) = log.looked_back_to_ms {
             p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_ms))) ". " strong { "Older" } " goes on from there." }

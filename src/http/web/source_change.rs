@@ -14,13 +14,13 @@ use super::guard::visitor;
 use super::new_source::{KINDS, kind, may_delete, rate, settings};
 use super::text::{count, segment, text};
 use crate::catalog::{CatalogError, Connector, ConnectorChange, Kind};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 pub(super) const NO_CONNECTOR: NoPage =
     NoPage::NotFound("There is no connector of this name. The page Data sources lists them.");
 
 /// `GET /sources/{name}/change`
-pub(super) struct ShowChange(pub(super) Parts);
+pub(super) struct ShowChange(pub(super) Operator);
 
 #[handler]
 impl ShowChange {
@@ -45,7 +45,7 @@ impl ShowChange {
 }
 
 /// `POST /sources/{name}/change`
-pub(super) struct Change(pub(super) Parts);
+pub(super) struct Change(pub(super) Operator);
 
 #[handler]
 impl Change {
@@ -55,7 +55,7 @@ impl Change {
             Ok((connector, true)) => {
                 let path = path(&connector.name);
                 let said = format!("The connector {} is changed.", connector.name);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                frame::done(req, depot, res, &path, Ok(said));
             }
             Ok((connector, false)) => {
                 let page = change_page(&self.0, depot, &connector, &typed);
@@ -95,7 +95,12 @@ impl Change {
     }
 }
 
-fn change_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
+fn change_page(
+    operator: &Operator,
+    depot: &Depot,
+    connector: &Connector,
+    typed: &Typed,
+) -> FormPage {
     let token = visitor(depot).map(form_token).unwrap_or_default();
     FormPage {
         title: format!("Change {}", connector.name),
@@ -106,7 +111,7 @@ fn change_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Type
                 (token)
                 p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
                 (kind(typed))
-                (settings(typed, &parts.catalog))
+                (settings(typed, &operator.catalog))
                 (form::buttons("Save", &path(&connector.name)))
             }
         },
@@ -114,7 +119,7 @@ fn change_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Type
 }
 
 /// `GET /sources/{name}/delete`
-pub(super) struct ShowDelete(pub(super) Parts);
+pub(super) struct ShowDelete(pub(super) Operator);
 
 #[handler]
 impl ShowDelete {
@@ -125,7 +130,7 @@ impl ShowDelete {
 }
 
 /// `POST /sources/{name}/delete`
-pub(super) struct Delete(pub(super) Parts);
+pub(super) struct Delete(pub(super) Operator);
 
 #[handler]
 impl Delete {
@@ -141,7 +146,7 @@ impl Delete {
         match deleted.await {
             Ok(gone) => {
                 let said = format!("The connector {} and its keys are deleted.", gone.name);
-                frame::done(&self.0.sessions, req, depot, res, "/sources", Ok(said));
+                frame::done(req, depot, res, "/sources", Ok(said));
             }
             Err(error) => {
                 let mut typed = Typed::sent(depot);
@@ -173,9 +178,9 @@ pub(super) fn path(name: &str) -> String {
 }
 
 /// The connector that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<Connector>, NoPage> {
+fn own(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let connector = parts.catalog.connector(&name).ok_or(NO_CONNECTOR)?;
+    let connector = operator.catalog.connector(&name).ok_or(NO_CONNECTOR)?;
     match connector.created_ms {
         Some(_) => Ok(connector),
         None => Err(NoPage::declared(Kind::Connector)),

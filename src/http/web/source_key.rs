@@ -20,7 +20,7 @@ use crate::catalog::{
     Actor, Catalog, Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation,
 };
 use crate::clock;
-use crate::http::Parts;
+use crate::operate::Operator;
 
 const NO_KEY: NoPage =
     NoPage::NotFound("The connector has no key of this name. Its page lists its keys.");
@@ -33,7 +33,7 @@ const UNITS: [(&str, u64); 4] = [
 ];
 
 /// `GET /sources/{name}/new-key`
-pub(super) struct ShowNewKey(pub(super) Parts);
+pub(super) struct ShowNewKey(pub(super) Operator);
 
 #[handler]
 impl ShowNewKey {
@@ -51,7 +51,7 @@ impl ShowNewKey {
 }
 
 /// `POST /sources/{name}/new-key`
-pub(super) struct NewKey(pub(super) Parts);
+pub(super) struct NewKey(pub(super) Operator);
 
 #[handler]
 impl NewKey {
@@ -59,7 +59,7 @@ impl NewKey {
         let mut typed = Typed::sent(depot);
         let made = self.create(req, &mut typed).await;
         match made {
-            Ok((_, Some(made))) => made::show(&self.0, depot, res, made),
+            Ok((_, Some(made))) => made::show(depot, res, made),
             Ok((connector, None)) => {
                 let page = new_page(&self.0, depot, &connector, &typed);
                 frame::answer_form(req, depot, res, typed.status(), Ok(page));
@@ -109,7 +109,7 @@ impl NewKey {
     }
 }
 
-fn new_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
+fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
     let token = visitor(depot).map(form_token).unwrap_or_default();
     let stream = Field {
         name: "stream",
@@ -129,7 +129,7 @@ fn new_page(parts: &Parts, depot: &Depot, connector: &Connector, typed: &Typed) 
             form.panel method="post" {
                 (token)
                 (typed.input(NAME, 64, true))
-                (typed.stream_select(stream, &parts.catalog, None))
+                (typed.stream_select(stream, &operator.catalog, None))
                 (typed.select(mode, &[("live", "live"), ("test", "test")]))
                 (typed.time_input(ENDS))
                 (form::buttons("Create key", &path(&connector.name)))
@@ -145,7 +145,7 @@ const ENDS: Field<'_> = Field {
 };
 
 /// `GET /sources/{name}/keys/{key}`
-pub(super) struct ShowKey(pub(super) Parts);
+pub(super) struct ShowKey(pub(super) Operator);
 
 #[handler]
 impl ShowKey {
@@ -167,7 +167,7 @@ fn begun(key: &IngestKey) -> Typed {
 }
 
 /// `POST /sources/{name}/keys/{key}/change`
-pub(super) struct ChangeKey(pub(super) Parts);
+pub(super) struct ChangeKey(pub(super) Operator);
 
 #[handler]
 impl ChangeKey {
@@ -187,7 +187,7 @@ impl ChangeKey {
                 Ok(_) => {
                     let said = format!("The key {} is changed.", key.name);
                     let path = path(&key.connector);
-                    return frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                    return frame::done(req, depot, res, &path, Ok(said));
                 }
                 Err(error) => {
                     if let Err(no_page) = typed.refuse(error, &[]) {
@@ -203,7 +203,7 @@ impl ChangeKey {
 }
 
 /// `POST /sources/{name}/keys/{key}/rotate`
-pub(super) struct RotateKey(pub(super) Parts);
+pub(super) struct RotateKey(pub(super) Operator);
 
 #[handler]
 impl RotateKey {
@@ -214,7 +214,7 @@ impl RotateKey {
         };
         let mut typed = Typed::sent(depot);
         match self.rotate(req, &key, &mut typed).await {
-            Ok(Some(made)) => made::show(&self.0, depot, res, made),
+            Ok(Some(made)) => made::show(depot, res, made),
             Ok(None) => {
                 let status = typed.status();
                 let page = key_page(depot, &key, &typed.or(begun(&key)));
@@ -370,7 +370,7 @@ pub(super) enum Ending {
 }
 
 /// `GET /sources/{name}/keys/{key}/revoke`, or `delete`
-pub(super) struct ShowEndKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct ShowEndKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl ShowEndKey {
@@ -382,7 +382,7 @@ impl ShowEndKey {
 }
 
 /// `POST /sources/{name}/keys/{key}/revoke`, or `delete`
-pub(super) struct EndKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl EndKey {
@@ -411,7 +411,7 @@ impl EndKey {
                     Ending::Delete => format!("The key {} is deleted.", key.name),
                 };
                 let path = path(&key.connector);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                frame::done(req, depot, res, &path, Ok(said));
             }
             Err(error) => {
                 let mut typed = Typed::sent(depot);
@@ -424,8 +424,8 @@ impl EndKey {
 }
 
 /// Which older keys of a name still work after the newest was revoked.
-fn still_working(parts: &Parts, key: &IngestKey) -> String {
-    let connector = parts.catalog.connector(&key.connector);
+fn still_working(operator: &Operator, key: &IngestKey) -> String {
+    let connector = operator.catalog.connector(&key.connector);
     let older = connector.as_ref().map(|one| one.older_keys(&key.name));
     let older = older.unwrap_or_default();
     let names: Vec<&str> = older.iter().map(|key| &*key.name).collect();
@@ -468,15 +468,15 @@ pub(super) fn key_path(key: &IngestKey) -> String {
     format!("{}/keys/{}", path(&key.connector), segment(&key.name))
 }
 
-fn connector(parts: &Parts, req: &Request) -> Result<Arc<Connector>, NoPage> {
+fn connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    parts.catalog.connector(&name).ok_or(NO_CONNECTOR)
+    operator.catalog.connector(&name).ok_or(NO_CONNECTOR)
 }
 
 /// The key that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
+fn own(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
     let name = req.param::<String>("key").unwrap_or_default();
-    let connector = connector(parts, req)?;
+    let connector = connector(operator, req)?;
     let key = connector.key(&name).cloned().ok_or(NO_KEY)?;
     match key.created_ms {
         Some(_) => Ok(key),

@@ -11,31 +11,31 @@ use super::{badge, chart};
 use crate::catalog::Connector;
 use crate::clock;
 use crate::config::ConnectorKind;
-use crate::delivery::report::Report;
-use crate::http::Parts;
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
+use crate::operate::Operator;
+use crate::operate::requests::Report;
 
 /// `GET /sources`
-pub(super) struct Sources(pub(super) Parts);
+pub(super) struct Sources(pub(super) Operator);
 
 #[handler]
 impl Sources {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         let page = page(&self.0).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+        frame::answer(req, depot, res, page);
     }
 }
 
-async fn page(parts: &Parts) -> Result<Page, NoPage> {
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let now_ms = clock::unix_ms();
     let mut rows = Vec::new();
-    for connector in parts.catalog.connectors() {
-        let hour = parts.metrics.recent.hour(Some(&connector.name), now_ms);
-        let newest = newest(parts, &connector).await?;
+    for connector in operator.catalog.connectors() {
+        let hour = operator.metrics.recent.hour(Some(&connector.name), now_ms);
+        let newest = newest(operator, &connector).await?;
         rows.push((connector, newest, hour));
     }
-    let mut deleted = parts.journal.log_connectors().await?;
+    let mut deleted = operator.journal.log_connectors().await?;
     deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
     let live = html! {
         @if rows.is_empty() {
@@ -78,12 +78,12 @@ async fn page(parts: &Parts) -> Result<Page, NoPage> {
     })
 }
 
-async fn newest(parts: &Parts, connector: &Connector) -> Result<Option<Report>, NoPage> {
+async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Report>, NoPage> {
     let filter = Filter {
         connector: Some(connector.name.clone()),
         ..Filter::default()
     };
-    let page = parts.delivery.report_page(&filter, &[], 1).await?;
+    let page = operator.requests.page(&filter, &[], 1).await?;
     Ok(page.reports.into_iter().next())
 }
 

@@ -15,7 +15,7 @@ use super::stream::NO_STREAM;
 use super::text::{plain, segment, text};
 use crate::catalog::{Kind, Stream, StreamChange, StreamWish};
 use crate::config::{OnUpdate, STALE_SECONDS_MAX};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 /// Words of the field `on_update`.
 const ON_UPDATE: [(&str, OnUpdate); 2] =
@@ -33,7 +33,7 @@ impl ShowNewStream {
 }
 
 /// `POST /new/stream`
-pub(super) struct NewStream(pub(super) Parts);
+pub(super) struct NewStream(pub(super) Operator);
 
 #[handler]
 impl NewStream {
@@ -43,7 +43,7 @@ impl NewStream {
             Ok(Some(stream)) => {
                 let said = format!("The stream {} is made.", plain(&stream.name));
                 let path = path(&stream.name);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                frame::done(req, depot, res, &path, Ok(said));
             }
             Ok(None) => answer_new(req, depot, res, &typed),
             Err(no_page) => frame::refuse(req, res, no_page),
@@ -126,7 +126,7 @@ fn settings(typed: &Typed) -> Markup {
 }
 
 /// `GET /streams/{name}/change`
-pub(super) struct ShowChange(pub(super) Parts);
+pub(super) struct ShowChange(pub(super) Operator);
 
 #[handler]
 impl ShowChange {
@@ -146,7 +146,7 @@ impl ShowChange {
 }
 
 /// `POST /streams/{name}/change`
-pub(super) struct Change(pub(super) Parts);
+pub(super) struct Change(pub(super) Operator);
 
 #[handler]
 impl Change {
@@ -156,7 +156,7 @@ impl Change {
             Ok((stream, true)) => {
                 let said = format!("The stream {} is changed.", plain(&stream.name));
                 let path = path(&stream.name);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
+                frame::done(req, depot, res, &path, Ok(said));
             }
             Ok((stream, false)) => {
                 let page = change_page(depot, &stream, &typed);
@@ -210,7 +210,7 @@ fn change_page(depot: &Depot, stream: &Stream, typed: &Typed) -> FormPage {
 }
 
 /// `GET /streams/{name}/delete`
-pub(super) struct ShowDelete(pub(super) Parts);
+pub(super) struct ShowDelete(pub(super) Operator);
 
 #[handler]
 impl ShowDelete {
@@ -221,7 +221,7 @@ impl ShowDelete {
 }
 
 /// `POST /streams/{name}/delete`
-pub(super) struct Delete(pub(super) Parts);
+pub(super) struct Delete(pub(super) Operator);
 
 #[handler]
 impl Delete {
@@ -238,7 +238,7 @@ impl Delete {
         match deleted.await {
             Ok(gone) => {
                 let said = format!("The stream {} is deleted.", plain(&gone.name));
-                frame::done(&self.0.sessions, req, depot, res, "/streams", Ok(said));
+                frame::done(req, depot, res, "/streams", Ok(said));
             }
             Err(error) => {
                 let page = typed.refuse(error, &[]);
@@ -273,9 +273,9 @@ fn path(name: &str) -> String {
 }
 
 /// The stream that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<Stream>, NoPage> {
+fn own(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let stream = parts.catalog.stream(&name).ok_or(NO_STREAM)?;
+    let stream = operator.catalog.stream(&name).ok_or(NO_STREAM)?;
     match stream.created_ms {
         Some(_) => Ok(stream),
         None => Err(NoPage::declared(Kind::Stream)),

@@ -4,20 +4,21 @@
 
 use std::sync::Arc;
 
-use salvo_core::http::StatusCode;
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
+use uuid::Uuid;
 
-use super::super::Parts;
-use super::super::envelope::{self, ErrorBody, Listing, Success};
-use super::super::ingest::{SinkStateData, find_report};
-use super::{cursor, limit};
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::super::sink_state::SinkStateData;
+use super::{cursor, limit, param};
 use crate::clock;
-use crate::delivery::report::{Report, Status};
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
 use crate::journal::log::Filter;
+use crate::operate::Operator;
+use crate::operate::requests::{Report, Status};
 
 /// One entry of the request log.
 #[derive(Debug, Serialize, ToSchema)]
@@ -112,7 +113,7 @@ impl From<&Report> for LoggedRequest {
 }
 
 /// `GET /api/admin/connectors/{id}/requests`
-pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
+pub(in crate::http) struct ListRequests(pub(in crate::http) Operator);
 
 /// The request log of a connector, newest first.
 ///
@@ -132,61 +133,40 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Parts);
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
     responses(
-        (status_code = 200, body = Listing<LoggedRequest>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
+        (status_code = 404, description = "No such connector."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ListRequests {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let id = req.param::<String>("id").unwrap_or_default();
-        let name = match connector_name(&self.0, &id).await {
-            Ok(name) => name,
-            Err(error) => return envelope::internal(req, res, error),
+    async fn handle(&self, req: &mut Request) -> Result<Listing<LoggedRequest>, ApiError> {
+        let name = connector_name(&self.0, &param(req, "id")).await?;
+        let name = name.ok_or_else(|| {
+            let message = "there is no connector with this id; /api/admin/connectors lists them";
+            ApiError::not_found("CONNECTOR_NOT_FOUND", message)
+        })?;
+        let (filter, statuses, limit) = query(req)?;
+        let filter = Filter {
+            connector: Some(name),
+            ..filter
         };
-        let Some(name) = name else {
-            return envelope::fail(
-                req,
-                res,
-                StatusCode::NOT_FOUND,
-                "CONNECTOR_NOT_FOUND",
-                "there is no connector with this id; /api/admin/connectors lists them",
-            );
-        };
-        let (filter, statuses, limit) = match query(req) {
-            Ok((filter, statuses, limit)) => (
-                Filter {
-                    connector: Some(name),
-                    ..filter
-                },
-                statuses,
-                limit,
-            ),
-            Err(message) => return envelope::invalid(req, res, message),
-        };
-        match self.0.delivery.report_page(&filter, &statuses, limit).await {
-            Ok(page) => envelope::list(
-                res,
-                page.reports.iter().map(LoggedRequest::from).collect(),
-                page.next.map(|next| next.to_string()),
-            ),
-            Err(error) => envelope::internal(req, res, error),
-        }
+        let page = self.0.requests.page(&filter, &statuses, limit).await?;
+        let requests = page.reports.iter().map(LoggedRequest::from).collect();
+        Ok(envelope::list(
+            requests,
+            page.next.map(|next| next.to_string()),
+        ))
     }
 }
 
 /// The name of a connector that exists, or that the log still has requests of.
-async fn connector_name(parts: &Parts, id: &str) -> Result<Option<Arc<str>>, StorageError> {
-    if let Some(connector) = parts.catalog.connector(id) {
+async fn connector_name(operator: &Operator, id: &str) -> Result<Option<Arc<str>>, StorageError> {
+    if let Some(connector) = operator.catalog.connector(id) {
         return Ok(Some(Arc::clone(&connector.name)));
     }
-    let logged = parts.journal.log_has_connector(id).await?;
+    let logged = operator.journal.log_has_connector(id).await?;
     Ok(logged.then(|| id.into()))
 }
 
-fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
+fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
     let mut statuses = Vec::new();
     if let Some(list) = req.query::<String>("status") {
         for name in list.split(',').filter(|name| !name.is_empty()) {
@@ -194,7 +174,9 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
                 Some(status) => statuses.push(status),
                 None => {
                     let names = Status::ALL.map(Status::as_str).join(", ");
-                    return Err(format!("status must be among {names}, separated by commas"));
+                    return Err(ApiError::invalid(format!(
+                        "status must be among {names}, separated by commas"
+                    )));
                 }
             }
         }
@@ -202,7 +184,9 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
     let time = |name: &str| match req.query::<String>(name) {
         None => Ok(None),
         Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
-            format!("{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)")
+            ApiError::invalid(format!(
+                "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
+            ))
         }),
     };
     let since_ms = time("since")?;
@@ -212,10 +196,10 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
         .as_ref()
         .is_some_and(|text| text.chars().count() > Filter::TEXT_CHARS_MAX)
     {
-        return Err(format!(
+        return Err(ApiError::invalid(format!(
             "text must have at most {} characters",
             Filter::TEXT_CHARS_MAX
-        ));
+        )));
     }
     let filter = Filter {
         before: cursor(req)?,
@@ -228,7 +212,7 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), String> {
 }
 
 /// `GET /api/admin/requests/{request_id}`
-pub(in crate::http) struct GetRequest(pub(in crate::http) Parts);
+pub(in crate::http) struct GetRequest(pub(in crate::http) Operator);
 
 /// One request.
 #[endpoint(
@@ -237,43 +221,28 @@ pub(in crate::http) struct GetRequest(pub(in crate::http) Parts);
     parameters(("request_id" = String, Path, description = "UUID.")),
     responses(
         (status_code = 200, body = Success<LoggedRequest>, description = "The request."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such request in the log."),
+        (status_code = 404, description = "No such request in the log."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetRequest {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let report = match find_report(&self.0, req).await {
-            Ok(report) => report,
-            Err(error) => return envelope::internal(req, res, error),
-        };
-        let Some(report) = report else {
-            return not_found(req, res);
-        };
-        match self
-            .0
-            .journal
-            .sent_again_as(report.row.entry.request_id)
-            .await
-        {
-            Ok(ids) => {
-                let mut request = LoggedRequest::from(&report);
-                request.sent_again_as = Some(ids.iter().map(ToString::to_string).collect());
-                envelope::ok(res, request);
-            }
-            Err(error) => envelope::internal(req, res, error),
-        }
+    async fn handle(&self, req: &mut Request) -> Result<Success<LoggedRequest>, ApiError> {
+        let report = find(&self.0, req).await?;
+        let id = report.row.entry.request_id;
+        let became = self.0.journal.sent_again_as(id).await?;
+        Ok(envelope::ok(LoggedRequest {
+            sent_again_as: Some(became.iter().map(ToString::to_string).collect()),
+            ..LoggedRequest::from(&report)
+        }))
     }
 }
 
-/// Answers that the log does not have the request.
-pub(super) fn not_found(req: &Request, res: &mut Response) {
-    envelope::fail(
-        req,
-        res,
-        StatusCode::NOT_FOUND,
-        "REQUEST_NOT_FOUND",
-        AgainError::NotFound.to_string(),
-    );
+/// The id in the path; one that is none names nothing.
+pub(super) fn id(req: &Request) -> Result<Uuid, AgainError> {
+    Uuid::try_parse(&param(req, "request_id")).map_err(|_| AgainError::NotFound)
+}
+
+/// The request that the path names.
+pub(super) async fn find(operator: &Operator, req: &Request) -> Result<Report, ApiError> {
+    let report = operator.requests.find(id(req)?).await?;
+    report.ok_or_else(|| AgainError::NotFound.into())
 }

@@ -2,17 +2,18 @@
 //!
 //! **Invariant**: a stream that is declared in the configuration is shown and never changed.
 
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::Parts;
-use super::super::envelope::{ErrorBody, Listing, Success};
-use super::change::{self, Refused, change, param};
-use super::wish::{self, Given, nullable, number, optional, required, text};
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, nullable, number, optional, required, text};
+use super::{by, paging, param};
 use crate::catalog::{CatalogError, Kind, Stream, StreamChange, StreamWish};
 use crate::clock;
 use crate::config::OnUpdate;
+use crate::operate::Operator;
 
 const ON_UPDATE: &[(&str, OnUpdate)] =
     &[("replace", OnUpdate::Replace), ("merge", OnUpdate::Merge)];
@@ -49,13 +50,13 @@ impl From<&Stream> for StreamData {
 pub(in crate::http) struct NewStream {
     /// 1 to 128 characters, no control characters.
     #[salvo(schema(value_type = String, required = true))]
-    name: Given,
+    name: Field,
     /// What an update does to the fields that it does not name: `replace` (default) or `merge`.
     #[salvo(schema(value_type = String, required = false))]
-    on_update: Given,
+    on_update: Field,
     /// After so long without data, renderers are told that it is stale; null: never.
     #[salvo(schema(value_type = Option<u64>))]
-    stale_after_seconds: Given,
+    stale_after_seconds: Field,
 }
 
 /// What is to be changed of a stream; what is absent stays.
@@ -63,14 +64,14 @@ pub(in crate::http) struct NewStream {
 pub(in crate::http) struct StreamPatch {
     /// What an update does to the fields that it does not name: `replace` or `merge`.
     #[salvo(schema(value_type = String, required = false))]
-    on_update: Given,
+    on_update: Field,
     /// After so long without data, renderers are told that it is stale; null: never.
     #[salvo(schema(value_type = Option<u64>))]
-    stale_after_seconds: Given,
+    stale_after_seconds: Field,
 }
 
 /// `GET /api/admin/streams`
-pub(in crate::http) struct ListStreams(pub(in crate::http) Parts);
+pub(in crate::http) struct ListStreams(pub(in crate::http) Operator);
 
 /// The streams, by name.
 #[endpoint(
@@ -80,22 +81,16 @@ pub(in crate::http) struct ListStreams(pub(in crate::http) Parts);
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
-    responses(
-        (status_code = 200, body = Listing<StreamData>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-    ),
-    security(("admin_token" = [])),
 )]
 impl ListStreams {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<StreamData>, ApiError> {
         let all = self.0.catalog.streams();
-        change::list_page(&all, |one| &one.name, |one| StreamData::from(one), req, res);
+        paging::by_name(&all, |one| &one.name, |one| StreamData::from(one), req)
     }
 }
 
 /// `POST /api/admin/streams`
-pub(in crate::http) struct CreateStream(pub(in crate::http) Parts);
+pub(in crate::http) struct CreateStream(pub(in crate::http) Operator);
 
 /// Create a stream.
 #[endpoint(
@@ -104,38 +99,28 @@ pub(in crate::http) struct CreateStream(pub(in crate::http) Parts);
     request_body(content = NewStream, description = "The stream.", example = json!({"name": "orders", "on_update": "replace"})),
     responses(
         (status_code = 201, body = Success<StreamData>, description = "It is there."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 409, body = ErrorBody, description = "The name is taken."),
+        (status_code = 409, description = "The name is taken."),
     ),
-    security(("admin_token" = [])),
 )]
 impl CreateStream {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.create(req).await;
-        change::answer_made(done, req, res);
-    }
-}
-
-impl CreateStream {
-    async fn create(&self, req: &mut Request) -> Result<StreamData, Refused> {
-        let body: NewStream = wish::read(req).await?;
-        let on_update = optional("on_update", body.on_update, wish::choice(ON_UPDATE))?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let body: NewStream = body::read(req).await?;
+        let on_update = optional("on_update", body.on_update, body::choice(ON_UPDATE))?;
         let stale = nullable("stale_after_seconds", body.stale_after_seconds, number)?;
         let wanted = StreamWish {
             name: required("name", body.name, text)?,
             on_update: on_update.unwrap_or_default(),
             stale_after_seconds: stale.flatten(),
         };
-        let create = change(&self.0, req, |catalog, by| {
+        let create = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(wanted, by)
         });
-        Ok(StreamData::from(&*create.await?))
+        Ok(envelope::created(StreamData::from(&*create.await?)))
     }
 }
 
 /// `GET /api/admin/streams/{name}`
-pub(in crate::http) struct GetStream(pub(in crate::http) Parts);
+pub(in crate::http) struct GetStream(pub(in crate::http) Operator);
 
 /// One stream.
 #[endpoint(
@@ -144,21 +129,19 @@ pub(in crate::http) struct GetStream(pub(in crate::http) Parts);
     parameters(("name" = String, Path, description = "Name of the stream.")),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "The stream."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such stream."),
+        (status_code = 404, description = "No such stream."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetStream {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let stream = self.0.catalog.stream(&param(req, "name"));
-        let stream = stream.ok_or(Refused::Catalog(CatalogError::NotFound(Kind::Stream)));
-        change::answer(stream.map(|stream| StreamData::from(&*stream)), req, res);
+        let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
+        Ok(envelope::ok(StreamData::from(&*stream)))
     }
 }
 
 /// `PATCH /api/admin/streams/{name}`
-pub(in crate::http) struct ChangeStream(pub(in crate::http) Parts);
+pub(in crate::http) struct ChangeStream(pub(in crate::http) Operator);
 
 /// Change a stream.
 ///
@@ -170,37 +153,27 @@ pub(in crate::http) struct ChangeStream(pub(in crate::http) Parts);
     request_body(content = StreamPatch, description = "What is to be another than it is.", example = json!({"stale_after_seconds": 60})),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "As it is now."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such stream."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such stream."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ChangeStream {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.change(req).await;
-        change::answer(done, req, res);
-    }
-}
-
-impl ChangeStream {
-    async fn change(&self, req: &mut Request) -> Result<StreamData, Refused> {
-        let body: StreamPatch = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let body: StreamPatch = body::read(req).await?;
         let wanted = StreamChange {
-            on_update: optional("on_update", body.on_update, wish::choice(ON_UPDATE))?,
+            on_update: optional("on_update", body.on_update, body::choice(ON_UPDATE))?,
             stale_after_seconds: nullable("stale_after_seconds", body.stale_after_seconds, number)?,
         };
         let name = param(req, "name");
-        let changed = change(&self.0, req, move |catalog, by| {
+        let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_stream(&name, wanted, by)
         });
-        Ok(StreamData::from(&*changed.await?))
+        Ok(envelope::ok(StreamData::from(&*changed.await?)))
     }
 }
 
 /// `DELETE /api/admin/streams/{name}`
-pub(in crate::http) struct DeleteStream(pub(in crate::http) Parts);
+pub(in crate::http) struct DeleteStream(pub(in crate::http) Operator);
 
 /// Delete a stream.
 ///
@@ -215,31 +188,17 @@ pub(in crate::http) struct DeleteStream(pub(in crate::http) Parts);
     ),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "It is gone."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such stream."),
-        (status_code = 409, body = ErrorBody, description = "Keys name it, or it is declared in the configuration."),
+        (status_code = 404, description = "No such stream."),
+        (status_code = 409, description = "Keys name it, or it is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl DeleteStream {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.delete(req).await;
-        change::answer(done, req, res);
-    }
-}
-
-impl DeleteStream {
-    async fn delete(&self, req: &mut Request) -> Result<StreamData, Refused> {
-        let force = match req.query::<String>("force").as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err("force must be true or false".to_owned().into()),
-        };
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let force = envelope::flag(req, "force", false)?;
         let name = param(req, "name");
-        let deleted = change(&self.0, req, move |catalog, by| {
+        let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_stream(&name, force, by)
         });
-        Ok(StreamData::from(&*deleted.await?))
+        Ok(envelope::ok(StreamData::from(&*deleted.await?)))
     }
 }

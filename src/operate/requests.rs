@@ -1,18 +1,20 @@
 //! What became of requests: the request log joined with the state of the sinks.
 //!
-//! The admin API and `GET /api/requests/{request_id}` read it.
+//! Operators read it, and so do callers of their own requests.
 //!
 //! **Invariant**: a status is computed when it is asked for, from cursors, retries and dead letters;
 //! nothing is updated for each request.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
-use super::Delivery;
 use crate::batch::Action;
+use crate::delivery::Delivery;
 use crate::journal::log::{Filter, LogRow};
 use crate::journal::page::Budget;
-use crate::journal::{Outcome, StorageError};
-use crate::pool::{GivenUp, PoolError, SinkState};
+use crate::journal::{Journal, Outcome, StorageError};
+use crate::pool::{GivenUp, Pool, PoolError, SinkState};
 
 /// The status of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,12 +124,29 @@ const REASON_CHARS_MAX: usize = 500;
 /// Entries whose status is computed in one go.
 const CHUNK: u32 = 200;
 
-impl Delivery {
+/// The request log, and what the sinks made of it.
+#[derive(Debug, Clone)]
+pub struct Requests {
+    journal: Arc<Journal>,
+    pool: Arc<Pool>,
+    delivery: Arc<Delivery>,
+}
+
+impl Requests {
+    /// Over these files and lanes.
+    pub fn new(journal: &Arc<Journal>, pool: &Arc<Pool>, delivery: &Arc<Delivery>) -> Self {
+        Self {
+            journal: Arc::clone(journal),
+            pool: Arc::clone(pool),
+            delivery: Arc::clone(delivery),
+        }
+    }
+
     /// One request.
     ///
     /// # Errors
     /// The files cannot be read.
-    pub async fn report(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
+    pub async fn find(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
         let row = self.journal.log_get(request_id).await?;
         let mut reports = self.complete(row.into_iter().collect()).await?;
         self.explain(&mut reports).await?;
@@ -141,7 +160,7 @@ impl Delivery {
     ///
     /// # Errors
     /// The files cannot be read.
-    pub async fn report_page(
+    pub async fn page(
         &self,
         filter: &Filter,
         statuses: &[Status],
@@ -199,7 +218,7 @@ impl Delivery {
     async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReportError> {
         let id = (filter.text.as_deref()).and_then(|text| Uuid::try_parse(text).ok());
         let report = match id {
-            Some(id) => self.report(id).await?,
+            Some(id) => self.find(id).await?,
             None => None,
         };
         Ok(report.filter(|report| {
@@ -237,7 +256,7 @@ impl Delivery {
     ) -> Result<Page, ReportError> {
         let mut page = Page::default();
         if status == Status::Processed {
-            let lanes = self.lanes();
+            let lanes = self.delivery.lanes();
             let takes_all = lanes.iter().filter(|lane| lane.sink().takes_all());
             if let Some(cursor) = takes_all.map(|lane| lane.cursor()).min() {
                 // What is behind the cursor of a sink that wants everything still waits.
@@ -248,7 +267,7 @@ impl Delivery {
         loop {
             if status == Status::Accepted {
                 // What every lane has passed waits only for a retry.
-                let passed = self.passed();
+                let passed = self.delivery.passed();
                 if filter.before.is_some_and(|before| before <= passed + 1)
                     || *self.journal.newest().borrow() <= passed
                 {
@@ -336,7 +355,7 @@ impl Delivery {
             sinks: Vec::new(),
         };
         let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
-        for lane in self.lanes() {
+        for lane in self.delivery.lanes() {
             let sink = lane.sink();
             let takes_removals = lane.takes_removals();
             let mut wanted: Vec<&mut Report> = (reports.iter_mut())
@@ -386,7 +405,7 @@ impl Delivery {
 
     /// Adds why sinks gave up.
     async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
-        for lane in self.lanes() {
+        for lane in self.delivery.lanes() {
             let name = &**lane.name();
             let failed = |report: &&mut Report| {
                 let mut sinks = report.sinks.iter();

@@ -2,21 +2,16 @@
 //!
 //! **Invariant**: 201 is answered for a backup that is complete and was read back.
 
-use std::path::PathBuf;
-
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::super::Parts;
 use super::super::body;
-use super::super::envelope::{self, ErrorBody, Success};
+use super::super::envelope::{self, Success};
 use super::super::error::ApiError;
-use super::change::{actor, note};
-use crate::backup::BackupError;
+use super::by;
 use crate::backup::manifest::{CopiedFile, Manifest};
-use crate::catalog::{Actor, AuditChange, Kind};
+use crate::operate::Operator;
 
 /// Where a backup is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -76,7 +71,7 @@ impl BackupData {
 }
 
 /// `POST /api/admin/backups`
-pub(in crate::http) struct PostBackup(pub(in crate::http) Parts);
+pub(in crate::http) struct PostBackup(pub(in crate::http) Operator);
 
 /// Make a backup.
 ///
@@ -89,41 +84,19 @@ pub(in crate::http) struct PostBackup(pub(in crate::http) Parts);
     request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
         (status_code = 201, body = Success<BackupData>, description = "It is complete."),
-        (status_code = 400, body = ErrorBody, description = "The body or the folder cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 409, body = ErrorBody, description = "Another backup is being made, or the folder is not empty."),
-        (status_code = 500, body = ErrorBody, description = "It failed; the message says why. Nothing of it is left."),
-        (status_code = 503, body = ErrorBody, description = "The daemon is stopping. Nothing of it is left."),
-        (status_code = 507, body = ErrorBody, description = "There is too little room. Nothing of it is left."),
+        (status_code = 400, description = "The body or the folder cannot be used."),
+        (status_code = 409, description = "Another backup is being made, or the folder is not empty."),
+        (status_code = 500, description = "It failed; the message says why. Nothing of it is left."),
+        (status_code = 503, description = "The daemon is stopping. Nothing of it is left."),
+        (status_code = 507, description = "There is too little room. Nothing of it is left."),
     ),
-    security(("admin_token" = [])),
 )]
 impl PostBackup {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let wanted = match body::small_json::<WantedBackup>(req).await {
-            Ok(Some(wanted)) => wanted,
-            Ok(None) => {
-                let message = "say where, in a JSON body: {\"dir\": \"/an/absolute/path\"}";
-                return envelope::invalid(req, res, message);
-            }
-            Err(message) => return envelope::invalid(req, res, message),
-        };
-        match make(&self.0, &wanted.dir, &actor("admin token", req)).await {
-            Ok(manifest) => envelope::created(res, BackupData::new(wanted.dir, manifest)),
-            Err(error) => ApiError::from(error).answer(req, res),
-        }
+    async fn handle(&self, req: &mut Request) -> Result<Success<BackupData>, ApiError> {
+        let wanted: Option<WantedBackup> = body::small_json(req).await?;
+        let say_where = "say where, in a JSON body: {\"dir\": \"/an/absolute/path\"}";
+        let wanted = wanted.ok_or_else(|| ApiError::invalid(say_where))?;
+        let manifest = self.0.back_up(&wanted.dir, by(req)).await?;
+        Ok(envelope::created(BackupData::new(wanted.dir, manifest)))
     }
-}
-
-/// Makes a backup, which stands in the audit trail.
-pub(in crate::http) async fn make(
-    parts: &Parts,
-    dir: &str,
-    actor: &Actor,
-) -> Result<Manifest, BackupError> {
-    let manifest = parts.backups.make(PathBuf::from(dir)).await?;
-    let made = json!({ "bytes": manifest.bytes(), "highest_seq": manifest.highest_seq });
-    let change = AuditChange::done("create", Kind::Backup, dir, made);
-    note(parts, actor, change).await;
-    Ok(manifest)
 }

@@ -2,18 +2,19 @@
 //!
 //! **Invariant**: a connector that is declared in the configuration is shown and never changed.
 
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::Parts;
-use super::super::envelope::{ErrorBody, Listing, Success};
-use super::change::{self, Refused, change, param};
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, optional, rate, required, text};
 use super::keys::KeyData;
-use super::wish::{self, Given, flag, nullable, optional, rate, required, text};
+use super::{by, paging, param};
 use crate::catalog::{CatalogError, Connector, ConnectorChange, ConnectorWish, Kind};
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::operate::Operator;
 
 const KINDS: &[(&str, ConnectorKind)] = &[
     ("ingest", ConnectorKind::Ingest),
@@ -68,23 +69,23 @@ impl From<&Connector> for ConnectorData {
 pub(in crate::http) struct NewConnector {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
-    name: Given,
+    name: Field,
     /// `ingest` (default) or `webhook`.
     #[salvo(schema(value_type = String, required = false))]
-    kind: Given,
+    kind: Field,
     /// The field that identifies items when a request does not name one.
     #[salvo(schema(value_type = Option<String>))]
-    item_key: Given,
+    item_key: Field,
     /// Requests a second of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
-    requests_per_second: Given,
+    requests_per_second: Field,
     /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
     /// not.
     #[salvo(schema(value_type = Option<bool>))]
-    may_delete: Given,
+    may_delete: Field,
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
-    burst: Given,
+    burst: Field,
 }
 
 /// What is to be changed of a connector; what is absent stays.
@@ -92,24 +93,24 @@ pub(in crate::http) struct NewConnector {
 pub(in crate::http) struct ConnectorPatch {
     /// `ingest` or `webhook`.
     #[salvo(schema(value_type = String, required = false))]
-    kind: Given,
+    kind: Field,
     /// The field that identifies items when a request does not name one; null: none.
     #[salvo(schema(value_type = Option<String>))]
-    item_key: Given,
+    item_key: Field,
     /// Requests a second of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
-    requests_per_second: Given,
+    requests_per_second: Field,
     /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
     /// not.
     #[salvo(schema(value_type = Option<bool>))]
-    may_delete: Given,
+    may_delete: Field,
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
-    burst: Given,
+    burst: Field,
 }
 
 /// `GET /api/admin/connectors`
-pub(in crate::http) struct ListConnectors(pub(in crate::http) Parts);
+pub(in crate::http) struct ListConnectors(pub(in crate::http) Operator);
 
 /// The connectors, by name.
 #[endpoint(
@@ -119,28 +120,16 @@ pub(in crate::http) struct ListConnectors(pub(in crate::http) Parts);
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
-    responses(
-        (status_code = 200, body = Listing<ConnectorData>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-    ),
-    security(("admin_token" = [])),
 )]
 impl ListConnectors {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<ConnectorData>, ApiError> {
         let all = self.0.catalog.connectors();
-        change::list_page(
-            &all,
-            |one| &one.name,
-            |one| ConnectorData::from(one),
-            req,
-            res,
-        );
+        paging::by_name(&all, |one| &one.name, |one| ConnectorData::from(one), req)
     }
 }
 
 /// `POST /api/admin/connectors`
-pub(in crate::http) struct CreateConnector(pub(in crate::http) Parts);
+pub(in crate::http) struct CreateConnector(pub(in crate::http) Operator);
 
 /// Create a connector.
 ///
@@ -151,40 +140,30 @@ pub(in crate::http) struct CreateConnector(pub(in crate::http) Parts);
     request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
     responses(
         (status_code = 201, body = Success<ConnectorData>, description = "It is there."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 409, body = ErrorBody, description = "The name is taken."),
+        (status_code = 409, description = "The name is taken."),
     ),
-    security(("admin_token" = [])),
 )]
 impl CreateConnector {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.create(req).await;
-        change::answer_made(done, req, res);
-    }
-}
-
-impl CreateConnector {
-    async fn create(&self, req: &mut Request) -> Result<ConnectorData, Refused> {
-        let body: NewConnector = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let body: NewConnector = body::read(req).await?;
         let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
         let wanted = ConnectorWish {
             name: required("name", body.name, text)?,
-            kind: optional("kind", body.kind, wish::choice(KINDS))?.unwrap_or_default(),
+            kind: optional("kind", body.kind, body::choice(KINDS))?.unwrap_or_default(),
             item_key: nullable("item_key", body.item_key, text)?.flatten(),
             may_delete: nullable("may_delete", body.may_delete, flag)?.flatten(),
             requests_per_second: per_second.flatten(),
             burst: nullable("burst", body.burst, rate)?.flatten(),
         };
-        let create = change(&self.0, req, |catalog, by| {
+        let create = self.0.change(by(req), move |catalog, by| {
             catalog.create_connector(wanted, by)
         });
-        Ok(ConnectorData::from(&*create.await?))
+        Ok(envelope::created(ConnectorData::from(&*create.await?)))
     }
 }
 
 /// `GET /api/admin/connectors/{id}`
-pub(in crate::http) struct GetConnector(pub(in crate::http) Parts);
+pub(in crate::http) struct GetConnector(pub(in crate::http) Operator);
 
 /// One connector.
 #[endpoint(
@@ -193,21 +172,19 @@ pub(in crate::http) struct GetConnector(pub(in crate::http) Parts);
     parameters(("id" = String, Path, description = "Id of the connector.")),
     responses(
         (status_code = 200, body = Success<ConnectorData>, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
+        (status_code = 404, description = "No such connector."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetConnector {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let connector = self.0.catalog.connector(&param(req, "id"));
-        let connector = connector.ok_or(Refused::Catalog(CatalogError::NotFound(Kind::Connector)));
-        change::answer(connector.map(|one| ConnectorData::from(&*one)), req, res);
+        let connector = connector.ok_or(CatalogError::NotFound(Kind::Connector))?;
+        Ok(envelope::ok(ConnectorData::from(&*connector)))
     }
 }
 
 /// `PATCH /api/admin/connectors/{id}`
-pub(in crate::http) struct ChangeConnector(pub(in crate::http) Parts);
+pub(in crate::http) struct ChangeConnector(pub(in crate::http) Operator);
 
 /// Change a connector.
 ///
@@ -219,41 +196,31 @@ pub(in crate::http) struct ChangeConnector(pub(in crate::http) Parts);
     request_body(content = ConnectorPatch, description = "What is to be another than it is.", example = json!({"item_key": "order.id"})),
     responses(
         (status_code = 200, body = Success<ConnectorData>, description = "As it is now."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ChangeConnector {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.change(req).await;
-        change::answer(done, req, res);
-    }
-}
-
-impl ChangeConnector {
-    async fn change(&self, req: &mut Request) -> Result<ConnectorData, Refused> {
-        let body: ConnectorPatch = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let body: ConnectorPatch = body::read(req).await?;
         let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
         let wanted = ConnectorChange {
-            kind: optional("kind", body.kind, wish::choice(KINDS))?,
+            kind: optional("kind", body.kind, body::choice(KINDS))?,
             item_key: nullable("item_key", body.item_key, text)?,
             may_delete: nullable("may_delete", body.may_delete, flag)?,
             requests_per_second: per_second,
             burst: nullable("burst", body.burst, rate)?,
         };
         let id = param(req, "id");
-        let changed = change(&self.0, req, move |catalog, by| {
+        let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_connector(&id, wanted, by)
         });
-        Ok(ConnectorData::from(&*changed.await?))
+        Ok(envelope::ok(ConnectorData::from(&*changed.await?)))
     }
 }
 
 /// `DELETE /api/admin/connectors/{id}`
-pub(in crate::http) struct DeleteConnector(pub(in crate::http) Parts);
+pub(in crate::http) struct DeleteConnector(pub(in crate::http) Operator);
 
 /// Delete a connector.
 ///
@@ -264,19 +231,17 @@ pub(in crate::http) struct DeleteConnector(pub(in crate::http) Parts);
     parameters(("id" = String, Path, description = "Id of the connector.")),
     responses(
         (status_code = 200, body = Success<ConnectorData>, description = "It is gone."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl DeleteConnector {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let id = param(req, "id");
-        let deleted = change(&self.0, req, move |catalog, by| {
+        let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_connector(&id, by)
         });
-        let done = deleted.await.map(|one| ConnectorData::from(&*one));
-        change::answer(done, req, res);
+        let one = deleted.await?;
+        Ok(envelope::ok(ConnectorData::from(&*one)))
     }
 }

@@ -3,16 +3,17 @@
 //! **Invariant**: a key's text is in the answer that makes it and in no other. Renderers of a key that is changed,
 //! revoked or deleted are sent away.
 
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::Parts;
-use super::super::envelope::{ErrorBody, Listing, Success};
-use super::change::{self, Refused, change, param};
-use super::wish::{self, Given, flag, nullable, optional, required, text, texts, time};
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, optional, required, text, texts, time};
+use super::{by, paging, param};
 use crate::catalog::{CatalogError, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
 use crate::clock;
+use crate::operate::Operator;
 
 /// A read key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
@@ -67,16 +68,16 @@ pub(in crate::http) struct MadeReadKey {
 pub(in crate::http) struct NewReadKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
-    name: Given,
+    name: Field,
     /// What it may read, at least one stream.
     #[salvo(schema(value_type = Vec<String>, required = true))]
-    streams: Given,
+    streams: Field,
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
-    expires_at: Given,
+    expires_at: Field,
     /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
     #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Given,
+    allow_in_url: Field,
 }
 
 /// What is to be changed of a read key; what is absent stays.
@@ -84,17 +85,17 @@ pub(in crate::http) struct NewReadKey {
 pub(in crate::http) struct ReadKeyPatch {
     /// What it may read, at least one stream.
     #[salvo(schema(value_type = Vec<String>, required = false))]
-    streams: Given,
+    streams: Field,
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
-    expires_at: Given,
+    expires_at: Field,
     /// Whether it may stand in a URL.
     #[salvo(schema(value_type = bool, required = false))]
-    allow_in_url: Given,
+    allow_in_url: Field,
 }
 
 /// `GET /api/admin/read-keys`
-pub(in crate::http) struct ListReadKeys(pub(in crate::http) Parts);
+pub(in crate::http) struct ListReadKeys(pub(in crate::http) Operator);
 
 /// The read keys, by name.
 #[endpoint(
@@ -104,28 +105,16 @@ pub(in crate::http) struct ListReadKeys(pub(in crate::http) Parts);
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
-    responses(
-        (status_code = 200, body = Listing<ReadKeyData>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-    ),
-    security(("admin_token" = [])),
 )]
 impl ListReadKeys {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<ReadKeyData>, ApiError> {
         let all = self.0.catalog.read_keys();
-        change::list_page(
-            &all,
-            |one| &one.name,
-            |one| ReadKeyData::from(one),
-            req,
-            res,
-        );
+        paging::by_name(&all, |one| &one.name, |one| ReadKeyData::from(one), req)
     }
 }
 
 /// `POST /api/admin/read-keys`
-pub(in crate::http) struct CreateReadKey(pub(in crate::http) Parts);
+pub(in crate::http) struct CreateReadKey(pub(in crate::http) Operator);
 
 /// Create a read key.
 ///
@@ -136,41 +125,32 @@ pub(in crate::http) struct CreateReadKey(pub(in crate::http) Parts);
     request_body(content = NewReadKey, description = "The key.", example = json!({"name": "lobby-screen", "streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<MadeReadKey>, description = "It can be used."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 409, body = ErrorBody, description = "The name is taken."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 409, description = "The name is taken."),
     ),
-    security(("admin_token" = [])),
 )]
 impl CreateReadKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.create(req).await;
-        change::answer_made(done, req, res);
-    }
-}
-
-impl CreateReadKey {
-    async fn create(&self, req: &mut Request) -> Result<MadeReadKey, Refused> {
-        let body: NewReadKey = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
+        let body: NewReadKey = body::read(req).await?;
         let wanted = ReadKeyWish {
             name: required("name", body.name, text)?,
             streams: required("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
         };
-        let made = change(&self.0, req, |catalog, by| {
+        let made = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });
         let (secret, key) = made.await?;
-        Ok(MadeReadKey {
+        Ok(envelope::created(MadeReadKey {
             secret: secret.expose().to_owned(),
             key: ReadKeyData::from(&*key),
-        })
+        }))
     }
 }
 
 /// `GET /api/admin/read-keys/{name}`
-pub(in crate::http) struct GetReadKey(pub(in crate::http) Parts);
+pub(in crate::http) struct GetReadKey(pub(in crate::http) Operator);
 
 /// One read key.
 #[endpoint(
@@ -179,21 +159,19 @@ pub(in crate::http) struct GetReadKey(pub(in crate::http) Parts);
     parameters(("name" = String, Path, description = "Name of the key.")),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "The key, without its secret."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such read key."),
+        (status_code = 404, description = "No such read key."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetReadKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let key = self.0.catalog.read_key(&param(req, "name"));
-        let key = key.ok_or(Refused::Catalog(CatalogError::NotFound(Kind::ReadKey)));
-        change::answer(key.map(|key| ReadKeyData::from(&*key)), req, res);
+        let key = key.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
     }
 }
 
 /// `PATCH /api/admin/read-keys/{name}`
-pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Parts);
+pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Operator);
 
 /// Change a read key.
 ///
@@ -205,38 +183,29 @@ pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Parts);
     request_body(content = ReadKeyPatch, description = "What is to be another than it is.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such read key."),
-        (status_code = 409, body = ErrorBody, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ChangeReadKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.change(req).await;
-        change::answer(done, req, res);
-    }
-}
-
-impl ChangeReadKey {
-    async fn change(&self, req: &mut Request) -> Result<ReadKeyData, Refused> {
-        let body: ReadKeyPatch = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
+        let body: ReadKeyPatch = body::read(req).await?;
         let wanted = ReadKeyChange {
             streams: optional("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
         };
         let name = param(req, "name");
-        let changed = change(&self.0, req, move |catalog, by| {
+        let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_read_key(&name, wanted, by)
         });
-        Ok(ReadKeyData::from(&*changed.await?))
+        Ok(envelope::ok(ReadKeyData::from(&*changed.await?)))
     }
 }
 
 /// `DELETE /api/admin/read-keys/{name}`
-pub(in crate::http) struct DeleteReadKey(pub(in crate::http) Parts);
+pub(in crate::http) struct DeleteReadKey(pub(in crate::http) Operator);
 
 /// Delete a read key.
 ///
@@ -247,25 +216,23 @@ pub(in crate::http) struct DeleteReadKey(pub(in crate::http) Parts);
     parameters(("name" = String, Path, description = "Name of the key.")),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "It is gone."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such read key."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl DeleteReadKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let name = param(req, "name");
-        let deleted = change(&self.0, req, move |catalog, by| {
+        let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_read_key(&name, by)
         });
-        let done = deleted.await.map(|key| ReadKeyData::from(&*key));
-        change::answer(done, req, res);
+        let key = deleted.await?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
     }
 }
 
 /// `POST /api/admin/read-keys/{name}/revoke`
-pub(in crate::http) struct RevokeReadKey(pub(in crate::http) Parts);
+pub(in crate::http) struct RevokeReadKey(pub(in crate::http) Operator);
 
 /// Revoke a read key.
 ///
@@ -276,19 +243,17 @@ pub(in crate::http) struct RevokeReadKey(pub(in crate::http) Parts);
     parameters(("name" = String, Path, description = "Name of the key.")),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "It is revoked."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such read key."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl RevokeReadKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let name = param(req, "name");
-        let revoked = change(&self.0, req, move |catalog, by| {
+        let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_read_key(&name, by)
         });
-        let done = revoked.await.map(|key| ReadKeyData::from(&*key));
-        change::answer(done, req, res);
+        let key = revoked.await?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
     }
 }

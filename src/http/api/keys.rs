@@ -3,18 +3,21 @@
 //! **Invariant**: a key's text is in the answer that makes it and in no other. A revocation is answered when it
 //! counts.
 
+use std::sync::Arc;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::Parts;
-use super::super::envelope::{ErrorBody, Listing, Success};
-use super::change::{self, Refused, change, param};
-use super::wish::{self, Given, flag, nullable, number, optional, required, text, time};
-use crate::catalog::{CatalogError, IngestKey, KeyWish, Kind, Rotation};
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
+use super::{by, paging, param};
+use crate::catalog::{CatalogError, Connector, IngestKey, KeyWish, Kind, Rotation};
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::operate::Operator;
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 /// What may stand in a path segment as itself (RFC 3986, unreserved).
@@ -90,16 +93,16 @@ pub(in crate::http) struct MadeKey {
 pub(in crate::http) struct NewKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
     #[salvo(schema(value_type = String, required = true))]
-    name: Given,
+    name: Field,
     /// The one stream that it may submit to.
     #[salvo(schema(value_type = String, required = true))]
-    stream: Given,
+    stream: Field,
     /// Whether what it submits is checked and logged, and reaches no sink.
     #[salvo(schema(value_type = bool, required = false))]
-    test: Given,
+    test: Field,
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
-    expires_at: Given,
+    expires_at: Field,
 }
 
 /// What is to be changed of a key.
@@ -107,7 +110,7 @@ pub(in crate::http) struct NewKey {
 pub(in crate::http) struct KeyPatch {
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
-    expires_at: Given,
+    expires_at: Field,
 }
 
 /// How a key is to be rotated.
@@ -115,14 +118,14 @@ pub(in crate::http) struct KeyPatch {
 pub(in crate::http) struct RotateKeyBody {
     /// How long the old key can still be used; default a day, 0: it ends now.
     #[salvo(schema(value_type = u64, required = false))]
-    grace_seconds: Given,
+    grace_seconds: Field,
     /// When the new key ends, RFC 3339; null: never. If absent: when the old one would have.
     #[salvo(schema(value_type = Option<String>))]
-    expires_at: Given,
+    expires_at: Field,
 }
 
 /// `GET /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct ListKeys(pub(in crate::http) Parts);
+pub(in crate::http) struct ListKeys(pub(in crate::http) Operator);
 
 /// The keys of a connector, by name.
 #[endpoint(
@@ -134,26 +137,19 @@ pub(in crate::http) struct ListKeys(pub(in crate::http) Parts);
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
     responses(
-        (status_code = 200, body = Listing<KeyData>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
+        (status_code = 404, description = "No such connector."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ListKeys {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let Some(connector) = self.0.catalog.connector(&param(req, "id")) else {
-            let none = Refused::Catalog(CatalogError::NotFound(Kind::Connector));
-            return change::refuse(none, req, res);
-        };
+    async fn handle(&self, req: &mut Request) -> Result<Listing<KeyData>, ApiError> {
+        let connector = find(&self.0, req)?;
         let show = |key: &IngestKey| KeyData::new(key, connector.kind);
-        change::list_page(&connector.keys, |one| &one.name, show, req, res);
+        paging::by_name(&connector.keys, |one| &one.name, show, req)
     }
 }
 
 /// `POST /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct CreateKey(pub(in crate::http) Parts);
+pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
 
 /// Create a key.
 ///
@@ -166,23 +162,14 @@ pub(in crate::http) struct CreateKey(pub(in crate::http) Parts);
     request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector."),
-        (status_code = 409, body = ErrorBody, description = "The name is taken."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "The name is taken."),
     ),
-    security(("admin_token" = [])),
 )]
 impl CreateKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.create(req).await;
-        change::answer_made(done, req, res);
-    }
-}
-
-impl CreateKey {
-    async fn create(&self, req: &mut Request) -> Result<MadeKey, Refused> {
-        let body: NewKey = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
+        let body: NewKey = body::read(req).await?;
         let wanted = KeyWish {
             connector: param(req, "id"),
             name: required("name", body.name, text)?,
@@ -190,18 +177,20 @@ impl CreateKey {
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
         };
-        let made = change(&self.0, req, |catalog, by| catalog.create_key(wanted, by));
+        let made = self
+            .0
+            .change(by(req), move |catalog, by| catalog.create_key(wanted, by));
         let (secret, key) = made.await?;
-        Ok(MadeKey {
+        Ok(envelope::created(MadeKey {
             secret: secret.expose().to_owned(),
             key: show(&self.0, &key),
             previous: None,
-        })
+        }))
     }
 }
 
 /// `GET /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct GetKey(pub(in crate::http) Parts);
+pub(in crate::http) struct GetKey(pub(in crate::http) Operator);
 
 /// One key.
 #[endpoint(
@@ -213,27 +202,20 @@ pub(in crate::http) struct GetKey(pub(in crate::http) Parts);
     ),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "The key, without its secret."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
+        (status_code = 404, description = "No such connector or key."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let found = match self.0.catalog.connector(&param(req, "id")) {
-            None => Err(Kind::Connector),
-            Some(connector) => match connector.key(&param(req, "name")) {
-                None => Err(Kind::Key),
-                Some(key) => Ok(KeyData::new(key, connector.kind)),
-            },
-        };
-        let found = found.map_err(|kind| Refused::Catalog(CatalogError::NotFound(kind)));
-        change::answer(found, req, res);
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let connector = find(&self.0, req)?;
+        let key = connector.key(&param(req, "name"));
+        let key = key.ok_or(CatalogError::NotFound(Kind::Key))?;
+        Ok(envelope::ok(KeyData::new(key, connector.kind)))
     }
 }
 
 /// `PATCH /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct ChangeKey(pub(in crate::http) Parts);
+pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
 
 /// Change when a key ends.
 #[endpoint(
@@ -246,34 +228,24 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Parts);
     request_body(content = KeyPatch, description = "When it ends.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
-        (status_code = 409, body = ErrorBody, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl ChangeKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.change(req).await;
-        change::answer(done, req, res);
-    }
-}
-
-impl ChangeKey {
-    async fn change(&self, req: &mut Request) -> Result<KeyData, Refused> {
-        let body: KeyPatch = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let body: KeyPatch = body::read(req).await?;
         let expires_ms = nullable("expires_at", body.expires_at, time)?;
         let (id, name) = (param(req, "id"), param(req, "name"));
-        let changed = change(&self.0, req, move |catalog, by| {
+        let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_key(&id, &name, expires_ms, by)
         });
-        Ok(show(&self.0, &*changed.await?))
+        Ok(envelope::ok(show(&self.0, &*changed.await?)))
     }
 }
 
 /// `DELETE /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct DeleteKey(pub(in crate::http) Parts);
+pub(in crate::http) struct DeleteKey(pub(in crate::http) Operator);
 
 /// Delete a key.
 ///
@@ -287,25 +259,23 @@ pub(in crate::http) struct DeleteKey(pub(in crate::http) Parts);
     ),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "It is gone."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl DeleteKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
         let (id, name) = (param(req, "id"), param(req, "name"));
-        let deleted = change(&self.0, req, move |catalog, by| {
+        let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_key(&id, &name, by)
         });
-        let done = deleted.await.map(|key| show(&self.0, &key));
-        change::answer(done, req, res);
+        let key = deleted.await?;
+        Ok(envelope::ok(show(&self.0, &key)))
     }
 }
 
 /// `POST /api/admin/connectors/{id}/keys/{name}/rotate`
-pub(in crate::http) struct RotateKey(pub(in crate::http) Parts);
+pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
 
 /// Rotate a key.
 ///
@@ -321,43 +291,33 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Parts);
     request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
-        (status_code = 409, body = ErrorBody, description = "It was revoked, or is declared in the configuration."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl RotateKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let done = self.rotate(req).await;
-        change::answer_made(done, req, res);
-    }
-}
-
-impl RotateKey {
-    async fn rotate(&self, req: &mut Request) -> Result<MadeKey, Refused> {
-        let body: RotateKeyBody = wish::read(req).await?;
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
+        let body: RotateKeyBody = body::read(req).await?;
         let grace = optional("grace_seconds", body.grace_seconds, number)?;
         let rotation = Rotation {
             grace_seconds: grace.unwrap_or(GRACE_SECONDS_DEFAULT),
             expires_ms: nullable("expires_at", body.expires_at, time)?,
         };
         let (id, name) = (param(req, "id"), param(req, "name"));
-        let rotated = change(&self.0, req, move |catalog, by| {
+        let rotated = self.0.change(by(req), move |catalog, by| {
             catalog.rotate_key(&id, &name, rotation, by)
         });
         let (secret, key, previous) = rotated.await?;
-        Ok(MadeKey {
+        Ok(envelope::created(MadeKey {
             secret: secret.expose().to_owned(),
             key: show(&self.0, &key),
             previous: Some(show(&self.0, &previous)),
-        })
+        }))
     }
 }
 
 /// `POST /api/admin/connectors/{id}/keys/{name}/revoke`
-pub(in crate::http) struct RevokeKey(pub(in crate::http) Parts);
+pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
 
 /// Revoke a key.
 ///
@@ -372,24 +332,28 @@ pub(in crate::http) struct RevokeKey(pub(in crate::http) Parts);
     ),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "It is revoked."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-        (status_code = 404, body = ErrorBody, description = "No such connector or key."),
-        (status_code = 409, body = ErrorBody, description = "It is declared in the configuration."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It is declared in the configuration."),
     ),
-    security(("admin_token" = [])),
 )]
 impl RevokeKey {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
         let (id, name) = (param(req, "id"), param(req, "name"));
-        let revoked = change(&self.0, req, move |catalog, by| {
+        let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_key(&id, &name, by)
         });
-        let done = revoked.await.map(|key| show(&self.0, &key));
-        change::answer(done, req, res);
+        let key = revoked.await?;
+        Ok(envelope::ok(show(&self.0, &key)))
     }
 }
 
-fn show(parts: &Parts, key: &IngestKey) -> KeyData {
-    let connector = parts.catalog.connector(&key.connector);
+fn show(operator: &Operator, key: &IngestKey) -> KeyData {
+    let connector = operator.catalog.connector(&key.connector);
     KeyData::new(key, connector.map_or(ConnectorKind::Ingest, |one| one.kind))
+}
+
+/// The connector that the path names.
+fn find(operator: &Operator, req: &Request) -> Result<Arc<Connector>, CatalogError> {
+    let connector = operator.catalog.connector(&param(req, "id"));
+    connector.ok_or(CatalogError::NotFound(Kind::Connector))
 }

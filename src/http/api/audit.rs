@@ -2,18 +2,17 @@
 //!
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
 
-use std::sync::Arc;
-
-use salvo_core::{Request, Response};
+use salvo_core::Request;
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::Parts;
-use super::super::envelope::{self, ErrorBody, Listing};
-use super::{cursor, in_background, limit};
+use super::super::envelope::{self, Listing};
+use super::super::error::ApiError;
+use super::{cursor, limit};
 use crate::catalog::AuditEntry;
 use crate::clock;
+use crate::operate::Operator;
 
 /// A change at run time, or something that was done.
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,7 +58,7 @@ impl From<AuditEntry> for AuditData {
 }
 
 /// `GET /api/admin/audit`
-pub(in crate::http) struct ListAudit(pub(in crate::http) Parts);
+pub(in crate::http) struct ListAudit(pub(in crate::http) Operator);
 
 /// Changes at run time, and what was done to dead letters, retries, items and files, newest first.
 ///
@@ -71,31 +70,14 @@ pub(in crate::http) struct ListAudit(pub(in crate::http) Parts);
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
     ),
-    responses(
-        (status_code = 200, body = Listing<AuditData>, description = "A page."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
-    ),
-    security(("admin_token" = [])),
 )]
 impl ListAudit {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let (limit, before) = match limit(req).and_then(|limit| Ok((limit, cursor::<i64>(req)?))) {
-            Ok(query) => query,
-            Err(message) => return envelope::invalid(req, res, message),
-        };
-        let catalog = Arc::clone(&self.0.catalog);
-        // One more tells whether there is a next page.
-        match in_background(move || catalog.audit(before, limit + 1)).await {
-            Ok(mut entries) => {
-                let more = entries.len() > limit as usize;
-                entries.truncate(limit as usize);
-                let next = entries.last().filter(|_| more);
-                let next = next.map(|last| last.id.to_string());
-                let entries = entries.into_iter().map(AuditData::from);
-                envelope::list(res, entries.collect(), next);
-            }
-            Err(error) => envelope::internal(req, res, error),
-        }
+    async fn handle(&self, req: &mut Request) -> Result<Listing<AuditData>, ApiError> {
+        let (limit, before) = (limit(req)?, cursor(req)?);
+        let (entries, more) = self.0.audit(before, limit).await?;
+        let next = entries.last().filter(|_| more);
+        let next = next.map(|last| last.id.to_string());
+        let entries = entries.into_iter().map(AuditData::from);
+        Ok(envelope::list(entries.collect(), next))
     }
 }
