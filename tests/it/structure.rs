@@ -226,8 +226,8 @@ fn imports_inside_http_go_down_only() {
 /// What stands first after each of these, also in `{a, b::c}`.
 fn names_after(code: &str, prefixes: &[&str]) -> Vec<String> {
     let found = prefixes.iter().flat_map(|prefix| {
-        let as_crate = code.replace("crate::", "").replace(prefix, "crate::");
-        imports(&as_crate)
+        let marked = code.replace(prefix, "\u{1}").replace("crate::", "");
+        imports(&marked.replace('\u{1}', "crate::"))
     });
     found.collect()
 }

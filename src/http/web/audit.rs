@@ -3,9 +3,9 @@
 //! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Request, handler};
 
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{text, text_of, time};
 use crate::catalog::AuditEntry;
 use crate::clock;
@@ -21,9 +21,8 @@ pub(super) struct Audit(pub(super) Operator);
 
 #[handler]
 impl Audit {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0, req).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, req).await
     }
 }
 

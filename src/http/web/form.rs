@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request};
 
-use super::frame::NoPage;
+use super::frame::{FormPage, NoPage, Sent};
 use super::guard::{Form, by};
 use super::text::{as_sentence, grouped, plain};
 use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind, looks_secret};
@@ -163,9 +163,9 @@ impl Typed {
         !self.wrong.is_empty() || self.why.is_some()
     }
 
-    /// 200 before anything was refused.
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
+    /// The form's page again.
+    pub(super) fn again(&self, page: FormPage) -> Sent {
+        Sent::Again(self.status, page)
     }
 
     /// Notes why the catalog made no change. `fields` are those of the form that have other names than in the
@@ -173,7 +173,7 @@ impl Typed {
     ///
     /// # Errors
     /// The form cannot help.
-    pub(super) fn refuse(
+    fn refuse(
         &mut self,
         error: CatalogError,
         fields: &[(&str, &'static str)],
@@ -211,6 +211,27 @@ impl Typed {
             error => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Makes the change that was typed, unless something is wrong with it; none: something is, and is noted. `fields` are
+    /// as in [`Typed::refuse`].
+    ///
+    /// # Errors
+    /// The form cannot help.
+    pub(super) async fn submit<T: Send + 'static>(
+        &mut self,
+        operator: &Operator,
+        req: &Request,
+        fields: &[(&str, &'static str)],
+        work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<Option<T>, NoPage> {
+        if self.is_wrong() {
+            return Ok(None);
+        }
+        match operator.change(by(req), work).await {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => self.refuse(error, fields).map(|()| None),
+        }
     }
 
     /// What is wrong, with a link to each field.
@@ -373,15 +394,6 @@ impl Typed {
         let text = self.raw(name);
         if looks_secret(text.trim()) { "" } else { text }
     }
-}
-
-/// Makes a change for somebody who is signed in.
-pub(super) async fn change<T: Send + 'static>(
-    operator: &Operator,
-    req: &Request,
-    work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
-) -> Result<T, CatalogError> {
-    operator.change(by(req), work).await
 }
 
 /// Buttons at the end of a form: what it does, and the way back.

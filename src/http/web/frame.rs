@@ -9,10 +9,10 @@ use salvo_core::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use salvo_core::http::{ResBody, StatusCode};
-use salvo_core::{Depot, Request, Response};
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::guard::{FORM_TOKEN, is_poll, visitor};
-use super::sessions::Visitor;
+use super::sessions::{Made, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
 use crate::http::error::ApiError;
@@ -96,29 +96,87 @@ impl<E: Into<ApiError>> From<E> for NoPage {
     }
 }
 
-/// Answers with a page, or with its live part if that is asked for and has changed.
-pub(super) fn answer(req: &Request, depot: &Depot, res: &mut Response, page: Result<Page, NoPage>) {
-    let page = page.map(|page| (page, html! {}));
-    answer_with_aside(req, depot, res, page);
+/// A page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
+pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
+
+/// What became of a form that was sent.
+pub(super) enum Sent {
+    /// It is done: the page to go to, and what it says there.
+    Done(String, String),
+    /// A key was made, which a page shows once.
+    Made(Made),
+    /// It is refused, and comes back as it was sent with what is wrong.
+    Again(StatusCode, FormPage),
 }
 
-/// The same for a page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
-pub(super) fn answer_with_aside(
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    page: Result<(Page, Markup), NoPage>,
-) {
+#[async_trait]
+impl Writer for Page {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self, &html! {});
+    }
+}
+
+#[async_trait]
+impl Writer for WithAside {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self.0, &self.1);
+    }
+}
+
+#[async_trait]
+impl Writer for FormPage {
+    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer_form(depot, res, StatusCode::OK, self);
+    }
+}
+
+#[async_trait]
+impl Writer for Sent {
+    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let Some(visitor) = visitor(depot) else {
+            return;
+        };
+        match self {
+            Self::Done(path, said) => {
+                visitor.say(said);
+                go(res, &path);
+            }
+            Self::Made(made) => {
+                go(res, &made.path);
+                visitor.keep_made(made);
+            }
+            Self::Again(status, form) => answer_form(depot, res, status, form),
+        }
+    }
+}
+
+#[async_trait]
+impl Writer for NoPage {
+    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        match self {
+            Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
+            Self::Refused(status, why) => notice(res, status, "That did not work", &why),
+            Self::Failed(error) => {
+                let id = request_id(req);
+                tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
+                let sentence = format!(
+                    "Something went wrong here; the log has more under the request id {id}."
+                );
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                notice(res, status, "Failed", &sentence);
+            }
+        }
+    }
+}
+
+/// Answers with a page, or with its live parts if they are asked for and have changed.
+fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
     let Some(visitor) = visitor(depot) else {
         return;
     };
-    let (page, aside) = match page {
-        Ok(page) => page,
-        Err(no_page) => return refuse(req, res, no_page),
-    };
     let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
     let path = req.uri().path_and_query();
-    let live = live(path.map_or("/", |path| path.as_str()), &digest, &page);
+    let live = live(path.map_or("/", |path| path.as_str()), &digest, page);
     if is_poll(req) {
         let seen = req.headers().get(X_SEEN).map(HeaderValue::as_bytes);
         if seen == Some(digest.as_bytes()) {
@@ -129,38 +187,27 @@ pub(super) fn answer_with_aside(
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
     let said = visitor.said();
-    write(res, StatusCode::OK, whole(&page, &live, visitor, said));
+    write(res, StatusCode::OK, whole(page, &live, visitor, said));
 }
 
-/// Where on a page that stands which [`answer_with_aside`] replaces.
+/// Where on a page that stands which [`WithAside`] replaces.
 pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
 
 /// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
-pub(super) fn answer_form(
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    status: StatusCode,
-    page: Result<FormPage, NoPage>,
-) {
+fn answer_form(depot: &Depot, res: &mut Response, status: StatusCode, form: FormPage) {
     let Some(visitor) = visitor(depot) else {
         return;
     };
-    match page {
-        Ok(form) => {
-            let page = Page {
-                title: form.title,
-                place: form.place,
-                still: form.content,
-                live: html! {},
-                old: true,
-            };
-            write(res, status, whole(&page, &html! {}, visitor, None));
-        }
-        Err(no_page) => refuse(req, res, no_page),
-    }
+    let page = Page {
+        title: form.title,
+        place: form.place,
+        still: form.content,
+        live: html! {},
+        old: true,
+    };
+    write(res, status, whole(&page, &html! {}, visitor, None));
 }
 
 /// A page with navigation, and what was said of the write before it.
@@ -199,26 +246,13 @@ fn live(path: &str, digest: &str, page: &Page) -> Markup {
 }
 
 /// What every form that changes something begins with.
-pub(super) fn form_token(visitor: &Visitor) -> Markup {
+fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
 }
 
-/// Leads to a page after a write, which says what was done.
-pub(super) fn done(
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    path: &str,
-    result: Result<String, NoPage>,
-) {
-    match (result, visitor(depot)) {
-        (Ok(sentence), Some(visitor)) => {
-            visitor.say(sentence);
-            go(res, path);
-        }
-        (Err(no_page), _) => refuse(req, res, no_page),
-        (Ok(_), None) => {}
-    }
+/// The same for the forms of a page.
+pub(super) fn token(depot: &Depot) -> Markup {
+    visitor(depot).map(form_token).unwrap_or_default()
 }
 
 /// Leads to a page.
@@ -226,20 +260,6 @@ pub(super) fn go(res: &mut Response, path: &str) {
     res.status_code(StatusCode::SEE_OTHER);
     let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
     res.headers_mut().insert(LOCATION, path);
-}
-
-pub(super) fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
-    match no_page {
-        NoPage::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
-        NoPage::Refused(status, why) => notice(res, status, "That did not work", &why),
-        NoPage::Failed(error) => {
-            let id = request_id(req);
-            tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
-            let sentence =
-                format!("Something went wrong here; the log has more under the request id {id}.");
-            notice(res, StatusCode::INTERNAL_SERVER_ERROR, "Failed", &sentence);
-        }
-    }
 }
 
 /// Answers with a sentence.

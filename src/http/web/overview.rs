@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
 use super::chart;
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
 use crate::clock;
 use crate::metrics::Minute;
@@ -23,9 +23,8 @@ pub(super) struct Overview(pub(super) Operator);
 
 #[handler]
 impl Overview {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 

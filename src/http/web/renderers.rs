@@ -3,9 +3,9 @@
 //! **Invariant**: it shows what `GET /api/admin/renderers` and `/api/admin/read-keys` answer.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
-use super::frame::{self, Page, Place};
+use super::frame::{Page, Place};
 use super::text::{grouped, text, time};
 use super::{form, read_key};
 use crate::clock;
@@ -19,9 +19,8 @@ pub(super) struct Renderers(pub(super) Operator);
 
 #[handler]
 impl Renderers {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0);
-        frame::answer(req, depot, res, Ok(page));
+    async fn handle(&self) -> Page {
+        page(&self.0)
     }
 }
 

@@ -4,11 +4,11 @@
 //! and escaped, and only while it is kept.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 use uuid::Uuid;
 
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, by, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
 use super::{badge, curl, snippets};
 use crate::clock;
@@ -26,10 +26,8 @@ pub(super) struct ShowRequest(pub(super) Operator);
 
 #[handler]
 impl ShowRequest {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, req, &token).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, req, &token(depot)).await
     }
 }
 
@@ -88,22 +86,16 @@ pub(super) struct SendAgain(pub(super) Operator);
 
 #[handler]
 impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let overwrite = Form::of(depot).is_some_and(|form| form.get("overwrite").is_some());
-        let sent = match id(req) {
-            Some(from) => self.0.resend(from, overwrite, by(req)).await,
-            None => Err(AgainError::NotFound),
-        };
-        let (path, said) = match sent {
-            Ok(sent) => said(&sent),
-            Err(error) => ("/".to_owned(), Err(refused(error))),
-        };
-        frame::done(req, depot, res, &path, said);
+        let from = id(req).ok_or(AgainError::NotFound).map_err(refused)?;
+        let sent = self.0.resend(from, overwrite, by(req)).await;
+        sent.map(|sent| done(&sent)).map_err(refused)
     }
 }
 
 /// The page to go to, and what it says.
-fn said(sent: &SentAgain) -> (String, Result<String, NoPage>) {
+fn done(sent: &SentAgain) -> Sent {
     let left = match sent.items_left {
         0 => String::new(),
         left => format!(
@@ -120,7 +112,7 @@ fn said(sent: &SentAgain) -> (String, Result<String, NoPage>) {
         Some(_) => "Sent again; this is the new request.",
     };
     let shown = receipt.map_or(sent.from.request_id, |receipt| receipt.request_id);
-    (format!("/requests/{shown}"), Ok(format!("{said}{left}")))
+    Sent::Done(format!("/requests/{shown}"), format!("{said}{left}"))
 }
 
 /// The id in the path.

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, by, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
 use crate::backup::BackupError;
 use crate::backup::manifest::Manifest;
@@ -30,10 +30,8 @@ pub(super) struct Settings(pub(super) Operator);
 
 #[handler]
 impl Settings {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, &token).await;
-        frame::answer(req, depot, res, Ok(page));
+    async fn handle(&self, depot: &mut Depot) -> Page {
+        page(&self.0, &token(depot)).await
     }
 }
 
@@ -201,12 +199,11 @@ pub(super) struct BackUp(pub(super) Operator);
 
 #[handler]
 impl BackUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let dir = Form::of(depot).and_then(|form| form.get("dir"));
-        let dir = dir.unwrap_or_default().trim().to_owned();
-        let made = self.0.back_up(&dir, by(req)).await;
-        let said = made.map(|made| sentence(&dir, &made)).map_err(no_page);
-        frame::done(req, depot, res, "/settings", said);
+        let dir = dir.unwrap_or_default().trim();
+        let made = self.0.back_up(dir, by(req)).await.map_err(no_page)?;
+        Ok(Sent::Done("/settings".to_owned(), sentence(dir, &made)))
     }
 }
 

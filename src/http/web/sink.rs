@@ -4,11 +4,11 @@
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::badge;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, by, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::sinks::{known, problems};
 use super::text::{as_sentence, count, grouped, segment, text, text_of, time};
 use crate::clock;
@@ -29,10 +29,8 @@ pub(super) struct Sink(pub(super) Operator);
 
 #[handler]
 impl Sink {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, req, &token).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, req, &token(depot)).await
     }
 }
 
@@ -170,13 +168,13 @@ pub(super) struct Retry(pub(super) Operator);
 
 #[handler]
 impl Retry {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let done = self.0.retry(&name(req), by(req)).await;
-        let said = done.map(|retries| match retries {
+    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
+        let retries = self.0.retry(&name(req), by(req)).await.map_err(refused)?;
+        let said = match retries {
             0 => "Nothing waits for a retry.".to_owned(),
             retries => format!("{} tried again now.", are(retries, "batch")),
-        });
-        finish(req, depot, res, said.map_err(refused));
+        };
+        Ok(done(req, said))
     }
 }
 
@@ -185,25 +183,18 @@ pub(super) struct SendAgain(pub(super) Operator);
 
 #[handler]
 impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let selected = selected(depot)?;
-            let done = self
-                .0
-                .send_letters_again(&name(req), selected, by(req))
-                .await;
-            let (sent, skipped) = done.map_err(refused)?;
-            let mut said = format!("{} sent again.", are(sent, "item"));
-            if skipped > 0 {
-                said.push_str(&format!(
-                    " {} still dead letters: there is nothing to send.",
-                    are(skipped, "item")
-                ));
-            }
-            Ok(said)
-        };
-        let said = said.await;
-        finish(req, depot, res, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let sink = name(req);
+        let sent = self.0.send_letters_again(&sink, selected(depot)?, by(req));
+        let (sent, skipped) = sent.await.map_err(refused)?;
+        let mut said = format!("{} sent again.", are(sent, "item"));
+        if skipped > 0 {
+            said.push_str(&format!(
+                " {} still dead letters: there is nothing to send.",
+                are(skipped, "item")
+            ));
+        }
+        Ok(done(req, said))
     }
 }
 
@@ -212,15 +203,14 @@ pub(super) struct Discard(pub(super) Operator);
 
 #[handler]
 impl Discard {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let selected = selected(depot)?;
-            let done = self.0.discard_letters(&name(req), selected, by(req)).await;
-            let discarded = done.map_err(refused)?;
-            Ok(format!("{} discarded.", are(discarded, "dead letter")))
-        };
-        let said = said.await;
-        finish(req, depot, res, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let sink = name(req);
+        let discarded = self.0.discard_letters(&sink, selected(depot)?, by(req));
+        let discarded = discarded.await.map_err(refused)?;
+        Ok(done(
+            req,
+            format!("{} discarded.", are(discarded, "dead letter")),
+        ))
     }
 }
 
@@ -229,28 +219,25 @@ pub(super) struct GiveUp(pub(super) Operator);
 
 #[handler]
 impl GiveUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
-            let id = match (field("id"), field("all")) {
-                (Some(id), None) => id.parse().ok().map(Some),
-                (None, Some("yes")) => Some(None),
-                _ => None,
-            };
-            let id = id.ok_or_else(|| {
-                let why = "The form names no waiting retry. Load the page again and repeat.";
-                NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
-            })?;
-            let done = self.0.give_up(&name(req), id, by(req)).await;
-            let done = done.map_err(refused)?;
-            Ok(format!(
-                "{} given up, with {}.",
-                are(done.retries, "batch"),
-                count(done.items, "dead letter")
-            ))
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
+        let id = match (field("id"), field("all")) {
+            (Some(id), None) => id.parse().ok().map(Some),
+            (None, Some("yes")) => Some(None),
+            _ => None,
         };
-        let said = said.await;
-        finish(req, depot, res, said);
+        let id = id.ok_or_else(|| {
+            let why = "The form names no waiting retry. Load the page again and repeat.";
+            NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+        })?;
+        let given_up = self.0.give_up(&name(req), id, by(req)).await;
+        let given_up = given_up.map_err(refused)?;
+        let said = format!(
+            "{} given up, with {}.",
+            are(given_up.retries, "batch"),
+            count(given_up.items, "dead letter")
+        );
+        Ok(done(req, said))
     }
 }
 
@@ -259,11 +246,12 @@ pub(super) struct Forget(pub(super) Operator);
 
 #[handler]
 impl Forget {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let done = self.0.forget_sink(&name(req), by(req)).await;
-        let said = done.map(|_| format!("The sink {} is forgotten.", name(req)));
-        let said = said.map_err(refused);
-        frame::done(req, depot, res, "/sinks", said);
+    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
+        let name = name(req);
+        let forgotten = self.0.forget_sink(&name, by(req)).await;
+        forgotten.map_err(refused)?;
+        let said = format!("The sink {name} is forgotten.");
+        Ok(Sent::Done("/sinks".to_owned(), said))
     }
 }
 
@@ -300,7 +288,7 @@ fn refused(error: OperateError) -> NoPage {
     }
 }
 
-fn finish(req: &Request, depot: &Depot, res: &mut Response, said: Result<String, NoPage>) {
-    let path = format!("/sinks/{}", segment(&name(req)));
-    frame::done(req, depot, res, &path, said);
+/// The page of the sink, which says what was done.
+fn done(req: &Request, said: String) -> Sent {
+    Sent::Done(format!("/sinks/{}", segment(&name(req))), said)
 }

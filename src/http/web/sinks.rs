@@ -3,10 +3,10 @@
 //! **Invariant**: it shows what `GET /api/admin/sinks` answers.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
 use super::badge;
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, text_of, time};
 use crate::clock;
 use crate::operate::Operator;
@@ -20,9 +20,8 @@ pub(super) struct Sinks(pub(super) Operator);
 
 #[handler]
 impl Sinks {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, by, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::text::{count, grouped, plain, segment, text, text_of, time};
 use crate::catalog;
 use crate::clock;
@@ -37,9 +37,8 @@ pub(super) struct Stream(pub(super) Operator);
 
 #[handler]
 impl Stream {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0, req).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, req).await
     }
 }
 
@@ -181,10 +180,8 @@ pub(super) struct ShowItem(pub(super) Operator);
 
 #[handler]
 impl ShowItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = item_page(&self.0, req, &token).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        item_page(&self.0, req, &token(depot)).await
     }
 }
 
@@ -229,19 +226,17 @@ pub(super) struct RemoveItem(pub(super) Operator);
 
 #[handler]
 impl RemoveItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let name = req.param::<String>("name").unwrap_or_default();
-        let said = async {
-            let stream = stream(&self.0, req)?;
-            let key = Form::of(depot).and_then(|form| form.get("key"));
-            let key = key.unwrap_or_default();
-            let gone = self.0.remove_item(&stream, key, by(req)).await?;
-            let what = if gone { "removed" } else { "being removed" };
-            Ok(format!("The item {} is {what}.", plain(key)))
-        };
-        let said = said.await;
-        let path = format!("/streams/{}", segment(&name));
-        frame::done(req, depot, res, &path, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let stream = stream(&self.0, req)?;
+        let key = Form::of(depot).and_then(|form| form.get("key"));
+        let key = key.unwrap_or_default();
+        let gone = self.0.remove_item(&stream, key, by(req)).await?;
+        let what = if gone { "removed" } else { "being removed" };
+        let path = format!("/streams/{}", segment(&stream));
+        Ok(Sent::Done(
+            path,
+            format!("The item {} is {what}.", plain(key)),
+        ))
     }
 }
 

@@ -3,9 +3,9 @@
 //! **Invariant**: items are counted up to a limit, so the page costs the same however large a stream is.
 
 use maud::html;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, time};
 use crate::operate::Operator;
 
@@ -17,9 +17,8 @@ pub(super) struct Streams(pub(super) Operator);
 
 #[handler]
 impl Streams {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 

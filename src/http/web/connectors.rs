@@ -3,9 +3,9 @@
 //! **Invariant**: it costs one indexed look into the log for each connector, however long the log is.
 
 use maud::html;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, time};
 use super::{badge, chart};
 use crate::catalog::Connector;
@@ -21,9 +21,8 @@ pub(super) struct Sources(pub(super) Operator);
 
 #[handler]
 impl Sources {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 

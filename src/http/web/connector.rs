@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, unix_ms};
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{self, NoPage, Page, Place, WithAside};
 use super::sessions::Made;
 use super::source_change::path;
 use super::source_key::{key_path, last_used, state};
@@ -34,10 +34,9 @@ pub(super) struct Source(pub(super) Operator);
 
 #[handler]
 impl Source {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
         let made = made::take(req, depot);
-        let page = page(&self.0, req, made.as_ref()).await;
-        frame::answer_with_aside(req, depot, res, page);
+        page(&self.0, req, made.as_ref()).await
     }
 }
 
@@ -57,12 +56,12 @@ async fn page(
     operator: &Operator,
     req: &mut Request,
     made: Option<&Made>,
-) -> Result<(Page, Markup), NoPage> {
+) -> Result<WithAside, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
     let wanted = Wanted::read(req)?;
     let Some(connector) = operator.catalog.connector(&name) else {
         let page = deleted(operator, name, &wanted).await?;
-        return Ok((page, html! {}));
+        return Ok(WithAside(page, html! {}));
     };
     let log = log(operator, &connector.name, &wanted).await?;
     let address = snippets::address(operator, req);
@@ -88,7 +87,7 @@ async fn page(
         },
         old: wanted.before.is_some(),
     };
-    Ok((page, keys))
+    Ok(WithAside(page, keys))
 }
 
 /// What the log still has of a connector that is deleted.

@@ -4,22 +4,13 @@
 //! and no poll finds it; in the browser it goes when the page is left.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response};
+use salvo_core::{Depot, Request};
 
-use super::frame;
 use super::guard::{is_poll, visitor};
 use super::sessions::Made;
 use super::snippets::{self, Address};
 use super::text::{text, time};
 use crate::clock;
-
-/// Leads to the page that shows the key.
-pub(super) fn show(depot: &Depot, res: &mut Response, made: Made) {
-    frame::go(res, &made.path);
-    if let Some(visitor) = visitor(depot) {
-        visitor.keep_made(made);
-    }
-}
 
 /// The key for this page, if one was just made.
 pub(super) fn take(req: &Request, depot: &Depot) -> Option<Made> {

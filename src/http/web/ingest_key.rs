@@ -6,19 +6,14 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Field, NAME, Typed, form_time};
-use super::frame::{self, FormPage, NoPage, Place, form_token};
-use super::guard::visitor;
-use super::made;
+use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
 use super::source_change::{NO_CONNECTOR, path};
 use super::text::{segment, text, time};
-use crate::catalog::{
-    Actor, Catalog, Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation,
-};
+use crate::catalog::{Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation};
 use crate::clock;
 use crate::operate::Operator;
 
@@ -37,16 +32,15 @@ pub(super) struct ShowNewKey(pub(super) Operator);
 
 #[handler]
 impl ShowNewKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = connector(&self.0, req).map(|connector| {
-            let stream = connector.keys.first().map(|key| key.stream.to_string());
-            let values = [
-                ("stream", stream.unwrap_or_default()),
-                ("mode", "live".to_owned()),
-            ];
-            new_page(&self.0, depot, &connector, &Typed::new("name", &values))
-        });
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let connector = connector(&self.0, req)?;
+        let stream = connector.keys.first().map(|key| key.stream.to_string());
+        let values = [
+            ("stream", stream.unwrap_or_default()),
+            ("mode", "live".to_owned()),
+        ];
+        let typed = Typed::new("name", &values);
+        Ok(new_page(&self.0, depot, &connector, &typed))
     }
 }
 
@@ -55,62 +49,36 @@ pub(super) struct NewKey(pub(super) Operator);
 
 #[handler]
 impl NewKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let mut typed = Typed::sent(depot);
-        let made = self.create(req, &mut typed).await;
-        match made {
-            Ok((_, Some(made))) => made::show(depot, res, made),
-            Ok((connector, None)) => {
-                let page = new_page(&self.0, depot, &connector, &typed);
-                frame::answer_form(req, depot, res, typed.status(), Ok(page));
-            }
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl NewKey {
-    async fn create(
-        &self,
-        req: &Request,
-        typed: &mut Typed,
-    ) -> Result<(Arc<Connector>, Option<Made>), NoPage> {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let connector = connector(&self.0, req)?;
-        let name = typed.name();
+        let mut typed = Typed::sent(depot);
         let stream = typed.raw("stream").to_owned();
-        if stream.is_empty() {
-            typed.wrong("stream", "Choose a stream.");
-        }
-        let test = typed.choice("mode", &[("live", false), ("test", true)]);
-        let expires_ms = typed.time("expires_at");
-        let Some(test) = test.filter(|_| !typed.is_wrong()) else {
-            return Ok((connector, None));
-        };
         let wish = KeyWish {
             connector: connector.name.to_string(),
-            name,
+            name: typed.name(),
+            test: typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
+            expires_ms: typed.time("expires_at"),
             stream,
-            test,
-            expires_ms,
         };
-        let made = form::change(&self.0, req, |catalog, by| catalog.create_key(wish, by));
-        match made.await {
-            Ok((secret, key)) => {
-                let made = Made {
-                    path: path(&connector.name),
-                    key: key.name.to_string(),
-                    secret,
-                    previous: None,
-                };
-                Ok((connector, Some(made)))
-            }
-            Err(error) => typed.refuse(error, &[]).map(|()| (connector, None)),
+        if wish.stream.is_empty() {
+            typed.wrong("stream", "Choose a stream.");
         }
+        let made = typed.submit(&self.0, req, &[], |catalog, by| {
+            catalog.create_key(wish, by)
+        });
+        Ok(match made.await? {
+            Some((secret, key)) => Sent::Made(Made {
+                path: path(&connector.name),
+                key: key.name.to_string(),
+                secret,
+                previous: None,
+            }),
+            None => typed.again(new_page(&self.0, depot, &connector, &typed)),
+        })
     }
 }
 
 fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let stream = Field {
         name: "stream",
         label: "Stream",
@@ -127,7 +95,7 @@ fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &T
         content: html! {
             (typed.problems())
             form.panel method="post" {
-                (token)
+                (token(depot))
                 (typed.input(NAME, 64, true))
                 (typed.stream_select(stream, &operator.catalog, None))
                 (typed.select(mode, &[("live", "live"), ("test", "test")]))
@@ -149,10 +117,9 @@ pub(super) struct ShowKey(pub(super) Operator);
 
 #[handler]
 impl ShowKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = own(&self.0, req);
-        let page = page.map(|key| key_page(depot, &key, &begun(&key)));
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let key = own(&self.0, req)?;
+        Ok(key_page(depot, &key, &begun(&key)))
     }
 }
 
@@ -171,35 +138,28 @@ pub(super) struct ChangeKey(pub(super) Operator);
 
 #[handler]
 impl ChangeKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let key = match own(&self.0, req) {
-            Ok(key) => key,
-            Err(no_page) => return frame::refuse(req, res, no_page),
-        };
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let key = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
         let expires_ms = typed.time("expires_at");
-        if !typed.is_wrong() {
-            let (id, name) = (Arc::clone(&key.connector), key.name.clone());
-            let changed = form::change(&self.0, req, move |catalog, by| {
-                catalog.change_key(&id, &name, Some(expires_ms), by)
-            });
-            match changed.await {
-                Ok(_) => {
-                    let said = format!("The key {} is changed.", key.name);
-                    let path = path(&key.connector);
-                    return frame::done(req, depot, res, &path, Ok(said));
-                }
-                Err(error) => {
-                    if let Err(no_page) = typed.refuse(error, &[]) {
-                        return frame::refuse(req, res, no_page);
-                    }
-                }
+        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_key(&id, &name, Some(expires_ms), by)
+        });
+        Ok(match changed.await? {
+            Some(_) => {
+                let said = format!("The key {} is changed.", key.name);
+                Sent::Done(path(&key.connector), said)
             }
-        }
-        let status = typed.status();
-        let page = key_page(depot, &key, &typed.or(begun(&key)));
-        frame::answer_form(req, depot, res, status, Ok(page));
+            None => again(depot, &key, typed),
+        })
     }
+}
+
+/// The page of the key, with the form that was sent as it was sent.
+fn again(depot: &Depot, key: &IngestKey, typed: Typed) -> Sent {
+    let typed = typed.or(begun(key));
+    typed.again(key_page(depot, key, &typed))
 }
 
 /// `POST /sources/{name}/keys/{key}/rotate`
@@ -207,63 +167,17 @@ pub(super) struct RotateKey(pub(super) Operator);
 
 #[handler]
 impl RotateKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let key = match own(&self.0, req) {
-            Ok(key) => key,
-            Err(no_page) => return frame::refuse(req, res, no_page),
-        };
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let key = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
-        match self.rotate(req, &key, &mut typed).await {
-            Ok(Some(made)) => made::show(depot, res, made),
-            Ok(None) => {
-                let status = typed.status();
-                let page = key_page(depot, &key, &typed.or(begun(&key)));
-                frame::answer_form(req, depot, res, status, Ok(page));
-            }
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl RotateKey {
-    async fn rotate(
-        &self,
-        req: &Request,
-        key: &IngestKey,
-        typed: &mut Typed,
-    ) -> Result<Option<Made>, NoPage> {
-        let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
-        let grace = typed.text("grace").parse::<u64>().ok();
-        let grace = grace.and_then(|grace| grace.checked_mul(unit));
-        let grace = grace.filter(|seconds| *seconds <= GRACE_SECONDS_MAX);
-        let new_end = typed.time("new_end");
-        let Some(grace_seconds) = grace else {
-            let days = GRACE_SECONDS_MAX / 86_400;
-            typed.wrong(
-                "grace",
-                format!(
-                    "Give a whole number; 0 ends the old key at once, {days} days are the most."
-                ),
-            );
-            return Ok(None);
-        };
-        if typed.is_wrong() {
-            return Ok(None);
-        }
-        let rotation = Rotation {
-            grace_seconds,
-            expires_ms: match new_end {
-                None if typed.is_ticked("new_never_ends") => Some(None),
-                None => None,
-                ends => Some(ends),
-            },
-        };
+        let rotation = rotation(&mut typed);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
-        let rotated = form::change(&self.0, req, move |catalog, by| {
+        let fields = [("grace_seconds", "grace"), ("expires_at", "new_end")];
+        let rotated = typed.submit(&self.0, req, &fields, move |catalog, by| {
             catalog.rotate_key(&id, &name, rotation, by)
         });
-        match rotated.await {
-            Ok((secret, new, old)) => Ok(Some(Made {
+        Ok(match rotated.await? {
+            Some((secret, new, old)) => Sent::Made(Made {
                 path: path(&key.connector),
                 key: new.name.to_string(),
                 secret,
@@ -271,17 +185,36 @@ impl RotateKey {
                     old.name.to_string(),
                     old.revoked_ms.or(old.expires_ms).unwrap_or_default(),
                 )),
-            })),
-            Err(error) => {
-                let fields = [("grace_seconds", "grace"), ("expires_at", "new_end")];
-                typed.refuse(error, &fields).map(|()| None)
-            }
-        }
+            }),
+            None => again(depot, &key, typed),
+        })
+    }
+}
+
+/// How the form says that the key is to be rotated.
+fn rotation(typed: &mut Typed) -> Rotation {
+    let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
+    let grace = typed.text("grace").parse::<u64>().ok();
+    let grace = grace.and_then(|grace| grace.checked_mul(unit));
+    let grace = grace.filter(|seconds| *seconds <= GRACE_SECONDS_MAX);
+    if grace.is_none() {
+        let days = GRACE_SECONDS_MAX / 86_400;
+        let message =
+            format!("Give a whole number; 0 ends the old key at once, {days} days are the most.");
+        typed.wrong("grace", message);
+    }
+    let new_end = typed.time("new_end");
+    Rotation {
+        grace_seconds: grace.unwrap_or_default(),
+        expires_ms: match new_end {
+            None if typed.is_ticked("new_never_ends") => Some(None),
+            None => None,
+            ends => Some(ends),
+        },
     }
 }
 
 fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let path = key_path(key);
     FormPage {
         title: format!("Key {} of {}", key.name, key.connector),
@@ -291,9 +224,9 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
             div.panel { (facts(key)) }
             @if key.state() != KeyState::Revoked {
                 h2 { "Rotate" }
-                form.panel method="post" action={ (path) "/rotate" } { (token) (rotate_fields(typed)) p.row { button { "Rotate the key" } } }
+                form.panel method="post" action={ (path) "/rotate" } { (token(depot)) (rotate_fields(typed)) p.row { button { "Rotate the key" } } }
                 h2 { "Change when it ends" }
-                form.panel method="post" action={ (path) "/change" } { (token) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
+                form.panel method="post" action={ (path) "/change" } { (token(depot)) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
             }
             p.row {
                 @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -374,10 +307,9 @@ pub(super) struct ShowEndKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl ShowEndKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = own(&self.0, req);
-        let page = page.map(|key| end_page(depot, &key, self.1, &Typed::default()));
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let key = own(&self.0, req)?;
+        Ok(end_page(depot, &key, self.1, &Typed::default()))
     }
 }
 
@@ -386,40 +318,26 @@ pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl EndKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let key = match own(&self.0, req) {
-            Ok(key) => key,
-            Err(no_page) => return frame::refuse(req, res, no_page),
-        };
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let key = own(&self.0, req)?;
+        let mut typed = Typed::sent(depot);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let ending = self.1;
-        let ended = form::change(
-            &self.0,
-            req,
-            move |catalog: &Catalog, by: &Actor| match ending {
-                Ending::Revoke => catalog.revoke_key(&id, &name, by),
-                Ending::Delete => catalog.delete_key(&id, &name, by),
-            },
-        );
-        match ended.await {
-            Ok(_) => {
-                let said = match ending {
-                    Ending::Revoke => {
-                        let left = still_working(&self.0, &key);
-                        format!("The key {} is revoked.{left}", key.name)
-                    }
-                    Ending::Delete => format!("The key {} is deleted.", key.name),
-                };
-                let path = path(&key.connector);
-                frame::done(req, depot, res, &path, Ok(said));
-            }
-            Err(error) => {
-                let mut typed = Typed::sent(depot);
-                let page = typed.refuse(error, &[]);
-                let page = page.map(|()| end_page(depot, &key, ending, &typed));
-                frame::answer_form(req, depot, res, typed.status(), page);
-            }
+        let ended = typed.submit(&self.0, req, &[], move |catalog, by| match ending {
+            Ending::Revoke => catalog.revoke_key(&id, &name, by),
+            Ending::Delete => catalog.delete_key(&id, &name, by),
+        });
+        if ended.await?.is_none() {
+            return Ok(typed.again(end_page(depot, &key, ending, &typed)));
         }
+        let said = match ending {
+            Ending::Revoke => {
+                let left = still_working(&self.0, &key);
+                format!("The key {} is revoked.{left}", key.name)
+            }
+            Ending::Delete => format!("The key {} is deleted.", key.name),
+        };
+        Ok(Sent::Done(path(&key.connector), said))
     }
 }
 
@@ -441,7 +359,6 @@ fn still_working(operator: &Operator, key: &IngestKey) -> String {
 }
 
 fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let name =
         html! { strong { (text(&key.name)) } " (" span.mono { (text(&key.prefix())) "…" } ")" };
     let (title, does, what) = match ending {
@@ -459,7 +376,7 @@ fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> Fo
     FormPage {
         title,
         place: Place::Sources,
-        content: form::question(typed, &token, &what, does, &key_path(key)),
+        content: form::question(typed, &token(depot), &what, does, &key_path(key)),
     }
 }
 

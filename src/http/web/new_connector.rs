@@ -3,14 +3,13 @@
 //! **Invariant**: all of it is made, or nothing.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Field, NAME, Typed};
-use super::frame::{self, FormPage, NoPage, Place, form_token};
-use super::guard::visitor;
-use super::made;
+use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
-use super::text::{grouped, segment};
+use super::source_change::path;
+use super::text::grouped;
 use crate::catalog::{Catalog, ConnectorWish, FirstStream, SetUpWish, StreamWish};
 use crate::config::{ConnectorKind, OnUpdate, RATE_MAX};
 use crate::operate::Operator;
@@ -22,12 +21,9 @@ pub(super) struct ShowNewSource(pub(super) Operator);
 
 #[handler]
 impl ShowNewSource {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let typed = Typed::new(
-            "name",
-            &[("kind", ConnectorKind::Webhook.as_str().to_owned())],
-        );
-        answer(&self.0, req, depot, res, &typed);
+    async fn handle(&self, depot: &mut Depot) -> FormPage {
+        let values = [("kind", ConnectorKind::Webhook.as_str().to_owned())];
+        new_page(&self.0, depot, &Typed::new("name", &values))
     }
 }
 
@@ -36,25 +32,31 @@ pub(super) struct NewSource(pub(super) Operator);
 
 #[handler]
 impl NewSource {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
-        match create(&self.0, req, &mut typed).await {
-            Ok(Some(made)) => made::show(depot, res, made),
-            Ok(None) => answer(&self.0, req, depot, res, &typed),
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
+        let wish = wish(&mut typed);
+        let path = path(&wish.connector.name);
+        let made = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(wish, by));
+        Ok(match made.await? {
+            Some((secret, key)) => Sent::Made(Made {
+                path,
+                key: key.name.to_string(),
+                secret,
+                previous: None,
+            }),
+            None => typed.again(new_page(&self.0, depot, &typed)),
+        })
     }
 }
 
-fn answer(operator: &Operator, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
-    let page = FormPage {
+fn new_page(operator: &Operator, depot: &Depot, typed: &Typed) -> FormPage {
+    FormPage {
         title: "New connector".to_owned(),
         place: Place::Sources,
         content: html! {
             (typed.problems())
             form.panel method="post" action="/new/source" {
-                (token)
+                (token(depot))
                 (typed.input(NAME, 64, true))
                 (kind(typed))
                 (typed.stream_select(STREAM, &operator.catalog, Some("a new stream")))
@@ -63,8 +65,7 @@ fn answer(operator: &Operator, req: &Request, depot: &Depot, res: &mut Response,
                 (form::buttons("Create connector", "/sources"))
             }
         },
-    };
-    frame::answer_form(req, depot, res, typed.status(), Ok(page));
+    }
 }
 
 const STREAM: Field<'_> = Field {
@@ -149,54 +150,34 @@ pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-async fn create(
-    operator: &Operator,
-    req: &Request,
-    typed: &mut Typed,
-) -> Result<Option<Made>, NoPage> {
+/// What the form asks for.
+fn wish(typed: &mut Typed) -> SetUpWish {
     let name = typed.name();
-    let kind = typed.choice("kind", &KINDS);
     let stream = match (typed.raw("stream"), typed.optional("new_stream")) {
         ("", new) => FirstStream::New(StreamWish {
             name: new.unwrap_or_else(|| name.clone()),
             on_update: OnUpdate::Replace,
             stale_after_seconds: None,
         }),
-        (existing, None) => FirstStream::Existing(existing.to_owned()),
-        (_, Some(_)) => {
-            let message = "Choose a stream above, or name a new one here, not both.";
-            typed.wrong("new_stream", message);
-            return Ok(None);
+        (existing, new) => {
+            let existing = existing.to_owned();
+            if new.is_some() {
+                let message = "Choose a stream above, or name a new one here, not both.";
+                typed.wrong("new_stream", message);
+            }
+            FirstStream::Existing(existing)
         }
     };
-    let item_key = typed.optional("item_key");
-    let may_delete = may_delete(typed);
-    let requests_per_second = rate(typed, "requests_per_second");
-    let burst = rate(typed, "burst");
-    let Some(kind) = kind.filter(|_| !typed.is_wrong()) else {
-        return Ok(None);
-    };
-    let path = format!("/sources/{}", segment(&name));
-    let wish = SetUpWish {
+    SetUpWish {
         connector: ConnectorWish {
             name,
-            kind,
-            item_key,
-            may_delete,
-            requests_per_second,
-            burst,
+            kind: typed.choice("kind", &KINDS).unwrap_or_default(),
+            item_key: typed.optional("item_key"),
+            may_delete: may_delete(typed),
+            requests_per_second: rate(typed, "requests_per_second"),
+            burst: rate(typed, "burst"),
         },
         key: FIRST_KEY.to_owned(),
         stream,
-    };
-    let made = form::change(operator, req, |catalog, by| catalog.set_up(wish, by)).await;
-    match made {
-        Ok((secret, key)) => Ok(Some(Made {
-            path,
-            key: key.name.to_string(),
-            secret,
-            previous: None,
-        })),
-        Err(error) => typed.refuse(error, &[]).map(|()| None),
     }
 }
