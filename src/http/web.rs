@@ -10,12 +10,16 @@ mod assets;
 mod audit;
 mod badge;
 mod chart;
+mod connector;
+mod connector_change;
+mod connectors;
 mod curl;
 mod form;
 mod frame;
 mod guard;
-mod made;
-mod new_source;
+mod ingest_key;
+mod key_shown_once;
+mod new_connector;
 mod overview;
 mod read_key;
 mod renderers;
@@ -26,10 +30,6 @@ mod sign_in;
 mod sink;
 mod sinks;
 mod snippets;
-mod source;
-mod source_change;
-mod source_key;
-mod sources;
 mod stream;
 mod stream_change;
 mod streams;
@@ -50,8 +50,8 @@ pub(super) fn routes(parts: &AdminParts) -> Router {
     let pages = Router::new()
         .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
         .push(Router::new().get(overview::Overview(p())))
-        .push(Router::with_path("sources").get(sources::Sources(p())))
-        .push(source_routes(&parts.operator))
+        .push(Router::with_path("sources").get(connectors::Connectors(p())))
+        .push(connector_routes(&parts.operator))
         .push(
             Router::with_path("requests/{request_id}")
                 .get(request::ShowRequest(p()))
@@ -119,42 +119,42 @@ pub(super) fn routes(parts: &AdminParts) -> Router {
 }
 
 /// A connector and its keys.
-fn source_routes(operator: &Operator) -> Router {
+fn connector_routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     let end_key = |path: &str, ending| {
         Router::with_path(path)
-            .get(source_key::ShowEndKey(p(), ending))
-            .post(source_key::EndKey(p(), ending))
+            .get(ingest_key::ShowEndKey(p(), ending))
+            .post(ingest_key::EndKey(p(), ending))
     };
     let key = Router::with_path("keys/{key}")
-        .get(source_key::ShowKey(p()))
-        .push(Router::with_path("change").post(source_key::ChangeKey(p())))
-        .push(Router::with_path("rotate").post(source_key::RotateKey(p())))
-        .push(end_key("revoke", source_key::Ending::Revoke))
-        .push(end_key("delete", source_key::Ending::Delete));
+        .get(ingest_key::ShowKey(p()))
+        .push(Router::with_path("change").post(ingest_key::ChangeKey(p())))
+        .push(Router::with_path("rotate").post(ingest_key::RotateKey(p())))
+        .push(end_key("revoke", ingest_key::Ending::Revoke))
+        .push(end_key("delete", ingest_key::Ending::Delete));
     Router::new()
         .push(
             Router::with_path("new/source")
-                .get(new_source::ShowNewSource(p()))
-                .post(new_source::NewSource(p())),
+                .get(new_connector::ShowNewConnector(p()))
+                .post(new_connector::NewConnector(p())),
         )
         .push(
             Router::with_path("sources/{name}")
-                .get(source::Source(p()))
+                .get(connector::ShowConnector(p()))
                 .push(
                     Router::with_path("change")
-                        .get(source_change::ShowChange(p()))
-                        .post(source_change::Change(p())),
+                        .get(connector_change::ShowChange(p()))
+                        .post(connector_change::Change(p())),
                 )
                 .push(
                     Router::with_path("delete")
-                        .get(source_change::ShowDelete(p()))
-                        .post(source_change::Delete(p())),
+                        .get(connector_change::ShowDelete(p()))
+                        .post(connector_change::Delete(p())),
                 )
                 .push(
                     Router::with_path("new-key")
-                        .get(source_key::ShowNewKey(p()))
-                        .post(source_key::NewKey(p())),
+                        .get(ingest_key::ShowNewKey(p()))
+                        .post(ingest_key::NewKey(p())),
                 )
                 .push(key),
         )
@@ -177,7 +177,7 @@ fn read_key_routes(operator: &Operator) -> Router {
             Router::with_path("read-keys/{name}")
                 .get(read_key::ShowReadKey(p()))
                 .post(read_key::ChangeReadKey(p()))
-                .push(end_key("revoke", source_key::Ending::Revoke))
-                .push(end_key("delete", source_key::Ending::Delete)),
+                .push(end_key("revoke", ingest_key::Ending::Revoke))
+                .push(end_key("delete", ingest_key::Ending::Delete)),
         )
 }

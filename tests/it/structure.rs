@@ -287,4 +287,9 @@ fn every_file_says_what_it_owns() {
 fn the_check_sees_imports_in_all_their_forms() {
     let code = "use crate::a::b; use crate::{c, d::{e, f}, g as h}; crate::i::j();";
     assert_eq!(imports(code), ["a", "c", "d", "g", "i"]);
+    let code = "use crate::http::api::X; use super::super::{body, error::E}; use super::web;";
+    let files = names_after(code, &["crate::http::", "super::super::", "super::"]);
+    for file in ["api", "body", "error", "web"] {
+        assert!(files.contains(&file.to_owned()), "{file}: {files:?}");
+    }
 }

@@ -9,14 +9,14 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, handler};
 
+use super::connector_change::path;
+use super::connectors::{error_rate, kind, streams};
 use super::form::{self, unix_ms};
 use super::frame::{self, NoPage, Page, Place, WithAside};
+use super::ingest_key::{key_path, last_used, state};
 use super::sessions::Made;
-use super::source_change::path;
-use super::source_key::{key_path, last_used, state};
-use super::sources::{error_rate, kind, streams};
 use super::text::{grouped, plain, segment, text, text_of, time};
-use super::{badge, made, snippets};
+use super::{badge, key_shown_once, snippets};
 use crate::catalog::Connector;
 use crate::clock;
 use crate::journal::log::Filter;
@@ -30,12 +30,12 @@ const ERROR_CHARS_MAX: usize = 400;
 const ENTRIES: u32 = 50;
 
 /// `GET /sources/{name}`
-pub(super) struct Source(pub(super) Operator);
+pub(super) struct ShowConnector(pub(super) Operator);
 
 #[handler]
-impl Source {
+impl ShowConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
-        let made = made::take(req, depot);
+        let made = key_shown_once::take(req, depot);
         page(&self.0, req, made.as_ref()).await
     }
 }
@@ -70,7 +70,7 @@ async fn page(
     let keys = keys(&connector);
     let page = Page {
         title: connector.name.to_string(),
-        place: Place::Sources,
+        place: Place::Connectors,
         still: html! {
             @if let Some(made) = made { (shown_once(&connector, &address, made)) }
             (first.line(made.is_some()))
@@ -101,7 +101,7 @@ async fn deleted(operator: &Operator, name: String, wanted: &Wanted) -> Result<P
     let path = format!("/sources/{}", segment(&name));
     Ok(Page {
         title: name,
-        place: Place::Sources,
+        place: Place::Connectors,
         still: html! {
             p.panel { "This connector was deleted. Its requests stay in the log until they are too old." }
             h2 #log { "Request log" }
@@ -192,10 +192,10 @@ fn shown_once(connector: &Connector, address: &snippets::Address, made: &Made) -
     let stream = connector.key(&made.key).map(|key| &*key.stream);
     html! {
         div.panel.made {
-            (made::panel(made, "key"))
+            (key_shown_once::panel(made, "key"))
             @if let Some(stream) = stream {
                 p { "A first request to " (text(stream)) ", ready to paste:" }
-                (made::snippets(address, stream, Some(made)))
+                (key_shown_once::snippets(address, stream, Some(made)))
             }
         }
     }
@@ -239,7 +239,7 @@ fn sending(
         @if let Some(stream) = streams.first().filter(|_| with_snippets) {
             div.panel {
                 p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
-                (made::snippets(address, stream, None))
+                (key_shown_once::snippets(address, stream, None))
             }
         }
     }

@@ -10,7 +10,7 @@ use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Typed};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::new_source::{KINDS, kind, may_delete, rate, settings};
+use super::new_connector::{KINDS, kind, may_delete, rate, settings};
 use super::text::{count, segment, text};
 use crate::catalog::{CatalogError, Connector, ConnectorChange, Kind};
 use crate::operate::Operator;
@@ -79,7 +79,7 @@ fn change_page(
 ) -> FormPage {
     FormPage {
         title: format!("Change {}", connector.name),
-        place: Place::Sources,
+        place: Place::Connectors,
         content: html! {
             (typed.problems())
             form.panel method="post" {
@@ -134,7 +134,7 @@ fn delete_page(depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage 
     let back = path(&connector.name);
     FormPage {
         title: format!("Delete {}?", connector.name),
-        place: Place::Sources,
+        place: Place::Connectors,
         content: form::question(typed, &token(depot), &what, "Delete the connector", &back),
     }
 }

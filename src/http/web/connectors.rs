@@ -17,10 +17,10 @@ use crate::operate::Operator;
 use crate::operate::requests::Report;
 
 /// `GET /sources`
-pub(super) struct Sources(pub(super) Operator);
+pub(super) struct Connectors(pub(super) Operator);
 
 #[handler]
-impl Sources {
+impl Connectors {
     async fn handle(&self) -> Result<Page, NoPage> {
         page(&self.0).await
     }
@@ -70,7 +70,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     };
     Ok(Page {
         title: "Data sources".to_owned(),
-        place: Place::Sources,
+        place: Place::Connectors,
         still: html! { p.row { a.button href="/new/source" { "New connector" } } },
         live,
         old: false,

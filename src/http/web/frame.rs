@@ -29,7 +29,7 @@ const SENTENCE_CHARS_MAX: usize = 2_000;
 /// The places of the navigation.
 const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
-    (Place::Sources, "/sources", "Data sources"),
+    (Place::Connectors, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Renderers"),
@@ -41,7 +41,7 @@ const PLACES: [(Place, &str, &str); 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Overview,
-    Sources,
+    Connectors,
     Streams,
     Sinks,
     Renderers,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
+use super::connector_change::{NO_CONNECTOR, path};
 use super::form::{self, Field, NAME, Typed, form_time};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
-use super::source_change::{NO_CONNECTOR, path};
 use super::text::{segment, text, time};
 use crate::catalog::{Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation};
 use crate::clock;
@@ -91,7 +91,7 @@ fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &T
     };
     FormPage {
         title: format!("New key of {}", connector.name),
-        place: Place::Sources,
+        place: Place::Connectors,
         content: html! {
             (typed.problems())
             form.panel method="post" {
@@ -218,7 +218,7 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
     let path = key_path(key);
     FormPage {
         title: format!("Key {} of {}", key.name, key.connector),
-        place: Place::Sources,
+        place: Place::Connectors,
         content: html! {
             (typed.problems())
             div.panel { (facts(key)) }
@@ -231,7 +231,7 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
             p.row {
                 @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 a.button.danger href={ (path) "/delete" } { "Delete…" }
-                a.button.plain href=(super::source_change::path(&key.connector)) { "Back to the connector" }
+                a.button.plain href=(super::connector_change::path(&key.connector)) { "Back to the connector" }
             }
         },
     }
@@ -375,7 +375,7 @@ fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> Fo
     };
     FormPage {
         title,
-        place: Place::Sources,
+        place: Place::Connectors,
         content: form::question(typed, &token(depot), &what, does, &key_path(key)),
     }
 }

@@ -5,10 +5,10 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
+use super::connector_change::path;
 use super::form::{self, Field, NAME, Typed};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
-use super::source_change::path;
 use super::text::grouped;
 use crate::catalog::{Catalog, ConnectorWish, FirstStream, SetUpWish, StreamWish};
 use crate::config::{ConnectorKind, OnUpdate, RATE_MAX};
@@ -17,10 +17,10 @@ use crate::operate::Operator;
 const FIRST_KEY: &str = "main";
 
 /// `GET /new/source`
-pub(super) struct ShowNewSource(pub(super) Operator);
+pub(super) struct ShowNewConnector(pub(super) Operator);
 
 #[handler]
-impl ShowNewSource {
+impl ShowNewConnector {
     async fn handle(&self, depot: &mut Depot) -> FormPage {
         let values = [("kind", ConnectorKind::Webhook.as_str().to_owned())];
         new_page(&self.0, depot, &Typed::new("name", &values))
@@ -28,10 +28,10 @@ impl ShowNewSource {
 }
 
 /// `POST /new/source`
-pub(super) struct NewSource(pub(super) Operator);
+pub(super) struct NewConnector(pub(super) Operator);
 
 #[handler]
-impl NewSource {
+impl NewConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
         let wish = wish(&mut typed);
@@ -52,7 +52,7 @@ impl NewSource {
 fn new_page(operator: &Operator, depot: &Depot, typed: &Typed) -> FormPage {
     FormPage {
         title: "New connector".to_owned(),
-        place: Place::Sources,
+        place: Place::Connectors,
         content: html! {
             (typed.problems())
             form.panel method="post" action="/new/source" {

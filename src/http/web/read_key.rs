@@ -10,10 +10,10 @@ use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Field, NAME, Typed, form_time};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
+use super::ingest_key::Ending;
 use super::sessions::Made;
-use super::source_key::Ending;
 use super::text::{segment, text, time};
-use super::{made, snippets};
+use super::{key_shown_once, snippets};
 use crate::catalog::{Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
 use crate::clock;
 use crate::operate::Operator;
@@ -114,7 +114,7 @@ pub(super) struct ShowReadKey(pub(super) Operator);
 #[handler]
 impl ShowReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let made = made::take(req, depot);
+        let made = key_shown_once::take(req, depot);
         let key = key(&self.0, req)?;
         let mut values: Vec<(&str, String)> = key
             .streams
@@ -135,7 +135,7 @@ fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) ->
     let address = snippets::address(operator, req);
     html! {
         div.panel.made {
-            (made::panel(made, "read key"))
+            (key_shown_once::panel(made, "read key"))
             @if let Some(stream) = key.streams.first() {
                 p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
                 div.copy data-once {

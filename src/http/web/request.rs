@@ -46,7 +46,7 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
     let command = curl::command(&snippets::address(operator, req), entry, &kept);
     Ok(Page {
         title: format!("Request {}", entry.request_id),
-        place: Place::Sources,
+        place: Place::Connectors,
         still: html! {},
         live: html! {
             @for error in report.errors() {
