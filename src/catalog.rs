@@ -1,7 +1,7 @@
 //! What exists: streams, connectors, keys. The map that every request looks its key up in, and `catalog.db`.
 //!
-//! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads; the
-//! admin API and the admin pages list and change it (`catalog/change.rs`).
+//! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads;
+//! operators list and change it (`catalog/change.rs`).
 //!
 //! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
@@ -32,13 +32,14 @@ use crate::clock;
 use crate::config::Settings;
 use crate::sqlite::{self, Fuse, Trouble, WriteAheadLog};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
-pub use change::{
-    ConnectorChange, ConnectorWish, GRACE_SECONDS_MAX, KeyWish, ReadKeyChange, ReadKeyWish,
-    Rotation, StreamChange, StreamWish, looks_secret,
-};
+pub use change::connector::{ConnectorChange, ConnectorWish};
+pub use change::key::{GRACE_SECONDS_MAX, KeyWish, Rotation};
+pub use change::looks_secret;
+pub use change::read_key::{ReadKeyChange, ReadKeyWish};
+pub use change::stream::{StreamChange, StreamWish};
 pub use connector::{Connector, IngestKey, KeyState};
 use entries::Entries;
-pub use error::{CatalogError, Kind};
+pub use error::{CatalogError, Fault, Kind, NamedBy};
 pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};

@@ -26,6 +26,7 @@ mod checks;
 mod defaults;
 mod environment;
 mod explain;
+mod in_use;
 mod listen;
 mod merge;
 mod outgoing;
@@ -45,6 +46,7 @@ pub use checks::{
     digest_of_hex, item_key as check_item_key, name as check_name, stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
+pub use in_use::InUse;
 pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};

@@ -27,13 +27,15 @@ use crate::backup::Backups;
 use crate::backup::restore::MARK;
 use crate::catalog::{Catalog, KeyHash};
 use crate::clock;
-use crate::config::{self, Loaded, Settings};
+use crate::config::{self, InUse, Loaded, Settings};
 use crate::delivery::Delivery;
-use crate::http::{self, About, Bound, Configuration, Parts, Sessions, Stopper};
+use crate::http::{self, AdminParts, Bound, ServiceParts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::operate::requests::Requests;
+use crate::operate::{About, Operator};
 use crate::plugin::Plugins;
 use crate::pool::Pool;
 use crate::sqlite::{Fuse, State};
@@ -58,8 +60,10 @@ pub struct Daemon {
     pub admin_address: String,
     /// The data folder.
     pub data_dir: PathBuf,
-    /// The parts, for whoever runs the daemon in its own process.
-    pub parts: Parts,
+    /// What an operator sees and does, for whoever runs the daemon in its own process.
+    pub operator: Operator,
+    /// Who is signed in to the admin pages.
+    pub sessions: Arc<Sessions>,
     shutdown_time_max: Duration,
     servers: Vec<Stopper>,
     tasks: TaskTracker,
@@ -139,22 +143,17 @@ impl Daemon {
                 flattened_bytes_max: settings.limits.max_flattened_bytes,
             },
         ));
-        let parts = Parts {
-            ingest,
+        let operator = Operator {
+            requests: Requests::new(&journal, &pool, &delivery),
             catalog,
             journal,
-            backups,
-            delivery,
             pool,
+            delivery,
+            ingest,
             live,
-            origins: settings.live.origins.as_slice().into(),
+            backups,
             gate,
             metrics,
-            admin_token: KeyHash::of(&admin_token),
-            sessions: Arc::new(Sessions::default()),
-            hosts: settings.admin.hosts.as_slice().into(),
-            log_requests: settings.log.requests,
-            body_timeout_seconds: settings.limits.body_timeout_seconds,
             about: Arc::new(About {
                 profile: loaded.profile.clone(),
                 service_address: service_listener.address.clone(),
@@ -162,10 +161,10 @@ impl Daemon {
                 durability: settings.storage.durability.as_str(),
                 started_ms: clock::unix_ms(),
             }),
-            configuration: Arc::new(Configuration::new(config::explain(loaded))),
+            configuration: Arc::new(InUse::new(config::explain(loaded))),
         };
         let stop = CancellationToken::new();
-        let sinks = Sinks::start(&parts.delivery, &settings.sinks, stop.child_token()).await?;
+        let sinks = Sinks::start(&operator.delivery, &settings.sinks, stop.child_token()).await?;
         let mut daemon = Self {
             service_address: service_listener.address.clone(),
             admin_address: admin_listener.address.clone(),
@@ -178,12 +177,13 @@ impl Daemon {
             plugins,
             fuse,
             lock,
-            parts,
+            operator,
+            sessions: Arc::new(Sessions::default()),
         };
         daemon.reload().tell_gaps();
-        let logged = daemon.parts.journal.newest_logged().await?;
-        daemon.spawn(settings, service_listener, admin_listener);
-        let counting = hour::count(daemon.parts.clone(), logged, daemon.stop.clone());
+        let logged = daemon.operator.journal.newest_logged().await?;
+        daemon.spawn(settings, &admin_token, service_listener, admin_listener);
+        let counting = hour::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)
     }
@@ -205,9 +205,9 @@ impl Daemon {
             self.shutdown_time_max
         };
         tracing::info!(failed, "stopping");
-        self.parts.gate.drain();
-        self.parts.live.stop();
-        self.parts.backups.stop();
+        self.operator.gate.drain();
+        self.operator.live.stop();
+        self.operator.backups.stop();
         for server in &self.servers {
             server.stop(grace);
         }
@@ -218,12 +218,12 @@ impl Daemon {
             // Once to see who does not go, once to close their connections.
             for _ in 0..2 {
                 tokio::time::sleep(RENDERERS_GRACE / 2).await;
-                self.parts.live.cut_off();
+                self.operator.live.cut_off();
             }
         };
         let gone = async {
             self.tasks.wait().await;
-            self.parts.live.emptied().await;
+            self.operator.live.emptied().await;
         };
         tokio::select! {
             () = gone => {}
@@ -239,9 +239,9 @@ impl Daemon {
                 "a sink is still in a call; it is abandoned, the next start delivers again"
             );
         }
-        self.parts.journal.close().await;
-        self.parts.pool.close().await?;
-        self.parts.catalog.close()?;
+        self.operator.journal.close().await;
+        self.operator.pool.close().await?;
+        self.operator.catalog.close()?;
         self.fuse_is_good()?;
         drop(self.lock);
         tracing::info!("stopped");
@@ -259,26 +259,39 @@ impl Daemon {
     /// Takes changes of the configuration while the daemon runs.
     pub fn reload(&self) -> Reload {
         Reload {
-            parts: self.parts.clone(),
+            operator: self.operator.clone(),
             sinks: Arc::clone(&self.sinks),
         }
     }
 
-    fn spawn(&mut self, settings: &Settings, service: Bound, admin: Bound) {
+    fn spawn(&mut self, settings: &Settings, admin_token: &str, service: Bound, admin: Bound) {
         let bodies = journal::Retention {
             bytes_max: settings.storage.rejected_retention_bytes,
             age_ms_max: u64::from(settings.storage.rejected_retention_minutes) * 60_000,
         };
         // Before the first request; the watch says it again.
-        self.parts.journal.keep_bodies(bodies);
-        let (stopper, serving) = service.serve(http::service(&self.parts), &settings.server);
+        self.operator.journal.keep_bodies(bodies);
+        let routes = http::service(&ServiceParts {
+            operator: self.operator.clone(),
+            origins: settings.live.origins.as_slice().into(),
+            body_timeout_seconds: settings.limits.body_timeout_seconds,
+            log_requests: settings.log.requests,
+        });
+        let (stopper, serving) = service.serve(routes, &settings.server);
         self.servers.push(stopper);
         self.tasks.spawn(serving);
-        let (stopper, serving) = admin.serve(http::admin(&self.parts), &settings.server);
+        let routes = http::admin(&AdminParts {
+            operator: self.operator.clone(),
+            admin_token: KeyHash::of(admin_token),
+            sessions: Arc::clone(&self.sessions),
+            hosts: settings.admin.hosts.as_slice().into(),
+            log_requests: settings.log.requests,
+        });
+        let (stopper, serving) = admin.serve(routes, &settings.server);
         self.servers.push(stopper);
         self.tasks.spawn(serving);
         let watch = watch::Watch {
-            parts: self.parts.clone(),
+            operator: self.operator.clone(),
             data_dir: self.data_dir.clone(),
             disk_free_bytes_min: settings.storage.min_free_bytes,
             payloads: journal::Retention {
@@ -290,7 +303,7 @@ impl Daemon {
         self.tasks.spawn(watch.run(self.stop.clone()));
         let scrub = scrub::Scrub {
             data_dir: self.data_dir.clone(),
-            metrics: Arc::clone(&self.parts.metrics),
+            metrics: Arc::clone(&self.operator.metrics),
             fuse: self.fuse.clone(),
         };
         self.tasks.spawn(scrub.run(self.stop.clone()));

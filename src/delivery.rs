@@ -9,7 +9,6 @@
 mod commands;
 mod lane;
 mod reach;
-pub mod report;
 mod status;
 mod verdict;
 mod waiting;

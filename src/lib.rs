@@ -19,9 +19,10 @@
 //!
 //! | floor | modules | what belongs there |
 //! |---|---|---|
-//! | 6 | [`cli`] | verbs; the only place that knows the command line |
-//! | 5 | [`daemon`] | builds every part, spawns every task, stops them in order |
-//! | 4 | [`http`] | both listeners, every route, the envelope, the admin pages (`http/web/`); the only place that knows the web framework |
+//! | 7 | [`cli`] | verbs; the only place that knows the command line |
+//! | 6 | [`daemon`] | builds every part, spawns every task, stops them in order |
+//! | 5 | [`http`] | both listeners, every route, the envelope, the admin pages (`http/web/`); the only place that knows the web framework |
+//! | 4 | [`operate`] | what an operator sees and does, free of HTTP; the admin API and the admin pages only translate |
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
@@ -144,6 +145,7 @@ pub mod item;
 pub mod journal;
 pub mod live;
 pub mod metrics;
+pub mod operate;
 pub mod plugin;
 pub mod pool;
 pub mod repair;

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use headgate::daemon::Daemon;
-use headgate::delivery::report::Status;
 use headgate::journal::log::Filter;
+use headgate::operate::requests::Status;
 
 use crate::aim::{self, Aim};
 use crate::options::TARGET_TMP;
@@ -187,8 +187,8 @@ async fn pages(daemon: &Daemon, filled: &Filled) -> Result<Aim> {
                     filter.before = Some(1 + random.below(filled.entries));
                 }
                 let begun = Instant::now();
-                let page = (daemon.parts.delivery)
-                    .report_page(&filter, kind.statuses, PAGE)
+                let page = (daemon.operator.requests)
+                    .page(&filter, kind.statuses, PAGE)
                     .await?;
                 micros.push(begun.elapsed().as_secs_f64() * 1e6);
                 if row.len() == 1 {

@@ -1,10 +1,17 @@
 //! Why the catalog cannot be opened, or a change is not made.
 //!
-//! **Invariant**: the text says what to do next and repeats nothing that may be a secret.
+//! **Invariant**: an error says what is the matter and repeats nothing that may be a secret. Where to look next is
+//! said by whoever shows it: in the admin API that is a route, on a page a button, on the command line a verb.
+
+use std::fmt;
 
 use thiserror::Error;
 
+use crate::config::quoted;
 use crate::sqlite::{self, Newer};
+
+/// Keys that a sentence names.
+const NAMED_MAX: usize = 5;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,24 +52,108 @@ impl Kind {
         }
     }
 
-    fn in_words(self) -> &'static str {
+    /// In a sentence.
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::ReadKey => "read key",
             kind => kind.as_str(),
         }
     }
+}
 
-    fn listed_at(self) -> &'static str {
+/// What is wrong with a field.
+///
+/// As a text it follows the field's name; [`Fault::StreamName`] and [`Fault::NoStream`] are sentences of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// It has not the form that is wanted.
+    #[error("{0}")]
+    Form(String),
+    /// The name of a stream has not the form that is wanted.
+    #[error("{0}")]
+    StreamName(String),
+    /// It is one or two dots.
+    #[error("must be more than \".\" or \"..\", which cannot stand in a URL")]
+    Dots,
+    /// It looks like a secret.
+    #[error("begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it")]
+    Secret,
+    /// A number out of bounds.
+    #[error("must be from {min} to {max}")]
+    Range {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Too few or too many streams.
+    #[error("must name 1 to {max} streams")]
+    StreamCount {
+        /// The most.
+        max: usize,
+    },
+    /// A time that is over.
+    #[error("has passed already; give a time to come, or leave it out")]
+    Past,
+    /// The old key has ended, and so would the new one.
+    #[error("must be given: this key has expired, and the new one would be too")]
+    Ended,
+    /// There is no such stream.
+    #[error("there is no stream {}{}", quoted(.name), did_you_mean(.meant.as_deref()))]
+    NoStream {
+        /// The name.
+        name: String,
+        /// A stream that there is, with a name like it.
+        meant: Option<String>,
+    },
+}
+
+impl Fault {
+    /// As the reason why a change is not made.
+    pub(super) fn of(self, field: &'static str) -> CatalogError {
+        CatalogError::Invalid { field, fault: self }
+    }
+
+    /// The fault with the name of its field, where that belongs to it.
+    pub fn with_field(&self, field: &str) -> String {
         match self {
-            Self::Stream => "/api/admin/streams",
-            Self::Connector => "/api/admin/connectors",
-            Self::Key => "/api/admin/connectors/{id}/keys",
-            Self::ReadKey => "/api/admin/read-keys",
-            Self::Request => "/api/admin/connectors/{id}/requests",
-            Self::Sink => "/api/admin/sinks",
-            Self::Item => "/api/streams/{stream}/items",
-            Self::Backup | Self::Ticket => "/api/admin/audit",
+            Self::StreamName(_) | Self::NoStream { .. } => self.to_string(),
+            fault => format!("{field} {fault}"),
         }
+    }
+}
+
+fn did_you_mean(meant: Option<&str>) -> String {
+    let meant = meant.map(|meant| format!("; did you mean {}?", quoted(meant)));
+    meant.unwrap_or_default()
+}
+
+/// A key that names a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedBy {
+    /// Its connector; none: it is a read key.
+    pub connector: Option<String>,
+    /// Its name.
+    pub key: String,
+}
+
+impl fmt::Display for NamedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.connector {
+            Some(connector) => write!(f, "{} of {}", quoted(&self.key), quoted(connector)),
+            None => write!(f, "the read key {}", quoted(&self.key)),
+        }
+    }
+}
+
+/// The first of them, and how many more there are.
+fn list_some(keys: &[NamedBy]) -> String {
+    let more = keys.len().saturating_sub(NAMED_MAX);
+    let some = keys[..keys.len() - more].iter().map(NamedBy::to_string);
+    let some = some.collect::<Vec<_>>().join(", ");
+    match more {
+        0 => some,
+        more => format!("{some} and {more} more"),
     }
 }
 
@@ -70,15 +161,15 @@ impl Kind {
 #[derive(Debug, Error)]
 pub enum CatalogError {
     /// What is wanted cannot be.
-    #[error("{message}")]
+    #[error("{}", .fault.with_field(.field))]
     Invalid {
-        /// The field of the wish, by its name in the admin API.
+        /// The field of the wish.
         field: &'static str,
         /// What is wrong with it.
-        message: String,
+        fault: Fault,
     },
     /// There is nothing of this name.
-    #[error("there is no {} with this name; {} lists them", .0.in_words(), .0.listed_at())]
+    #[error("there is no {} with this name", .0.in_words())]
     NotFound(Kind),
     /// It stands in the configuration.
     #[error(
@@ -89,10 +180,8 @@ pub enum CatalogError {
     #[error("there is a {} of this name already; choose another name", .0.in_words())]
     Taken(Kind),
     /// Keys name the stream.
-    #[error(
-        "keys name this stream: {0}; delete them first, or use force=true: then what they submit or ask for is answered 404"
-    )]
-    InUse(String),
+    #[error("keys name this stream: {}", list_some(.0))]
+    InUse(Vec<NamedBy>),
     /// The key was revoked.
     #[error(
         "this key was revoked, for good; create another one, and delete this one if its name is wanted"
@@ -125,13 +214,6 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    pub(super) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
-        Self::Invalid {
-            field,
-            message: message.into(),
-        }
-    }
-
     /// Whether a file that cannot be opened for this may be damaged.
     pub fn may_be_damage(&self) -> bool {
         match self {

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::change::{
-    self, Changed, ConnectorWish, KeyWish, StreamWish, check_stream, put_new_connector,
-    put_new_key, put_new_stream,
-};
+use super::change::connector::{ConnectorWish, build_connector, insert_connector};
+use super::change::key::{KeyWish, build_key, insert_key, reload_key};
+use super::change::stream::{StreamWish, build_stream, insert_stream};
+use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
 use crate::catalog::key::KeyText;
 
@@ -39,15 +39,15 @@ impl Catalog {
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
     pub fn set_up(&self, wish: SetUpWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
-        let connector = change::new_connector(wish.connector)?;
+        let connector = build_connector(wish.connector)?;
         let (name, stream) = match wish.stream {
             FirstStream::Existing(name) => (name, None),
             FirstStream::New(wish) => {
-                let stream = change::new_stream(wish).map_err(of_new_stream)?;
+                let stream = build_stream(wish).map_err(of_new_stream)?;
                 (stream.name.to_string(), Some(stream))
             }
         };
-        let (text, key) = change::new_key(KeyWish {
+        let (text, key) = build_key(KeyWish {
             connector: connector.name.to_string(),
             name: wish.key,
             stream: name,
@@ -57,14 +57,14 @@ impl Catalog {
         let ((), entries) = self.commit_all(actor, |database, entries| {
             let mut changes = Vec::new();
             match &stream {
-                Some(stream) => changes.push(put_new_stream(database, entries, stream)?),
+                Some(stream) => changes.push(insert_stream(database, entries, stream)?),
                 None => check_stream(entries, "stream", &key.stream)?,
             }
-            changes.push(put_new_connector(database, entries, &connector)?);
-            changes.push(put_new_key(database, &key)?);
+            changes.push(insert_connector(database, entries, &connector)?);
+            changes.push(insert_key(database, &key)?);
             Ok(((), changes))
         })?;
-        Ok((text, change::key_now(&entries, &key)?))
+        Ok((text, reload_key(&entries, &key)?))
     }
 }
 
@@ -72,8 +72,8 @@ fn of_new_stream(error: CatalogError) -> CatalogError {
     match error {
         CatalogError::Invalid {
             field: "name",
-            message,
-        } => CatalogError::invalid("new_stream", message),
+            fault,
+        } => fault.of("new_stream"),
         error => error,
     }
 }

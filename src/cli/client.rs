@@ -292,7 +292,7 @@ impl Client {
             }),
             200..=299 => serde_json::from_slice(&answer.body)
                 .map_err(|error| self.foreign(shown(&error.to_string()).into_owned())),
-            _ => Err(CallError::Refused(Refusal::decode(answer))),
+            _ => Err(CallError::Refused(Refusal::of_admin(answer))),
         }
     }
 

@@ -237,7 +237,7 @@ async fn wait_until_processed(client: &Client, id: &str) -> Result<(), CliError>
 
 async fn print_pool(daemon: &Daemon) -> Result<(), CliError> {
     let items = daemon
-        .parts
+        .operator
         .pool
         .items(STREAM, None, SHOWN)
         .await

@@ -151,7 +151,7 @@ pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
     let address = address
         .replace("0.0.0.0:", "127.0.0.1:")
         .replace("[::]:", "[::1]:");
-    let secret = daemon.parts.sessions.invite();
+    let secret = daemon.sessions.invite();
     let secret = secret.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
     super::output::print(&format!(
         "sign in within ten minutes, once: http://{address}/sign-in#{secret}\n"

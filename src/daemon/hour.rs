@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::http::Parts;
 use crate::journal::StorageError;
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
+use crate::operate::Operator;
 
 const HOUR_MS: u64 = 3_600_000;
 /// What was not counted by then is left out; the newest entries come first.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Counts the entries up to the position `through`, in the background.
-pub(super) async fn count(parts: Parts, through: u64, stop: CancellationToken) {
+pub(super) async fn count(operator: Operator, through: u64, stop: CancellationToken) {
     let counted = tokio::select! {
-        counted = count_back(&parts, through) => counted,
+        counted = count_back(&operator, through) => counted,
         () = stop.cancelled() => return,
     };
     match counted {
@@ -32,7 +32,7 @@ pub(super) async fn count(parts: Parts, through: u64, stop: CancellationToken) {
 }
 
 /// Whether all of them were counted.
-async fn count_back(parts: &Parts, through: u64) -> Result<bool, StorageError> {
+async fn count_back(operator: &Operator, through: u64) -> Result<bool, StorageError> {
     let started = Instant::now();
     let since_ms = clock::unix_ms().saturating_sub(HOUR_MS);
     let mut filter = Filter {
@@ -40,8 +40,8 @@ async fn count_back(parts: &Parts, through: u64) -> Result<bool, StorageError> {
         before: Some(through + 1),
         ..Filter::default()
     };
-    while let Some(range) = parts.journal.log_range(&filter).await? {
-        let (minutes, next) = parts.journal.log_minutes(range, since_ms).await?;
+    while let Some(range) = operator.journal.log_range(&filter).await? {
+        let (minutes, next) = operator.journal.log_minutes(range, since_ms).await?;
         for one in minutes {
             let requests = Minute {
                 requests: one.requests,
@@ -49,8 +49,8 @@ async fn count_back(parts: &Parts, through: u64) -> Result<bool, StorageError> {
                 items: one.items,
                 ..Minute::default()
             };
-            (parts.metrics.recent).restore(&one.connector, one.minute, requests);
-            (parts.catalog).note_use(&one.connector, &one.key, one.newest_ms);
+            (operator.metrics.recent).restore(&one.connector, one.minute, requests);
+            (operator.catalog).note_use(&one.connector, &one.key, one.newest_ms);
         }
         if next.is_none() {
             return Ok(true);

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use super::sinks::Sinks;
 use crate::config::{Loaded, explain};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 /// How often files are looked at. One that was just written is taken at the look after.
 const EVERY: Duration = Duration::from_secs(1);
@@ -20,20 +20,20 @@ const EVERY: Duration = Duration::from_secs(1);
 /// What takes changes.
 #[derive(Debug, Clone)]
 pub struct Reload {
-    pub(super) parts: Parts,
+    pub(super) operator: Operator,
     pub(super) sinks: Arc<Sinks>,
 }
 
 impl Reload {
     /// Takes a configuration: read keys and sinks change at once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
-        for warning in self.parts.catalog.set_readers(&loaded.settings) {
+        for warning in self.operator.catalog.set_readers(&loaded.settings) {
             tracing::warn!("{warning}");
         }
-        self.parts.live.recheck_keys();
+        self.operator.live.recheck_keys();
         self.sinks.apply(&loaded.settings.sinks).await;
         self.tell_gaps();
-        self.parts.configuration.set_rows(explain(loaded));
+        self.operator.configuration.set_rows(explain(loaded));
         tracing::info!(
             "the configuration was read again: read keys and sinks are as it says; other changes take effect at the next start"
         );
@@ -41,7 +41,7 @@ impl Reload {
 
     /// Says which streams reach no sink, or none that writes the data pool.
     pub(super) fn tell_gaps(&self) {
-        for gap in self.parts.delivery.gaps(&self.parts.catalog) {
+        for gap in self.operator.delivery.gaps(&self.operator.catalog) {
             tracing::warn!("{gap}");
         }
     }
@@ -50,7 +50,7 @@ impl Reload {
     pub fn refuse(&self, reason: &str) {
         tracing::error!("the configuration is not taken, the old one stays: {reason}");
         let problem = format!("the configuration was changed and cannot be used: {reason}");
-        self.parts.configuration.set_problem(problem);
+        self.operator.configuration.set_problem(problem);
     }
 }
 

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
 use crate::clock;
-use crate::http::Parts;
 use crate::journal::Retention;
+use crate::operate::Operator;
 use crate::pool::Pool;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const VIEWS_PAUSE: Duration = Duration::from_millis(20);
 const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
-    pub(super) parts: Parts,
+    pub(super) operator: Operator,
     pub(super) data_dir: PathBuf,
     pub(super) disk_free_bytes_min: u64,
     pub(super) payloads: Retention,
@@ -49,13 +49,13 @@ impl Watch {
                 ballast::keep(&self.data_dir);
             }
             self.keep(low).await;
-            self.parts.ingest.log_floods(clock::unix_ms());
-            self.parts.live.cut_off();
-            self.parts.pool.notice_damage();
-            self.parts.journal.notice_damage();
+            self.operator.ingest.log_floods(clock::unix_ms());
+            self.operator.live.cut_off();
+            self.operator.pool.notice_damage();
+            self.operator.journal.notice_damage();
             self.refresh_views().await;
             if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
-                let catalog = std::sync::Arc::clone(&self.parts.catalog);
+                let catalog = std::sync::Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
             let stopping = stop.clone();
@@ -64,17 +64,17 @@ impl Watch {
             })
             .await;
             // A second in which nothing moved, after some in which it did: the burst is over.
-            let newest = *self.parts.journal.newest().borrow();
-            let renderers = self.parts.metrics.renderers.get();
-            let now = (newest, self.parts.delivery.passed(), renderers);
+            let newest = *self.operator.journal.newest().borrow();
+            let renderers = self.operator.metrics.renderers.get();
+            let now = (newest, self.operator.delivery.passed(), renderers);
             if now == before && now != trimmed_at {
                 trimmed_at = now;
-                self.parts.pool.shrink();
+                self.operator.pool.shrink();
                 memory::trim();
             }
             before = now;
             if second % EXPIRE_SECONDS == 0 {
-                let oldest = self.parts.journal.oldest_logged().await.ok().flatten();
+                let oldest = self.operator.journal.oldest_logged().await.ok().flatten();
                 self.on_pool("expire", move |pool| match oldest {
                     Some(oldest) => pool.forget_before(oldest),
                     None => Ok(()),
@@ -90,8 +90,8 @@ impl Watch {
             bytes_max: if disk_is_low { 0 } else { retention.bytes_max },
             ..retention
         };
-        self.parts.journal.keep_bodies(unless_low(self.bodies));
-        let tended = self.parts.delivery.tend(unless_low(self.payloads));
+        self.operator.journal.keep_bodies(unless_low(self.bodies));
+        let tended = self.operator.delivery.tend(unless_low(self.payloads));
         if let Err(error) = tended.await {
             tracing::warn!(%error, "payloads are kept longer than they must be");
         }
@@ -113,12 +113,12 @@ impl Watch {
             return false;
         };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        self.parts
+        self.operator
             .metrics
             .disk_free_bytes
             .set(i64::try_from(free).unwrap_or(i64::MAX));
         let low = free < self.disk_free_bytes_min;
-        let was_low = self.parts.gate.set_disk_low(low);
+        let was_low = self.operator.gate.set_disk_low(low);
         if low && !was_low {
             tracing::error!(
                 free_bytes = free,
@@ -137,7 +137,7 @@ impl Watch {
         task: &'static str,
         run: impl FnOnce(&Pool) -> Result<T, E> + Send + 'static,
     ) -> Option<T> {
-        let pool = std::sync::Arc::clone(&self.parts.pool);
+        let pool = std::sync::Arc::clone(&self.operator.pool);
         match tokio::task::spawn_blocking(move || run(&pool)).await {
             Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => tracing::error!(task, %error, "the pool cannot be looked after"),

@@ -10,6 +10,7 @@ use salvo_core::Request;
 use salvo_core::http::{Body, ReqBody};
 use serde::de::DeserializeOwned;
 
+use super::error::ApiError;
 use crate::ingest::{BodyBudget, BodyError};
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
@@ -25,34 +26,34 @@ const SMALL_BYTES_MAX: usize = 64 << 10;
 /// How long it may take.
 const SMALL_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A small body, or the sentence that says what is wrong.
-pub(super) async fn small(req: &mut Request) -> Result<&Bytes, String> {
+/// A small body.
+pub(super) async fn small(req: &mut Request) -> Result<&Bytes, ApiError> {
     at_most(req, SMALL_BYTES_MAX).await
 }
 
-/// A body of at most so many bytes, or the sentence that says what is wrong.
-pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, String> {
+/// A body of at most so many bytes.
+pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiError> {
     let reading = req.payload_with_max_size(bytes_max);
     match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => Err(format!(
+        Ok(Err(_)) => Err(ApiError::invalid(format!(
             "the body cannot be read; it must have at most {bytes_max} bytes"
-        )),
-        Err(_) => Err("the body took too long".to_owned()),
+        ))),
+        Err(_) => Err(ApiError::invalid("the body took too long")),
     }
 }
 
-/// The JSON of a small body, `None` if there is no body; or the sentence that says what is wrong.
+/// The JSON of a small body, `None` if there is no body.
 pub(super) async fn small_json<T: DeserializeOwned>(
     req: &mut Request,
-) -> Result<Option<T>, String> {
+) -> Result<Option<T>, ApiError> {
     let body = small(req).await?;
     if body.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(body)
-        .map(Some)
-        .map_err(|error| format!("the body is not the JSON that is wanted: {error}"))
+    serde_json::from_slice(body).map(Some).map_err(|error| {
+        ApiError::invalid(format!("the body is not the JSON that is wanted: {error}"))
+    })
 }
 
 /// The whole body, in one buffer, taken from the budget.

@@ -2,14 +2,16 @@
 //!
 //! **Invariant**: `success` is the first field of every body, and an error body names the request.
 
-use salvo_core::http::header::{CONTENT_TYPE, HeaderValue};
+use salvo_core::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use salvo_core::http::{ResBody, StatusCode};
-use salvo_core::{Request, Response};
-use salvo_oapi::ToSchema;
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
+use salvo_oapi::{Components, ComposeSchema, EndpointOutRegister, Operation, ToSchema};
 use serde::Serialize;
 
-use super::outer::request_id;
-use crate::error::{AcceptError, Detail};
+use super::error::ApiError;
+use super::middleware::request_id;
+use crate::catalog::{Fault, Kind, NamedBy, looks_secret};
+use crate::error::Detail;
 
 /// Most places that an error lists.
 const DETAILS_MAX: usize = 20;
@@ -19,6 +21,10 @@ const DETAILS_MAX: usize = 20;
 pub(super) struct Success<T: ToSchema + 'static> {
     success: bool,
     data: T,
+    #[serde(skip)]
+    status: StatusCode,
+    #[serde(skip)]
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 /// `{"success": true, "data": […], "next": …}`
@@ -51,8 +57,8 @@ pub(super) struct ErrorInfo {
     details: Vec<Place>,
 }
 
-/// A place in the body.
-#[derive(Debug, Serialize, ToSchema)]
+/// A place in the body, or something that there is or is not.
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(super) struct Place {
     /// Position of the item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,172 +72,183 @@ pub(super) struct Place {
     /// Column, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<u64>,
+    /// What is missing, or in the way: `stream`, `key` or `read_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The connector of a key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connector: Option<String>,
 }
 
-impl From<&Detail> for Place {
-    fn from(detail: &Detail) -> Self {
+impl From<Detail> for Place {
+    fn from(detail: Detail) -> Self {
         Self {
             item: detail.item,
-            field: detail.field.clone(),
+            field: detail.field,
             line: detail.line,
             column: detail.column,
+            ..Self::default()
         }
     }
 }
 
-/// `limit` of a list, or the sentence that says what is wrong with it.
-pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, String> {
-    match req.query::<String>("limit") {
-        None => Ok(default),
-        Some(text) => match text.parse() {
-            Ok(limit) if (1..=max).contains(&limit) => Ok(limit),
-            _ => Err(format!("limit must be a whole number from 1 to {max}")),
-        },
+impl From<NamedBy> for Place {
+    fn from(key: NamedBy) -> Self {
+        let kind = match key.connector {
+            Some(_) => Kind::Key,
+            None => Kind::ReadKey,
+        };
+        Self {
+            kind: Some(kind.as_str()),
+            name: Some(key.key),
+            connector: key.connector,
+            ..Self::default()
+        }
     }
 }
 
-/// Answers 200 with data.
-pub(super) fn ok<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
-        success: true,
-        data,
-    };
-    write(res, StatusCode::OK, &body);
+impl Place {
+    /// A field that cannot be used.
+    pub(super) fn of_fault(field: &str, fault: &Fault) -> Self {
+        let stream = match fault {
+            Fault::NoStream { name, .. } if !looks_secret(name) => Some(name.clone()),
+            _ => None,
+        };
+        Self {
+            field: Some(field.to_owned()),
+            kind: stream.as_ref().map(|_| Kind::Stream.as_str()),
+            name: stream,
+            ..Self::default()
+        }
+    }
 }
 
-/// Answers 200 with a page of a list.
-pub(super) fn list<T: Serialize + ToSchema + 'static>(
-    res: &mut Response,
-    data: Vec<T>,
-    next: Option<String>,
-) {
-    let body = Listing {
+/// `limit` of a list.
+pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError> {
+    let Some(text) = req.query::<String>("limit") else {
+        return Ok(default);
+    };
+    let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
+    limit.ok_or_else(|| ApiError::invalid(format!("limit must be a whole number from 1 to {max}")))
+}
+
+/// `true` or `false` in the query.
+pub(super) fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
+    match req.query::<String>(name).as_deref() {
+        None => Ok(default),
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(_) => Err(ApiError::invalid(format!("{name} must be true or false"))),
+    }
+}
+
+/// 200 with data.
+pub(super) fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
+    Success {
+        success: true,
+        data,
+        status: StatusCode::OK,
+        header: None,
+    }
+}
+
+/// 201 with data. It may hold a secret, so nobody keeps it.
+pub(super) fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
+    ok(data)
+        .with_status(StatusCode::CREATED)
+        .with_header(CACHE_CONTROL, "no-store")
+}
+
+/// 200 with a page of a list.
+pub(super) fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) -> Listing<T> {
+    Listing {
         success: true,
         data,
         next,
-    };
-    write(res, StatusCode::OK, &body);
-}
-
-/// Answers 201 with data.
-pub(super) fn created<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
-        success: true,
-        data,
-    };
-    write(res, StatusCode::CREATED, &body);
-}
-
-/// Answers 202 with data.
-pub(super) fn accepted<T: Serialize + ToSchema + 'static>(res: &mut Response, data: T) {
-    let body = Success {
-        success: true,
-        data,
-    };
-    write(res, StatusCode::ACCEPTED, &body);
-}
-
-/// Answers 400 for a parameter, a header or a small body.
-pub(super) fn invalid(req: &Request, res: &mut Response, message: impl Into<String>) {
-    fail(
-        req,
-        res,
-        StatusCode::BAD_REQUEST,
-        "INVALID_REQUEST",
-        message,
-    );
-}
-
-/// Answers with an error.
-pub(super) fn fail(
-    req: &Request,
-    res: &mut Response,
-    status: StatusCode,
-    code: &'static str,
-    message: impl Into<String>,
-) {
-    fail_with(req, res, status, code, message.into(), &[]);
-}
-
-/// Answers with an error of the request path.
-pub(super) fn refuse(req: &Request, res: &mut Response, error: &AcceptError) {
-    let (status, code) = error.status();
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let details: &[Detail] = match error {
-        AcceptError::InvalidPayload { details, .. } => details,
-        _ => &[],
-    };
-    match error {
-        AcceptError::Unauthorized => {
-            res.headers_mut()
-                .insert("www-authenticate", HeaderValue::from_static("Bearer"));
-        }
-        AcceptError::RateLimited {
-            retry_after_seconds,
-        }
-        | AcceptError::Unavailable {
-            retry_after_seconds,
-            ..
-        } => {
-            res.headers_mut()
-                .insert("retry-after", HeaderValue::from(*retry_after_seconds));
-        }
-        _ => {}
     }
-    fail_with(req, res, status, code, error.to_string(), details);
 }
 
-/// Answers 500 and puts the reason into the log. Damage of a file is answered 503: it is repaired by the next start,
-/// which comes by itself.
-pub(super) fn internal(
-    req: &Request,
-    res: &mut Response,
-    error: &(dyn std::error::Error + 'static),
-) {
-    tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
-    if crate::sqlite::damage::is_behind(error) {
-        res.headers_mut()
-            .insert("retry-after", HeaderValue::from_static("2"));
-        return fail(
-            req,
-            res,
-            StatusCode::SERVICE_UNAVAILABLE,
-            "UNAVAILABLE",
-            "a file of the data folder is damaged and will be repaired now; try again in a moment",
-        );
+impl<T: ToSchema + 'static> Success<T> {
+    /// With another status than 200.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
     }
-    fail(
-        req,
-        res,
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "INTERNAL",
-        "something went wrong here; the log has more under this request id",
-    );
+
+    /// With a header.
+    pub(super) fn with_header(self, name: HeaderName, value: &str) -> Self {
+        let header = HeaderValue::from_str(value).ok().map(|value| (name, value));
+        Self { header, ..self }
+    }
 }
 
-fn fail_with(
+impl<T: Serialize + ToSchema + 'static> Success<T> {
+    /// Answers with it.
+    pub(super) fn answer(mut self, res: &mut Response) {
+        if let Some((name, value)) = self.header.take() {
+            res.headers_mut().insert(name, value);
+        }
+        write_json(res, self.status, to_json(&self));
+    }
+}
+
+impl<T: Serialize + ToSchema + 'static> Listing<T> {
+    /// Answers with it.
+    pub(super) fn answer(self, res: &mut Response) {
+        write_json(res, StatusCode::OK, to_json(&self));
+    }
+}
+
+#[async_trait]
+impl<T: Serialize + ToSchema + Send + 'static> Writer for Success<T> {
+    async fn write(self, _: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(res);
+    }
+}
+
+#[async_trait]
+impl<T: Serialize + ToSchema + Send + 'static> Writer for Listing<T> {
+    async fn write(self, _: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(res);
+    }
+}
+
+impl<T: ToSchema + 'static> EndpointOutRegister for Success<T> {
+    /// Each operation describes its own.
+    fn register(_: &mut Components, _: &mut Operation) {}
+}
+
+impl<T: ToSchema + ComposeSchema + 'static> EndpointOutRegister for Listing<T> {
+    fn register(components: &mut Components, operation: &mut Operation) {
+        let schema = Self::to_schema(components);
+        let page = salvo_oapi::Response::new("A page.").add_content("application/json", schema);
+        operation.responses.insert("200", page);
+    }
+}
+
+/// The JSON of an error.
+pub(super) fn error_body(
     req: &Request,
-    res: &mut Response,
-    status: StatusCode,
     code: &'static str,
     message: String,
-    details: &[Detail],
-) {
-    let body = ErrorBody {
+    mut details: Vec<Place>,
+) -> Vec<u8> {
+    details.truncate(DETAILS_MAX);
+    to_json(&ErrorBody {
         success: false,
         error: ErrorInfo {
             code,
             message,
             request_id: request_id(req).to_string(),
-            details: details.iter().take(DETAILS_MAX).map(Place::from).collect(),
+            details,
         },
-    };
-    write(res, status, &body);
+    })
 }
 
-fn write(res: &mut Response, status: StatusCode, body: &impl Serialize) {
-    let json = serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec());
-    write_json(res, status, json);
+fn to_json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).unwrap_or_else(|_| b"{\"success\": false}".to_vec())
 }
 
 /// Answers with JSON text that is already made.

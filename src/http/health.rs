@@ -2,15 +2,18 @@
 //!
 //! **Invariant**: `/healthz` says that the process answers, `/readyz` that it takes requests.
 
+use std::sync::Arc;
+
+use salvo_core::Response;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{CONTENT_TYPE, HeaderValue};
-use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 
-use super::Parts;
-use super::condition::Condition;
-use super::envelope::{self, ErrorBody, Success};
+use super::envelope::{self, Success};
+use super::error::ApiError;
+use crate::ingest::Gate;
+use crate::operate::Operator;
 
 /// How the daemon is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,13 +40,13 @@ pub(super) struct GetHealth;
     security(()),
 )]
 impl GetHealth {
-    async fn handle(&self, res: &mut Response) {
-        envelope::ok(res, HEALTH);
+    async fn handle(&self) -> Success<Health> {
+        envelope::ok(HEALTH)
     }
 }
 
 /// `GET /readyz`
-pub(super) struct GetReady(pub(super) Parts);
+pub(super) struct GetReady(pub(super) Arc<Gate>);
 
 /// Whether requests are taken.
 #[endpoint(
@@ -51,21 +54,19 @@ pub(super) struct GetReady(pub(super) Parts);
     tags("health"),
     responses(
         (status_code = 200, body = Success<Health>, description = "They are."),
-        (status_code = 503, body = ErrorBody, description = "They are not: stopping, or no room on the disk."),
+        (status_code = 503, description = "They are not: stopping, or no room on the disk."),
     ),
     security(()),
 )]
 impl GetReady {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        match self.0.gate.check() {
-            Ok(()) => envelope::ok(res, HEALTH),
-            Err(error) => envelope::refuse(req, res, &error),
-        }
+    async fn handle(&self) -> Result<Success<Health>, ApiError> {
+        self.0.check()?;
+        Ok(envelope::ok(HEALTH))
     }
 }
 
 /// `GET /metrics`
-pub(super) struct GetMetrics(pub(super) Parts);
+pub(super) struct GetMetrics(pub(super) Operator);
 
 /// Metrics for Prometheus.
 ///
@@ -75,20 +76,16 @@ pub(super) struct GetMetrics(pub(super) Parts);
     tags("health"),
     responses(
         (status_code = 200, body = String, content_type = "application/openmetrics-text", description = "All metrics."),
-        (status_code = 401, body = ErrorBody, description = "No valid admin token."),
     ),
-    security(("admin_token" = [])),
 )]
 impl GetMetrics {
     async fn handle(&self, res: &mut Response) {
-        let condition = Condition::of(&self.0).await;
-        let amounts = condition.amounts(&self.0).await;
-        condition.show(&amounts, &self.0);
+        let metrics = self.0.metrics_now().await;
         res.status_code(StatusCode::OK);
         res.headers_mut().insert(
             CONTENT_TYPE,
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
         );
-        res.body(self.0.metrics.render());
+        res.body(metrics);
     }
 }

@@ -4,8 +4,8 @@
 //! comes from.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use salvo_core::conn::SocketAddr;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
@@ -16,16 +16,17 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::envelope::{self, ErrorBody, Success};
-use super::outer::{request_id, set_request_id};
-use super::{Parts, body};
+use super::body;
+use super::envelope::{self, Success};
+use super::error::ApiError;
+use super::middleware::{client, request_id, set_request_id};
+use super::sink_state::SinkStateData;
 use crate::catalog::{Caller, QuotaState};
 use crate::clock;
-use crate::delivery::report::{Report, ReportError};
 use crate::error::AcceptError;
-use crate::ingest::{Accepted, BodyError, Head, loggable_headers};
-use crate::journal::log::{Client, Endpoint};
-use crate::pool::SinkState;
+use crate::ingest::{Accepted, BodyError, Head, Ingest, loggable_headers};
+use crate::journal::log::Endpoint;
+use crate::operate::requests::{Report, Requests};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -44,8 +45,16 @@ pub(super) struct ReceiptData {
     request_id: String,
 }
 
+/// What submitting needs.
+#[derive(Debug, Clone)]
+pub(super) struct Submit {
+    pub(super) ingest: Arc<Ingest>,
+    /// Seconds that a body may take.
+    pub(super) body_timeout_seconds: u64,
+}
+
 /// `POST /api/ingest`
-pub(super) struct PostIngest(pub(super) Parts);
+pub(super) struct PostIngest(pub(super) Submit);
 
 /// Submit items.
 ///
@@ -65,14 +74,12 @@ pub(super) struct PostIngest(pub(super) Parts);
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
-        (status_code = 404, body = ErrorBody, description = "The stream is not the key's."),
-        (status_code = 413, body = ErrorBody, description = "Body over the limit."),
-        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
-        (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
+        (status_code = 400, description = "Body or headers cannot be used."),
+        (status_code = 404, description = "The stream is not the key's."),
+        (status_code = 413, description = "Body over the limit."),
+        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 503, description = "Cannot be stored now."),
     ),
-    security(("ingest_key" = [])),
 )]
 impl PostIngest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
@@ -85,7 +92,7 @@ impl PostIngest {
 }
 
 /// `POST /api/webhook/{stream}`
-pub(super) struct PostWebhook(pub(super) Parts);
+pub(super) struct PostWebhook(pub(super) Submit);
 
 /// Submit items from a SaaS tool.
 ///
@@ -105,14 +112,12 @@ pub(super) struct PostWebhook(pub(super) Parts);
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, body = ErrorBody, description = "Body or headers cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
-        (status_code = 404, body = ErrorBody, description = "The stream is not the key's, or does not exist."),
-        (status_code = 413, body = ErrorBody, description = "Body over the limit."),
-        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
-        (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
+        (status_code = 400, description = "Body or headers cannot be used."),
+        (status_code = 404, description = "The stream is not the key's, or does not exist."),
+        (status_code = 413, description = "Body over the limit."),
+        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 503, description = "Cannot be stored now."),
     ),
-    security(("ingest_key" = [])),
 )]
 impl PostWebhook {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
@@ -122,7 +127,7 @@ impl PostWebhook {
 }
 
 async fn submit(
-    parts: &Parts,
+    to: &Submit,
     endpoint: Endpoint,
     stream: Option<String>,
     req: &mut Request,
@@ -152,13 +157,13 @@ async fn submit(
     };
     // Who asked first and was not told to go on does not send: reading would tell it to.
     let asks_first = headers.contains_key(EXPECT);
-    let timeout_seconds = parts.body_timeout_seconds;
+    let timeout_seconds = to.body_timeout_seconds;
     let mut reusable = true;
-    let answer = match parts.ingest.admit(head) {
+    let answer = match to.ingest.admit(head) {
         Ok(mut admitted) => {
             let read = body::read(&mut body, &mut admitted.budget, timeout_seconds).await;
             reusable = !matches!(read, Err(BodyError::TooSlow(_)));
-            parts.ingest.store(admitted, read).await
+            to.ingest.store(admitted, read).await
         }
         Err(mut refusal) => {
             if asks_first {
@@ -170,7 +175,7 @@ async fn submit(
                     Err(error) => reusable = !matches!(error, BodyError::TooSlow(_)),
                 }
             }
-            parts.ingest.refuse(refusal)
+            to.ingest.refuse(refusal)
         }
     };
     if let Some(quota) = answer.quota {
@@ -183,13 +188,13 @@ async fn submit(
                 res.headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            envelope::refuse(req, res, &error);
+            ApiError::from(error).answer(req, res);
         }
     }
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
-pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response) {
+pub(super) async fn remove(ingest: &Ingest, req: &mut Request, res: &mut Response) {
     let stream = req.param::<String>("stream").unwrap_or_default();
     let key = req.param::<String>("key").unwrap_or_default();
     let headers = req.headers();
@@ -207,13 +212,13 @@ pub(super) async fn remove(parts: &Parts, req: &mut Request, res: &mut Response)
         client: client(req),
         headers: None,
     };
-    let answer = parts.ingest.remove(head, &key).await;
+    let answer = ingest.remove(head, &key).await;
     if let Some(quota) = answer.quota {
         tell_quota(res, quota);
     }
     match answer.result {
         Ok(accepted) => acknowledge(res, &accepted),
-        Err(error) => envelope::refuse(req, res, &error),
+        Err(error) => ApiError::from(error).answer(req, res),
     }
 }
 
@@ -252,13 +257,9 @@ fn tell_quota(res: &mut Response, quota: QuotaState) {
 }
 
 /// The caller of a request without items, once its rate allows it.
-pub(super) fn known_caller(
-    parts: &Parts,
-    req: &Request,
-    res: &mut Response,
-) -> Result<Caller, AcceptError> {
+fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
     let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let caller = parts.ingest.caller(authorization)?;
+    let caller = ingest.caller(authorization)?;
     let quota = caller.key.quota.take();
     tell_quota(res, quota.unwrap_or_else(|refused| refused));
     match quota {
@@ -266,15 +267,6 @@ pub(super) fn known_caller(
         Err(refused) => Err(AcceptError::RateLimited {
             retry_after_seconds: refused.reset_seconds,
         }),
-    }
-}
-
-/// Who called, for the log.
-pub(super) fn client(req: &Request) -> Client {
-    match req.remote_addr() {
-        SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
-        SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
-        _ => Client::Unix,
     }
 }
 
@@ -299,34 +291,6 @@ pub(super) struct RequestState {
     sinks: Vec<SinkStateData>,
 }
 
-/// How one sink stands to a request.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SinkStateData {
-    /// Name of the sink.
-    name: String,
-    /// `waiting`, `done`, `retrying`, `failed`, or `discarded`: an operator discarded items that the sink had given up.
-    state: &'static str,
-    /// When it was done or discarded, where that is still known.
-    at: Option<String>,
-}
-
-impl From<&(String, SinkState)> for SinkStateData {
-    fn from((name, state): &(String, SinkState)) -> Self {
-        let (state, at) = match state {
-            SinkState::Waiting => ("waiting", None),
-            SinkState::Done(at_ms) => ("done", at_ms.map(clock::rfc3339)),
-            SinkState::Retrying => ("retrying", None),
-            SinkState::Failed => ("failed", None),
-            SinkState::Discarded(at_ms) => ("discarded", Some(clock::rfc3339(*at_ms))),
-        };
-        Self {
-            name: name.clone(),
-            state,
-            at,
-        }
-    }
-}
-
 impl From<&Report> for RequestState {
     fn from(report: &Report) -> Self {
         let entry = &report.row.entry;
@@ -343,20 +307,8 @@ impl From<&Report> for RequestState {
     }
 }
 
-/// The request that the path names; an id that is none names nothing.
-pub(super) async fn find_report(
-    parts: &Parts,
-    req: &Request,
-) -> Result<Option<Report>, ReportError> {
-    let id = req.param::<String>("request_id");
-    match id.and_then(|id| Uuid::try_parse(&id).ok()) {
-        Some(id) => parts.delivery.report(id).await,
-        None => Ok(None),
-    }
-}
-
 /// `GET /api/requests/{request_id}`
-pub(super) struct GetRequest(pub(super) Parts);
+pub(super) struct GetRequest(pub(super) Arc<Ingest>, pub(super) Requests);
 
 /// What became of a request.
 ///
@@ -367,33 +319,27 @@ pub(super) struct GetRequest(pub(super) Parts);
     parameters(("request_id" = String, Path, description = "As in the answer to the request.")),
     responses(
         (status_code = 200, body = Success<RequestState>, description = "Its state."),
-        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
-        (status_code = 404, body = ErrorBody, description = "No such request of this connector."),
-        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
+        (status_code = 404, description = "No such request of this connector."),
+        (status_code = 429, description = "Over the key's rate."),
     ),
-    security(("ingest_key" = [])),
 )]
 impl GetRequest {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let caller = match known_caller(&self.0, req, res) {
-            Ok(caller) => caller,
-            Err(error) => return envelope::refuse(req, res, &error),
+    async fn handle(
+        &self,
+        req: &mut Request,
+        res: &mut Response,
+    ) -> Result<Success<RequestState>, ApiError> {
+        let caller = known_caller(&self.0, req, res)?;
+        let id = req.param::<String>("request_id");
+        let report = match id.and_then(|id| Uuid::try_parse(&id).ok()) {
+            Some(id) => self.1.find(id).await?,
+            None => None,
         };
-        let report = match find_report(&self.0, req).await {
-            Ok(report) => report,
-            Err(error) => return envelope::internal(req, res, &error),
-        };
-        match report {
-            Some(report) if report.row.entry.connector == caller.key.connector => {
-                envelope::ok(res, RequestState::from(&report));
-            }
-            _ => envelope::fail(
-                req,
-                res,
-                StatusCode::NOT_FOUND,
-                "REQUEST_NOT_FOUND",
-                "this connector has no request with this id; check the id, or use a key of the connector that submitted it",
-            ),
-        }
+        let own = report.filter(|report| report.row.entry.connector == caller.key.connector);
+        let own = own.ok_or_else(|| {
+            let message = "this connector has no request with this id; check the id, or use a key of the connector that submitted it";
+            ApiError::not_found("REQUEST_NOT_FOUND", message)
+        })?;
+        Ok(envelope::ok(RequestState::from(&own)))
     }
 }

@@ -3,6 +3,8 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
+use std::sync::Arc;
+
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use salvo_core::{Request, Response};
@@ -10,10 +12,11 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Parts;
-use super::envelope::{self, ErrorBody, Listing, Success};
+use super::envelope::{self, Listing, Success};
+use super::error::ApiError;
 use super::ingest::{self, ReceiptData};
-use super::reader::{self, Refused};
+use super::reader::{self, Readers};
+use crate::ingest::Ingest;
 use crate::item;
 use crate::pool::{Item, PageLimit, Position};
 
@@ -53,7 +56,7 @@ impl ItemData {
 }
 
 /// `GET /api/streams/{stream}/items`
-pub(super) struct ListItems(pub(super) Parts);
+pub(super) struct ListItems(pub(super) Readers);
 
 /// The items of a stream.
 ///
@@ -72,58 +75,40 @@ pub(super) struct ListItems(pub(super) Parts);
     responses(
         (status_code = 200, body = Listing<ItemData>, description = "A page."),
         (status_code = 304, description = "The stream has not changed."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid read key."),
-        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
-        (status_code = 404, body = ErrorBody, description = "The key does not read such a stream."),
+        (status_code = 403, description = "The page's origin is not allowed."),
+        (status_code = 404, description = "The key does not read such a stream."),
     ),
-    security(("read_key" = [])),
 )]
 impl ListItems {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let stream = match readable_stream(&self.0, req) {
-            Ok(stream) => stream,
-            Err(refused) => return refused.answer(req, res),
-        };
-        let (limit, flat) = match (envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX), flat(req)) {
-            (Ok(limit), Ok(flat)) => (limit, flat),
-            (Err(message), _) | (_, Err(message)) => return envelope::invalid(req, res, message),
-        };
+    async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
+        let stream = readable_stream(&self.0, req)?;
+        let limit = envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)?;
+        let flat = envelope::flag(req, "flat", true)?;
         let after = req.query::<String>("cursor");
         let pool = &self.0.pool;
-        let seq = match pool.last_change(&stream).await {
-            Ok(seq) => seq,
-            Err(error) => return envelope::internal(req, res, &error),
-        };
+        let seq = pool.last_change(&stream).await?;
         if is_known(&self.0, seq, req, res) {
-            return;
+            return Ok(());
         }
         // One more than is shown tells whether there is a next page.
         let page = PageLimit {
             rows: limit + 1,
             bytes: PAGE_BYTES_MAX,
         };
-        let mut items = match pool.items(&stream, after.as_deref(), page).await {
-            Ok(items) => items,
-            Err(error) => return envelope::internal(req, res, &error),
-        };
+        let mut items = pool.items(&stream, after.as_deref(), page).await?;
         let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
         let more = items.len() > limit as usize || bytes >= PAGE_BYTES_MAX;
         items.truncate(limit as usize);
         let next = items.last().filter(|_| more).map(|item| item.key.clone());
-        let items: Result<Vec<ItemData>, _> = items
-            .into_iter()
-            .map(|item| ItemData::new(item, flat))
-            .collect();
-        match items {
-            Ok(items) => envelope::list(res, items, next),
-            Err(error) => envelope::internal(req, res, &error),
-        }
+        let items = items.into_iter().map(|item| ItemData::new(item, flat));
+        let items = items.collect::<Result<Vec<ItemData>, _>>()?;
+        envelope::list(items, next).answer(res);
+        Ok(())
     }
 }
 
 /// `GET /api/streams/{stream}/items/{key}`
-pub(super) struct GetItem(pub(super) Parts);
+pub(super) struct GetItem(pub(super) Readers);
 
 /// One item.
 #[endpoint(
@@ -139,41 +124,29 @@ pub(super) struct GetItem(pub(super) Parts);
     responses(
         (status_code = 200, body = Success<ItemData>, description = "The item."),
         (status_code = 304, description = "It has not changed."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid read key."),
-        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
-        (status_code = 404, body = ErrorBody, description = "No such item, or the key does not read such a stream."),
+        (status_code = 403, description = "The page's origin is not allowed."),
+        (status_code = 404, description = "No such item, or the key does not read such a stream."),
     ),
-    security(("read_key" = [])),
 )]
 impl GetItem {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let stream = match readable_stream(&self.0, req) {
-            Ok(stream) => stream,
-            Err(refused) => return refused.answer(req, res),
-        };
-        let flat = match flat(req) {
-            Ok(flat) => flat,
-            Err(message) => return envelope::invalid(req, res, message),
-        };
+    async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
+        let stream = readable_stream(&self.0, req)?;
+        let flat = envelope::flag(req, "flat", true)?;
         let key = req.param::<String>("key").unwrap_or_default();
-        let item = match self.0.pool.item(&stream, &key).await {
-            Ok(Some(item)) => item,
-            Ok(None) => return no_such_item(req, res),
-            Err(error) => return envelope::internal(req, res, &error),
-        };
-        if is_known(&self.0, item.seq, req, res) {
-            return;
+        let item = self.0.pool.item(&stream, &key).await?;
+        let item = item.ok_or_else(|| {
+            let message = "the stream has no item with this key; check the key, percent-encoded as one part of the path";
+            ApiError::not_found("ITEM_NOT_FOUND", message)
+        })?;
+        if !is_known(&self.0, item.seq, req, res) {
+            envelope::ok(ItemData::new(item, flat)?).answer(res);
         }
-        match ItemData::new(item, flat) {
-            Ok(item) => envelope::ok(res, item),
-            Err(error) => envelope::internal(req, res, &error),
-        }
+        Ok(())
     }
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
-pub(super) struct DeleteItem(pub(super) Parts);
+pub(super) struct DeleteItem(pub(super) Arc<Ingest>);
 
 /// Remove an item.
 ///
@@ -191,14 +164,12 @@ pub(super) struct DeleteItem(pub(super) Parts);
     ),
     responses(
         (status_code = 202, body = Success<ReceiptData>, description = "Stored."),
-        (status_code = 400, body = ErrorBody, description = "No item can have such a key, or a header cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid ingest key."),
-        (status_code = 403, body = ErrorBody, description = "The key's connector may not remove items."),
-        (status_code = 404, body = ErrorBody, description = "The stream is not the key's."),
-        (status_code = 429, body = ErrorBody, description = "Over the key's rate."),
-        (status_code = 503, body = ErrorBody, description = "Cannot be stored now."),
+        (status_code = 400, description = "No item can have such a key, or a header cannot be used."),
+        (status_code = 403, description = "The key's connector may not remove items."),
+        (status_code = 404, description = "The stream is not the key's."),
+        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 503, description = "Cannot be stored now."),
     ),
-    security(("ingest_key" = [])),
 )]
 impl DeleteItem {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
@@ -207,18 +178,18 @@ impl DeleteItem {
 }
 
 /// The stream that the path names, if the request's read key reads it.
-fn readable_stream(parts: &Parts, req: &mut Request) -> Result<String, Refused> {
-    let reader = reader::with_key_or_token(parts, req)?;
+fn readable_stream(readers: &Readers, req: &mut Request) -> Result<String, ApiError> {
+    let reader = readers.with_key_or_token(req)?;
     let name = req.param::<String>("stream").unwrap_or_default();
-    reader.stream(&name).ok_or(Refused::Stream)?;
+    reader.stream(&name).ok_or_else(reader::no_stream)?;
     Ok(name)
 }
 
 /// Sets the entity tag; true if the client has it, which is answered then.
-fn is_known(parts: &Parts, seq: u64, req: &Request, res: &mut Response) -> bool {
+fn is_known(readers: &Readers, seq: u64, req: &Request, res: &mut Response) -> bool {
     let position = Position {
         seq,
-        ..parts.pool.position()
+        ..readers.pool.position()
     };
     let tag = format!("\"{position}\"");
     let known = req
@@ -236,22 +207,4 @@ fn is_known(parts: &Parts, seq: u64, req: &Request, res: &mut Response) -> bool 
         res.status_code(StatusCode::NOT_MODIFIED);
     }
     known
-}
-
-fn no_such_item(req: &Request, res: &mut Response) {
-    envelope::fail(
-        req,
-        res,
-        StatusCode::NOT_FOUND,
-        "ITEM_NOT_FOUND",
-        "the stream has no item with this key; check the key, percent-encoded as one part of the path",
-    );
-}
-
-fn flat(req: &mut Request) -> Result<bool, String> {
-    match req.query::<String>("flat").as_deref() {
-        None | Some("true") => Ok(true),
-        Some("false") => Ok(false),
-        Some(_) => Err("flat must be true or false".to_owned()),
-    }
 }

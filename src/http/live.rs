@@ -1,4 +1,4 @@
-//! Pushing to renderers: `GET /api/live` as Server-Sent Events or WebSocket, and the tickets for it.
+//! Pushing to renderers: `GET /api/live` as Server-Sent Events or WebSocket.
 //!
 //! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
 //! the connection has room for it: what a renderer does not take waits in no queue of its own.
@@ -16,18 +16,15 @@ use salvo_core::http::header::{
 };
 use salvo_core::{Request, Response};
 use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
-use salvo_oapi::{ToSchema, endpoint};
-use serde::{Deserialize, Serialize};
+use salvo_oapi::endpoint;
 use tokio_util::sync::CancellationToken;
 use tungstenite::Utf8Bytes;
 use tungstenite::protocol::WebSocketConfig;
 
-use super::envelope::{self, ErrorBody, Success};
-use super::reader::{self, Refused, SUBPROTOCOL};
-use super::{Parts, body};
-use crate::catalog::Reader;
-use crate::clock;
-use crate::live::tickets::Grant;
+use super::error::ApiError;
+use super::middleware::client;
+use super::reader::{Readers, SUBPROTOCOL};
+use super::ticket::choose;
 use crate::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -36,7 +33,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 const INBOUND_BYTES_MAX: usize = 4 << 10;
 
 /// `GET /api/live`
-pub(super) struct GetLive(pub(super) Parts);
+pub(super) struct GetLive(pub(super) Readers);
 
 /// Follow streams.
 ///
@@ -56,16 +53,13 @@ pub(super) struct GetLive(pub(super) Parts);
     responses(
         (status_code = 200, content_type = "text/event-stream", body = String, description = "Server-Sent Events."),
         (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
-        (status_code = 400, body = ErrorBody, description = "A parameter cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid read key or ticket."),
-        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
-        (status_code = 404, body = ErrorBody, description = "The key does not read such a stream."),
-        (status_code = 503, body = ErrorBody, description = "Shutting down."),
+        (status_code = 403, description = "The page's origin is not allowed."),
+        (status_code = 404, description = "The key does not read such a stream."),
+        (status_code = 503, description = "Shutting down."),
     ),
-    security(("read_key" = [])),
 )]
 impl GetLive {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
         let upgrade = req.headers().contains_key(UPGRADE);
         let transport = if upgrade {
             Transport::WebSocket
@@ -73,11 +67,7 @@ impl GetLive {
             Transport::Sse
         };
         let cut = CancellationToken::new();
-        let mut wish = match self.wish(req, transport, cut.clone()) {
-            Ok(wish) => wish,
-            Err(Mistake::Refused(refused)) => return refused.answer(req, res),
-            Err(Mistake::Invalid(message)) => return envelope::invalid(req, res, message),
-        };
+        let mut wish = self.wish(req, transport, cut.clone())?;
         match transport {
             Transport::Sse => {
                 if let Some(connection) = req.extensions().get::<ConnCtrl>().cloned() {
@@ -106,22 +96,11 @@ impl GetLive {
                 if let Err(error) = upgraded {
                     res.headers_mut().remove(UPGRADE);
                     res.headers_mut().remove(SEC_WEBSOCKET_PROTOCOL);
-                    envelope::invalid(req, res, error.brief);
+                    return Err(ApiError::invalid(error.brief));
                 }
             }
         }
-    }
-}
-
-/// Why a request to follow is not one.
-enum Mistake {
-    Refused(Refused),
-    Invalid(String),
-}
-
-impl From<Refused> for Mistake {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+        Ok(())
     }
 }
 
@@ -131,8 +110,8 @@ impl GetLive {
         req: &mut Request,
         transport: Transport,
         cut: CancellationToken,
-    ) -> Result<Subscribe, Mistake> {
-        let (reader, allowed) = reader::follower(&self.0, req)?;
+    ) -> Result<Subscribe, ApiError> {
+        let (reader, allowed) = self.0.follower(req)?;
         let streams = match wanted_streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
             Some(names) => choose(&names, &allowed)?,
@@ -142,7 +121,7 @@ impl GetLive {
             Some(text) => match text.parse() {
                 Ok(rate @ 1..=RATE_MAX) => Some(rate),
                 _ => {
-                    return Err(Mistake::Invalid(format!(
+                    return Err(ApiError::invalid(format!(
                         "max_rate must be a whole number from 1 to {RATE_MAX}, in flushes a second"
                     )));
                 }
@@ -156,7 +135,7 @@ impl GetLive {
             since: last_event_id.or_else(|| req.query::<String>("since")),
             max_rate,
             transport,
-            client: super::ingest::client(req).to_string(),
+            client: client(req).to_string(),
             cut: Cut(Box::new(move || cut.cancel())),
         })
     }
@@ -177,28 +156,6 @@ fn wanted_streams(query: &str) -> Option<Vec<String>> {
         .filter(|name| !name.is_empty())
         .collect();
     (!names.is_empty()).then_some(names)
-}
-
-fn choose(names: &[String], allowed: &[Arc<str>]) -> Result<Vec<Arc<str>>, Refused> {
-    let find = |name: &str| allowed.iter().find(|stream| &***stream == name).cloned();
-    let mut chosen: Vec<Arc<str>> = Vec::new();
-    for name in names {
-        let found = match find(name) {
-            Some(stream) => vec![stream],
-            None => {
-                let parts = name
-                    .split(',')
-                    .map(|part| find(part).ok_or(Refused::Stream));
-                parts.collect::<Result<_, _>>()?
-            }
-        };
-        for stream in found {
-            if !chosen.contains(&stream) {
-                chosen.push(stream);
-            }
-        }
-    }
-    Ok(chosen)
 }
 
 fn send_events(res: &mut Response, subscription: Subscription) {
@@ -238,108 +195,6 @@ async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {
         }
     }
     let _ = socket.close().await;
-}
-
-/// What a ticket is asked for.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TicketRequest {
-    /// The streams that it is for; all that the key reads if absent.
-    streams: Option<Vec<String>>,
-    /// The origin that may use it; if absent, that of the page that asks.
-    origin: Option<String>,
-}
-
-/// A ticket.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TicketData {
-    /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
-    ticket: String,
-    /// Until when, RFC 3339.
-    expires_at: String,
-}
-
-/// `POST /api/tickets`
-pub(super) struct PostTicket(pub(super) Parts);
-
-/// Get a ticket.
-///
-/// It stands for the read key in a URL: once, for half a minute, for these streams, from this origin.
-#[endpoint(
-    operation_id = "create_ticket",
-    tags("read"),
-    request_body(content = Option<TicketRequest>, description = "May be absent.", example = json!({"streams": ["orders"]})),
-    responses(
-        (status_code = 201, body = Success<TicketData>, description = "The ticket."),
-        (status_code = 400, body = ErrorBody, description = "The body cannot be used."),
-        (status_code = 401, body = ErrorBody, description = "No valid read key."),
-        (status_code = 403, body = ErrorBody, description = "The page's origin is not allowed."),
-        (status_code = 404, body = ErrorBody, description = "The key does not read such a stream."),
-    ),
-    security(("read_key" = [])),
-)]
-impl PostTicket {
-    async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let reader = match reader::with_key(&self.0, req) {
-            Ok(reader) => reader,
-            Err(refused) => return refused.answer(req, res),
-        };
-        let origin = reader::page_origin(req.headers()).map(str::to_owned);
-        give_ticket(&self.0, reader, origin, req, res).await;
-    }
-}
-
-/// Reads what is asked for and answers with a ticket; for which streams it is, if it was given.
-pub(super) async fn give_ticket(
-    parts: &Parts,
-    reader: Arc<Reader>,
-    origin: Option<String>,
-    req: &mut Request,
-    res: &mut Response,
-) -> Option<Vec<Arc<str>>> {
-    let wanted: TicketRequest = match body::small_json(req).await {
-        Ok(wanted) => wanted.unwrap_or_default(),
-        Err(message) => {
-            envelope::invalid(req, res, message);
-            return None;
-        }
-    };
-    let streams = match &wanted.streams {
-        None => reader.streams.clone(),
-        Some(names) => match choose(names, &reader.streams) {
-            Ok(streams) if !streams.is_empty() => streams,
-            Ok(_) => {
-                let message = "`streams` must name a stream, or be left out for all of the key";
-                envelope::invalid(req, res, message);
-                return None;
-            }
-            Err(refused) => {
-                refused.answer(req, res);
-                return None;
-            }
-        },
-    };
-    let grant = Grant {
-        reader,
-        streams: streams.clone(),
-        origin: wanted.origin.or(origin),
-    };
-    match parts.live.tickets.give(grant) {
-        Ok((ticket, ends_ms)) => {
-            let data = TicketData {
-                ticket,
-                expires_at: clock::rfc3339(ends_ms),
-            };
-            res.headers_mut()
-                .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            envelope::created(res, data);
-            Some(streams)
-        }
-        Err(error) => {
-            envelope::internal(req, res, &error);
-            None
-        }
-    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,9 @@ const TAGS: [(&str, &str); 13] = [
     ),
 ];
 
+/// The scheme of the key that opens an operation, by path and method, and what that is in words.
+type KeyOf = fn(&str, &str) -> (&'static str, &'static str);
+
 /// Serves a document.
 pub(super) struct Document {
     json: Vec<u8>,
@@ -68,6 +71,12 @@ pub(super) fn service(router: &Router) -> Document {
             ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
             ("read_key", "A read key, `rk_live_…`."),
         ],
+        |path, method| match path {
+            "/api/live" => ("read_key", "read key or ticket"),
+            "/api/tickets" => ("read_key", "read key"),
+            path if path.starts_with("/api/streams") && method == "get" => ("read_key", "read key"),
+            _ => ("ingest_key", "ingest key"),
+        },
     )
 }
 
@@ -81,10 +90,17 @@ pub(super) fn admin(router: &Router) -> Document {
             "admin_token",
             "The admin token; without a setting it is in the file `admin.token` of the data folder.",
         )],
+        |_, _| ("admin_token", "admin token"),
     )
 }
 
-fn document(router: &Router, title: &str, description: &str, schemes: &[(&str, &str)]) -> Document {
+fn document(
+    router: &Router,
+    title: &str,
+    description: &str,
+    schemes: &[(&str, &str)],
+    key_of: KeyOf,
+) -> Document {
     // OpenAPI allows letters, digits, `.`, `-` and `_` in the names of schemas.
     static NAMES: Once = Once::new();
     NAMES.call_once(|| {
@@ -102,24 +118,41 @@ fn document(router: &Router, title: &str, description: &str, schemes: &[(&str, &
     }
     let document = document.merge_router(router);
     let mut value = serde_json::to_value(&document).unwrap_or_default();
-    complete(&mut value);
+    complete(&mut value, key_of);
     Document {
         json: serde_json::to_vec(&value).unwrap_or_default(),
         value: Arc::new(value),
     }
 }
 
-/// Adds what is the same for every operation: the tags' descriptions, and the form of all other errors.
-fn complete(document: &mut Value) {
+/// Adds what is the same for many operations: which key opens it, what is answered without one, to a body or a
+/// parameter that cannot be used, and to whatever else goes wrong; and the tags' descriptions.
+fn complete(document: &mut Value, key_of: KeyOf) {
     let mut used = Vec::new();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
-    for (_, operations) in paths {
-        for (_, operation) in operations.as_object_mut().into_iter().flatten() {
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object_mut().into_iter().flatten() {
             used.extend(operation["tags"][0].as_str().map(str::to_owned));
-            operation["responses"]["default"] = json!({
-                "description": "Any other error, in the form of all errors.",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
-            });
+            // Public ones say so themselves.
+            if operation["security"].is_null() {
+                let (scheme, what) = key_of(path, method);
+                operation["security"] = json!([{ scheme: [] }]);
+                operation["responses"]["401"] =
+                    json!({ "description": format!("No valid {what}.") });
+            }
+            if let Some(unusable) = unusable(operation)
+                && operation["responses"]["400"].is_null()
+            {
+                operation["responses"]["400"] = json!({ "description": unusable });
+            }
+            let other = "Any other error, in the form of all errors.";
+            operation["responses"]["default"] = json!({ "description": other });
+            let responses = operation["responses"].as_object_mut().into_iter().flatten();
+            for (_, response) in responses.filter(|(status, _)| is_error(status)) {
+                response["content"] = json!({
+                    "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } },
+                });
+            }
         }
     }
     let tags = TAGS
@@ -127,6 +160,20 @@ fn complete(document: &mut Value) {
         .filter(|(name, _)| used.iter().any(|used| used == name));
     let tags = tags.map(|(name, description)| json!({"name": name, "description": description}));
     document["tags"] = tags.collect();
+}
+
+fn is_error(status: &str) -> bool {
+    status == "default" || status.starts_with(['4', '5'])
+}
+
+/// What of a call cannot be used, where something may be wrong with it.
+fn unusable(operation: &Value) -> Option<&'static str> {
+    if !operation["requestBody"].is_null() {
+        return Some("The body cannot be used.");
+    }
+    let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+    let in_query = parameters.any(|parameter| parameter["in"] == "query");
+    in_query.then_some("A parameter cannot be used.")
 }
 
 #[async_trait]

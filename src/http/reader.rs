@@ -13,9 +13,10 @@ use salvo_core::http::header::{
 };
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-use super::{Parts, envelope};
-use crate::catalog::Reader;
-use crate::live::tickets;
+use super::error::ApiError;
+use crate::catalog::{Catalog, Reader};
+use crate::live::{Live, tickets};
+use crate::pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
@@ -24,39 +25,27 @@ const HEADERS_ALLOWED: &str = "authorization, content-type, if-none-match, last-
 /// The WebSocket subprotocol. The secret is offered beside it and never chosen.
 pub(super) const SUBPROTOCOL: &str = "headgate";
 
-/// Why somebody may not read.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// No valid read key.
-    Unauthorized,
-    /// The key does not read the stream, or there is none of this name.
-    Stream,
+/// What reading needs.
+#[derive(Debug, Clone)]
+pub(super) struct Readers {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) live: Arc<Live>,
 }
 
-impl Refused {
-    /// Answers with it.
-    pub(super) fn answer(&self, req: &Request, res: &mut Response) {
-        match self {
-            Self::Unauthorized => {
-                res.headers_mut()
-                    .insert("www-authenticate", HeaderValue::from_static("Bearer"));
-                envelope::fail(
-                    req,
-                    res,
-                    StatusCode::UNAUTHORIZED,
-                    "UNAUTHORIZED",
-                    "send a valid read key in the header `Authorization: Bearer rk_…`, or a fresh ticket of POST /api/tickets as `?token=`; this one is missing, unknown, used, expired or revoked",
-                );
-            }
-            Self::Stream => envelope::fail(
-                req,
-                res,
-                StatusCode::NOT_FOUND,
-                "STREAM_NOT_FOUND",
-                "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
-            ),
-        }
-    }
+/// No valid read key.
+fn unauthorized() -> ApiError {
+    ApiError::unauthorized(
+        "send a valid read key in the header `Authorization: Bearer rk_…`, or a fresh ticket of POST /api/tickets as `?token=`; this one is missing, unknown, used, expired or revoked",
+    )
+}
+
+/// The key does not read the stream, or there is none of this name.
+pub(super) fn no_stream() -> ApiError {
+    ApiError::not_found(
+        "STREAM_NOT_FOUND",
+        "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
+    )
 }
 
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
@@ -75,16 +64,12 @@ impl Handler for CheckOrigin {
         if let Some(origin) = headers.get(ORIGIN).cloned() {
             if !self.allows(&origin, headers) {
                 ctrl.skip_rest();
-                return envelope::fail(
-                    req,
-                    res,
-                    StatusCode::FORBIDDEN,
-                    "ORIGIN_NOT_ALLOWED",
-                    format!(
-                        "pages from {} may not read here; add it to `origins` of [live] in the configuration",
-                        origin.to_str().unwrap_or("this origin").escape_debug()
-                    ),
+                let message = format!(
+                    "pages from {} may not read here; add it to `origins` of [live] in the configuration",
+                    origin.to_str().unwrap_or("this origin").escape_debug()
                 );
+                let status = StatusCode::FORBIDDEN;
+                return ApiError::new(status, "ORIGIN_NOT_ALLOWED", message).answer(req, res);
             }
             let answer = res.headers_mut();
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -142,51 +127,53 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
-/// The reader of a request that sends its read key in the header.
-pub(super) fn with_key(parts: &Parts, req: &Request) -> Result<Arc<Reader>, Refused> {
-    bearer(req.headers())
-        .and_then(|secret| parts.catalog.reader(secret))
-        .ok_or(Refused::Unauthorized)
-}
-
-/// The same, or in the URL where the key allows that.
-pub(super) fn with_key_or_token(parts: &Parts, req: &mut Request) -> Result<Arc<Reader>, Refused> {
-    if req.headers().contains_key(AUTHORIZATION) {
-        return with_key(parts, req);
+impl Readers {
+    /// The reader of a request that sends its read key in the header.
+    pub(super) fn with_key(&self, req: &Request) -> Result<Arc<Reader>, ApiError> {
+        bearer(req.headers())
+            .and_then(|secret| self.catalog.reader(secret))
+            .ok_or_else(unauthorized)
     }
-    req.query::<String>("token")
-        .and_then(|secret| parts.catalog.reader(&secret))
-        .filter(|reader| reader.allow_in_url)
-        .ok_or(Refused::Unauthorized)
-}
 
-/// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
-pub(super) fn follower(
-    parts: &Parts,
-    req: &mut Request,
-) -> Result<(Arc<Reader>, Vec<Arc<str>>), Refused> {
-    if req.headers().contains_key(AUTHORIZATION) {
-        let reader = with_key(parts, req)?;
+    /// The same, or in the URL where the key allows that.
+    pub(super) fn with_key_or_token(&self, req: &mut Request) -> Result<Arc<Reader>, ApiError> {
+        if req.headers().contains_key(AUTHORIZATION) {
+            return self.with_key(req);
+        }
+        req.query::<String>("token")
+            .and_then(|secret| self.catalog.reader(&secret))
+            .filter(|reader| reader.allow_in_url)
+            .ok_or_else(unauthorized)
+    }
+
+    /// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
+    pub(super) fn follower(
+        &self,
+        req: &mut Request,
+    ) -> Result<(Arc<Reader>, Vec<Arc<str>>), ApiError> {
+        if req.headers().contains_key(AUTHORIZATION) {
+            let reader = self.with_key(req)?;
+            let streams = reader.streams.clone();
+            return Ok((reader, streams));
+        }
+        let in_url = req.query::<String>("token");
+        let offered = offered_secret(req.headers());
+        let secret = in_url.as_deref().or(offered.as_deref());
+        let secret = secret.ok_or_else(unauthorized)?;
+        if secret.starts_with(tickets::PREFIX) {
+            let comes_from = |bound: &str| comes_from(req.headers(), bound);
+            let grant = self.live.tickets.take(secret, comes_from);
+            let grant = grant.ok_or_else(unauthorized)?;
+            return Ok((grant.reader, grant.streams));
+        }
+        let reader = self.catalog.reader(secret);
+        let reader = reader.ok_or_else(unauthorized)?;
+        if in_url.is_some() && !reader.allow_in_url {
+            return Err(unauthorized());
+        }
         let streams = reader.streams.clone();
-        return Ok((reader, streams));
+        Ok((reader, streams))
     }
-    let in_url = req.query::<String>("token");
-    let offered = offered_secret(req.headers());
-    let secret = in_url.as_deref().or(offered.as_deref());
-    let secret = secret.ok_or(Refused::Unauthorized)?;
-    if secret.starts_with(tickets::PREFIX) {
-        let comes_from = |bound: &str| comes_from(req.headers(), bound);
-        let grant = parts.live.tickets.take(secret, comes_from);
-        let grant = grant.ok_or(Refused::Unauthorized)?;
-        return Ok((grant.reader, grant.streams));
-    }
-    let reader = parts.catalog.reader(secret);
-    let reader = reader.ok_or(Refused::Unauthorized)?;
-    if in_url.is_some() && !reader.allow_in_url {
-        return Err(Refused::Unauthorized);
-    }
-    let streams = reader.streams.clone();
-    Ok((reader, streams))
 }
 
 /// What a WebSocket offers beside the subprotocol's name.

@@ -10,12 +10,16 @@ mod assets;
 mod audit;
 mod badge;
 mod chart;
+mod connector;
+mod connector_change;
+mod connectors;
 mod curl;
 mod form;
 mod frame;
 mod guard;
-mod made;
-mod new_source;
+mod ingest_key;
+mod key_shown_once;
+mod new_connector;
 mod overview;
 mod read_key;
 mod renderers;
@@ -26,10 +30,6 @@ mod sign_in;
 mod sink;
 mod sinks;
 mod snippets;
-mod source;
-mod source_change;
-mod source_key;
-mod sources;
 mod stream;
 mod stream_change;
 mod streams;
@@ -41,16 +41,17 @@ use salvo_core::Router;
 
 pub(super) use guard::CheckSite;
 
-use super::Parts;
+use super::AdminParts;
+use crate::operate::Operator;
 
 /// The pages and what they load.
-pub(super) fn routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+pub(super) fn routes(parts: &AdminParts) -> Router {
+    let p = || parts.operator.clone();
     let pages = Router::new()
         .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
         .push(Router::new().get(overview::Overview(p())))
-        .push(Router::with_path("sources").get(sources::Sources(p())))
-        .push(source_routes(parts))
+        .push(Router::with_path("sources").get(connectors::Connectors(p())))
+        .push(connector_routes(&parts.operator))
         .push(
             Router::with_path("requests/{request_id}")
                 .get(request::ShowRequest(p()))
@@ -67,7 +68,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .push(Router::with_path("forget").post(sink::Forget(p()))),
         )
         .push(Router::with_path("renderers").get(renderers::Renderers(p())))
-        .push(read_key_routes(parts))
+        .push(read_key_routes(&parts.operator))
         .push(Router::with_path("audit").get(audit::Audit(p())))
         .push(Router::with_path("streams").get(streams::Streams(p())))
         .push(
@@ -96,7 +97,7 @@ pub(super) fn routes(parts: &Parts) -> Router {
                 .get(settings::Settings(p()))
                 .push(Router::with_path("back-up").post(settings::BackUp(p()))),
         )
-        .push(Router::with_path("sign-out").post(sign_in::SignOut(p())));
+        .push(Router::with_path("sign-out").post(sign_in::SignOut));
     let assets = Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
         .push(Router::with_path("web.js").get(assets::Asset::script()))
@@ -104,60 +105,63 @@ pub(super) fn routes(parts: &Parts) -> Router {
         .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
     Router::new().push(assets).push(
         Router::new()
-            .hoop(CheckSite::of_pages(parts))
+            .hoop(CheckSite::of_pages(&parts.hosts))
             .push(
                 Router::with_path("sign-in")
                     .get(sign_in::ShowSignIn)
-                    .post(sign_in::SignIn(p())),
+                    .post(sign_in::SignIn(
+                        Arc::clone(&parts.sessions),
+                        parts.admin_token,
+                    )),
             )
             .push(pages),
     )
 }
 
 /// A connector and its keys.
-fn source_routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+fn connector_routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
     let end_key = |path: &str, ending| {
         Router::with_path(path)
-            .get(source_key::ShowEndKey(p(), ending))
-            .post(source_key::EndKey(p(), ending))
+            .get(ingest_key::ShowEndKey(p(), ending))
+            .post(ingest_key::EndKey(p(), ending))
     };
     let key = Router::with_path("keys/{key}")
-        .get(source_key::ShowKey(p()))
-        .push(Router::with_path("change").post(source_key::ChangeKey(p())))
-        .push(Router::with_path("rotate").post(source_key::RotateKey(p())))
-        .push(end_key("revoke", source_key::Ending::Revoke))
-        .push(end_key("delete", source_key::Ending::Delete));
+        .get(ingest_key::ShowKey(p()))
+        .push(Router::with_path("change").post(ingest_key::ChangeKey(p())))
+        .push(Router::with_path("rotate").post(ingest_key::RotateKey(p())))
+        .push(end_key("revoke", ingest_key::Ending::Revoke))
+        .push(end_key("delete", ingest_key::Ending::Delete));
     Router::new()
         .push(
             Router::with_path("new/source")
-                .get(new_source::ShowNewSource(p()))
-                .post(new_source::NewSource(p())),
+                .get(new_connector::ShowNewConnector(p()))
+                .post(new_connector::NewConnector(p())),
         )
         .push(
             Router::with_path("sources/{name}")
-                .get(source::Source(p()))
+                .get(connector::ShowConnector(p()))
                 .push(
                     Router::with_path("change")
-                        .get(source_change::ShowChange(p()))
-                        .post(source_change::Change(p())),
+                        .get(connector_change::ShowChange(p()))
+                        .post(connector_change::Change(p())),
                 )
                 .push(
                     Router::with_path("delete")
-                        .get(source_change::ShowDelete(p()))
-                        .post(source_change::Delete(p())),
+                        .get(connector_change::ShowDelete(p()))
+                        .post(connector_change::Delete(p())),
                 )
                 .push(
                     Router::with_path("new-key")
-                        .get(source_key::ShowNewKey(p()))
-                        .post(source_key::NewKey(p())),
+                        .get(ingest_key::ShowNewKey(p()))
+                        .post(ingest_key::NewKey(p())),
                 )
                 .push(key),
         )
 }
 
-fn read_key_routes(parts: &Parts) -> Router {
-    let p = || parts.clone();
+fn read_key_routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
     let end_key = |path: &str, ending| {
         Router::with_path(path)
             .get(read_key::ShowEndReadKey(p(), ending))
@@ -173,7 +177,7 @@ fn read_key_routes(parts: &Parts) -> Router {
             Router::with_path("read-keys/{name}")
                 .get(read_key::ShowReadKey(p()))
                 .post(read_key::ChangeReadKey(p()))
-                .push(end_key("revoke", source_key::Ending::Revoke))
-                .push(end_key("delete", source_key::Ending::Delete)),
+                .push(end_key("revoke", ingest_key::Ending::Revoke))
+                .push(end_key("delete", ingest_key::Ending::Delete)),
         )
 }

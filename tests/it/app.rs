@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headgate::daemon::{Daemon, DaemonError};
-use headgate::http::Parts;
+use headgate::operate::Operator;
 use headgate::pool::Position;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ pub(crate) struct TestApp {
     /// The same for the admin listener.
     pub(crate) admin_url: String,
     /// The parts of the daemon, for what cannot be seen from outside.
-    pub(crate) parts: Parts,
+    pub(crate) parts: Operator,
     data_dir: PathBuf,
     setup: Setup,
     /// Absent once the folder was handed on.
@@ -64,7 +64,7 @@ impl TestApp {
         Ok(Self {
             service: daemon.service_address.clone(),
             admin_url: daemon.admin_address.clone(),
-            parts: daemon.parts.clone(),
+            parts: daemon.operator.clone(),
             data_dir: daemon.data_dir.clone(),
             setup,
             folder: Some(folder),

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 21] = [
-    ("cli", 6),
-    ("daemon", 5),
-    ("http", 4),
+const FLOORS: [(&str, u8); 22] = [
+    ("cli", 7),
+    ("daemon", 6),
+    ("http", 5),
+    ("operate", 4),
     ("ingest", 3),
     ("delivery", 3),
     ("plugin", 2),
@@ -25,6 +26,17 @@ const FLOORS: [(&str, u8); 21] = [
     ("backoff", 0),
     ("sqlite", 0),
     ("text", 0),
+];
+
+/// Files of `http` by floor, as far as they have one; all others lie between these.
+const HTTP_FLOORS: [(&str, u8); 7] = [
+    ("envelope", 0),
+    ("error", 0),
+    ("middleware", 0),
+    ("body", 0),
+    ("api", 2),
+    ("web", 2),
+    ("docs", 2),
 ];
 
 /// Dependencies and the modules that may name them.
@@ -167,6 +179,102 @@ fn each_large_dependency_has_one_home() {
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
+/// The file of `http` that a source belongs to, without what is below it; none: it is not in `http`.
+fn file_of_http(source: &Source) -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    let inside = source.path.strip_prefix(&root).ok()?;
+    let first = inside.iter().next()?.to_string_lossy();
+    Some(first.trim_end_matches(".rs").to_owned())
+}
+
+fn http_floor(file: &str) -> u8 {
+    let found = HTTP_FLOORS.iter().find(|(name, _)| *name == file);
+    found.map_or(1, |(_, floor)| *floor)
+}
+
+#[test]
+fn imports_inside_http_go_down_only() {
+    let sources = sources();
+    let files: Vec<String> = sources.iter().filter_map(file_of_http).collect();
+    assert!(files.contains(&"web".to_owned()), "{files:?}");
+    let mut breaches = Vec::new();
+    for source in &sources {
+        let Some(own) = file_of_http(source) else {
+            continue;
+        };
+        for import in names_after(
+            &source.code,
+            &["crate::http::", "super::super::", "super::"],
+        ) {
+            let is_file = files.contains(&import) && import != own;
+            // What lies below a file may be called like another file.
+            let is_own = source.path.with_file_name(format!("{import}.rs")).exists()
+                && source
+                    .path
+                    .parent()
+                    .is_some_and(|folder| !folder.ends_with("http"));
+            if is_file && !is_own && http_floor(&import) > http_floor(&own) {
+                breaches.push(format!("{} imports {import}", source.path.display()));
+            }
+            let faces = ["api", "web"];
+            if is_file && !is_own && faces.contains(&&*own) && faces.contains(&&*import) {
+                breaches.push(format!("{} imports {import}", source.path.display()));
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+/// What stands first after each of these, also in `{a, b::c}`.
+fn names_after(code: &str, prefixes: &[&str]) -> Vec<String> {
+    let found = prefixes.iter().flat_map(|prefix| {
+        let marked = code.replace(prefix, "\u{1}").replace("crate::", "");
+        imports(&marked.replace('\u{1}', "crate::"))
+    });
+    found.collect()
+}
+
+#[test]
+fn the_catalog_and_what_operators_do_know_neither_routes_nor_flags() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let tests = source.path.ends_with("tests.rs");
+        if !matches!(&*source.module, "catalog" | "operate") || tests {
+            continue;
+        }
+        for word in ["/api/", "force=true", "--force", "StatusCode"] {
+            if source.code.contains(word) {
+                breaches.push(format!("{} says {word}", source.path.display()));
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+/// Printed for whoever runs it with `--nocapture`: whether the rooms stay small.
+#[test]
+fn the_figures_of_the_tree() {
+    let mut lines: Vec<(usize, String)> = sources()
+        .iter()
+        .map(|source| {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let shown = source.path.strip_prefix(root).unwrap_or(&source.path);
+            (source.code.lines().count(), shown.display().to_string())
+        })
+        .collect();
+    lines.sort_unstable();
+    let at = |percent: usize| lines[(lines.len() - 1) * percent / 100].0;
+    let all: usize = lines.iter().map(|(count, _)| count).sum();
+    let (longest, file) = lines.last().expect("files");
+    println!(
+        "{} files, {all} lines; median {}, ninety per cent below {}, longest {longest} ({file})",
+        lines.len(),
+        at(50),
+        at(90)
+    );
+    assert!(*longest < 1_500, "{file} has {longest} lines");
+}
+
 #[test]
 fn every_file_says_what_it_owns() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -181,4 +289,9 @@ fn every_file_says_what_it_owns() {
 fn the_check_sees_imports_in_all_their_forms() {
     let code = "use crate::a::b; use crate::{c, d::{e, f}, g as h}; crate::i::j();";
     assert_eq!(imports(code), ["a", "c", "d", "g", "i"]);
+    let code = "use crate::http::api::X; use super::super::{body, error::E}; use super::web;";
+    let files = names_after(code, &["crate::http::", "super::super::", "super::"]);
+    for file in ["api", "body", "error", "web"] {
+        assert!(files.contains(&file.to_owned()), "{file}: {files:?}");
+    }
 }

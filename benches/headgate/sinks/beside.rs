@@ -51,8 +51,8 @@ pub(crate) async fn bench(wicked: &Path) -> Result<Aim> {
             let busy = probe(&daemon).await?;
             stop.cancel();
             misbehaving.await??;
-            let lane = daemon.parts.delivery.lane("hostile").ok_or("no lane")?;
-            while lane.cursor() < *daemon.parts.journal.newest().borrow() {
+            let lane = daemon.operator.delivery.lane("hostile").ok_or("no lane")?;
+            while lane.cursor() < *daemon.operator.journal.newest().borrow() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             ratios.push(percentile(&busy, 0.99) / percentile(&quiet, 0.99));
@@ -125,7 +125,7 @@ fn request(stream: &str, body: &str) -> Vec<u8> {
 /// Milliseconds from sending to the commit in the pool, for one item after the other.
 async fn probe(daemon: &Daemon) -> Result<Vec<f64>> {
     let address = address(daemon)?;
-    let pool = std::sync::Arc::clone(&daemon.parts.pool);
+    let pool = std::sync::Arc::clone(&daemon.operator.pool);
     tokio::task::spawn_blocking(move || {
         let mut client = Client::connect(address)?;
         let mut times = Vec::with_capacity(PROBES);

@@ -13,6 +13,8 @@ use crate::cli::output::shown;
 
 /// How much of an answer that is not ours is shown.
 const FOREIGN_SHOWN_MAX: usize = 200;
+/// How many keys a sentence names.
+const KEYS_NAMED_MAX: usize = 5;
 /// How many of the details of an error are shown.
 const DETAILS_SHOWN_MAX: usize = 20;
 
@@ -49,6 +51,72 @@ impl Refusal {
             details: details.take(DETAILS_SHOWN_MAX).collect(),
         }
     }
+
+    /// The same of the admin API, which speaks of routes and JSON fields: here of verbs and flags.
+    pub fn of_admin(answer: &Answer) -> Refusal {
+        let mut refusal = Refusal::decode(answer);
+        let details: Vec<Value> = (refusal.details.iter())
+            .filter_map(|detail| serde_json::from_str(detail).ok())
+            .collect();
+        if let Some(sentence) = in_verbs(refusal.code.as_deref().unwrap_or_default(), &details) {
+            refusal.message = sentence;
+        }
+        // What is no place in a body stands in the sentence already.
+        let is_place = |detail: &Value| detail["item"].is_u64() || detail["line"].is_u64();
+        let mut places = details.iter().map(is_place);
+        refusal.details.retain(|_| places.next().unwrap_or(true));
+        refusal
+    }
+}
+
+/// What the command line says where the admin API's own sentence names a route or a parameter.
+fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
+    let text = |detail: &Value, name: &str| detail[name].as_str().map(|text| format!("{text:?}"));
+    let (what, verb) = match code {
+        "STREAM_NOT_FOUND" => ("stream with this name", "stream list"),
+        "CONNECTOR_NOT_FOUND" => ("connector with this name", "connector list"),
+        "KEY_NOT_FOUND" => ("key with this name", "key list CONNECTOR"),
+        "READ_KEY_NOT_FOUND" => ("read key with this name", "read-key list"),
+        "SINK_NOT_FOUND" => ("sink with this name", "sink list"),
+        "DEAD_LETTER_NOT_FOUND" => (
+            "such dead letter of the sink, or not each of these",
+            "sink dead-letters NAME",
+        ),
+        "RETRY_NOT_FOUND" => (
+            "batch with this id that waits for the sink: it may have been delivered or given up",
+            "sink retries NAME",
+        ),
+        "STREAM_IN_USE" => {
+            let keys = details.iter().map(|key| {
+                let name = text(key, "name").unwrap_or_default();
+                match text(key, "connector") {
+                    Some(connector) => format!("{name} of {connector}"),
+                    None => format!("the read key {name}"),
+                }
+            });
+            let keys: Vec<String> = keys.take(KEYS_NAMED_MAX).collect();
+            let more = if details.len() > keys.len() {
+                " and others"
+            } else {
+                ""
+            };
+            return Some(format!(
+                "keys name this stream: {}{more}; delete them first, or use --force: then what they submit or ask for is answered 404",
+                keys.join(", ")
+            ));
+        }
+        "INVALID_REQUEST" => {
+            let stream = details.iter().find(|detail| detail["kind"] == "stream")?;
+            return Some(format!(
+                "there is no stream {}; `headgate stream list` shows those that there are, `headgate stream create` makes one",
+                text(stream, "name")?
+            ));
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "there is no {what}; `headgate {verb}` shows those that there are"
+    ))
 }
 
 impl std::error::Error for Refusal {}

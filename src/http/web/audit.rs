@@ -2,16 +2,14 @@
 //!
 //! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
 
-use std::sync::Arc;
-
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Request, handler};
 
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{text, text_of, time};
 use crate::catalog::AuditEntry;
 use crate::clock;
-use crate::http::{Parts, admin};
+use crate::operate::Operator;
 
 /// Entries on a page.
 const ENTRIES: u32 = 50;
@@ -19,24 +17,18 @@ const ENTRIES: u32 = 50;
 const CHARS_MAX: usize = 4_000;
 
 /// `GET /audit`
-pub(super) struct Audit(pub(super) Parts);
+pub(super) struct Audit(pub(super) Operator);
 
 #[handler]
 impl Audit {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0, req).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, req).await
     }
 }
 
-async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
     let before = req.query::<i64>("before");
-    let catalog = Arc::clone(&parts.catalog);
-    // One more tells whether there is a next page.
-    let read = admin::in_background(move || catalog.audit(before, ENTRIES + 1));
-    let mut entries = read.await?;
-    let more = entries.len() > ENTRIES as usize;
-    entries.truncate(ENTRIES as usize);
+    let (entries, more) = operator.audit(before, ENTRIES).await?;
     Ok(Page {
         title: "Audit trail".to_owned(),
         place: Place::Audit,

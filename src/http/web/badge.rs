@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use crate::delivery::report::Status;
+use crate::operate::requests::Status;
 use crate::pool::SinkState;
 
 /// How good a state is: a class of the style sheet.

@@ -9,17 +9,14 @@ use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request};
 
-use super::frame::NoPage;
-use super::guard::Form;
-use super::text::{grouped, plain};
-use crate::catalog::{Actor, Catalog, CatalogError, KeyState, Kind, looks_secret};
+use super::frame::{FormPage, NoPage, Sent};
+use super::guard::{Form, by};
+use super::text::{as_sentence, grouped, plain};
+use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind, looks_secret};
 use crate::clock;
 use crate::config::check_name;
-use crate::http::Parts;
-use crate::http::admin;
+use crate::operate::Operator;
 
-/// Who makes a change, in the audit trail.
-pub(super) const WHO: &str = "admin page";
 /// Characters of a message, which may name what was typed.
 const MESSAGE_CHARS_MAX: usize = 400;
 /// Streams that a form lists; where there are more, a name is typed.
@@ -97,7 +94,7 @@ impl Typed {
         if name.is_empty() {
             self.wrong("name", "Give it a name.");
         } else if let Err(message) = check_name(&name) {
-            self.wrong("name", sentence("", &message));
+            self.wrong("name", as_sentence(&message));
         }
         name
     }
@@ -166,9 +163,9 @@ impl Typed {
         !self.wrong.is_empty() || self.why.is_some()
     }
 
-    /// 200 before anything was refused.
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
+    /// The form's page again.
+    pub(super) fn again(&self, page: FormPage) -> Sent {
+        Sent::Again(self.status, page)
     }
 
     /// Notes why the catalog made no change. `fields` are those of the form that have other names than in the
@@ -176,7 +173,7 @@ impl Typed {
     ///
     /// # Errors
     /// The form cannot help.
-    pub(super) fn refuse(
+    fn refuse(
         &mut self,
         error: CatalogError,
         fields: &[(&str, &'static str)],
@@ -186,15 +183,13 @@ impl Typed {
             other.map_or(field, |(_, name)| *name)
         };
         match error {
-            CatalogError::Invalid { field, message } => {
-                self.wrong(named(field), sentence(field, &message));
-            }
+            CatalogError::Invalid { field, fault } => self.wrong(named(field), in_words(&fault)),
             CatalogError::Taken(kind) => {
                 let field = match kind {
                     Kind::Stream => named("new_stream"),
                     _ => "name",
                 };
-                self.wrong(field, sentence("", &error.to_string()));
+                self.wrong(field, as_sentence(&error.to_string()));
                 self.status = StatusCode::CONFLICT;
             }
             CatalogError::NotFound(_) => {
@@ -202,23 +197,41 @@ impl Typed {
                     "It is not there any more: somebody else has deleted it.",
                 ));
             }
-            CatalogError::InUse(keys) => {
-                self.why = Some(format!(
-                    "Nothing was changed: keys name this stream: {keys}."
-                ));
-                self.status = StatusCode::CONFLICT;
-            }
-            CatalogError::Declared(_) | CatalogError::Revoked | CatalogError::Full { .. } => {
+            CatalogError::InUse(_)
+            | CatalogError::Declared(_)
+            | CatalogError::Revoked
+            | CatalogError::Full { .. } => {
                 self.why = Some(format!("Nothing was changed: {error}."));
                 self.status = StatusCode::CONFLICT;
             }
             error if error.passes() => {
-                self.why = Some(sentence("", &error.to_string()));
+                self.why = Some(as_sentence(&error.to_string()));
                 self.status = StatusCode::SERVICE_UNAVAILABLE;
             }
             error => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Makes the change that was typed, unless something is wrong with it; none: something is, and is noted. `fields` are
+    /// as in [`Typed::refuse`].
+    ///
+    /// # Errors
+    /// The form cannot help.
+    pub(super) async fn submit<T: Send + 'static>(
+        &mut self,
+        operator: &Operator,
+        req: &Request,
+        fields: &[(&str, &'static str)],
+        work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<Option<T>, NoPage> {
+        if self.is_wrong() {
+            return Ok(None);
+        }
+        match operator.change(by(req), work).await {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => self.refuse(error, fields).map(|()| None),
+        }
     }
 
     /// What is wrong, with a link to each field.
@@ -383,15 +396,6 @@ impl Typed {
     }
 }
 
-/// Makes a change for somebody who is signed in.
-pub(super) async fn change<T: Send + 'static>(
-    parts: &Parts,
-    req: &Request,
-    work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
-) -> Result<T, CatalogError> {
-    admin::change_by(WHO, parts, req, work).await
-}
-
 /// Buttons at the end of a form: what it does, and the way back.
 pub(super) fn buttons(does: &str, back: &str) -> Markup {
     html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
@@ -454,13 +458,20 @@ pub(super) fn form_time(unix_ms: Option<u64>) -> String {
     text.get(..19).unwrap_or_default().to_owned()
 }
 
-/// A message of the catalog as a sentence of its own: the field's name stands above it.
-fn sentence(field: &str, message: &str) -> String {
-    let bare = message.strip_prefix(field).unwrap_or(message).trim_start();
-    let bare = bare.strip_prefix("name ").unwrap_or(bare);
-    let mut characters = bare.chars();
-    let first = characters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(characters).chain(['.']).collect()
+/// What is wrong with a field, below the field.
+fn in_words(fault: &Fault) -> String {
+    match fault {
+        Fault::NoStream { meant: None, .. } => {
+            format!(
+                "{} Make it first: the page Data pool has the button New stream.",
+                as_sentence(&fault.to_string())
+            )
+        }
+        Fault::Ended => {
+            "The key has ended: say when the new one ends, or that it never does.".to_owned()
+        }
+        fault => as_sentence(&fault.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -477,20 +488,25 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_sentences_without_the_name_of_the_field() {
-        let check = |field, message, expected| assert_eq!(sentence(field, message), expected);
+    fn what_is_wrong_is_a_sentence_that_names_no_route() {
+        let check = |fault: Fault, expected| assert_eq!(in_words(&fault), expected);
         check(
-            "name",
-            "name wants 1 to 64 letters",
+            Fault::Form("wants 1 to 64 letters".to_owned()),
             "Wants 1 to 64 letters.",
         );
+        check(Fault::Range { min: 1, max: 9 }, "Must be from 1 to 9.");
+        let no_stream = |meant: Option<&str>| Fault::NoStream {
+            name: "none".to_owned(),
+            meant: meant.map(str::to_owned),
+        };
         check(
-            "new_stream",
-            "name begins like a secret",
-            "Begins like a secret.",
+            no_stream(Some("nine")),
+            "There is no stream \"none\"; did you mean \"nine\"?",
         );
-        check("expires_at", "expires_at has passed", "Has passed.");
-        check("", "there is a key", "There is a key.");
+        check(
+            no_stream(None),
+            "There is no stream \"none\". Make it first: the page Data pool has the button New stream.",
+        );
     }
 
     #[test]

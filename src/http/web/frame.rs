@@ -9,14 +9,14 @@ use salvo_core::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use salvo_core::http::{ResBody, StatusCode};
-use salvo_core::{Depot, Request, Response};
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::guard::{FORM_TOKEN, is_poll, visitor};
-use super::sessions::{Sessions, Visitor};
+use super::sessions::{Made, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::KeyHash;
-use crate::http::admin::Refused;
-use crate::http::outer::request_id;
+use crate::http::error::ApiError;
+use crate::http::middleware::request_id;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
@@ -29,7 +29,7 @@ const SENTENCE_CHARS_MAX: usize = 2_000;
 /// The places of the navigation.
 const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
-    (Place::Sources, "/sources", "Data sources"),
+    (Place::Connectors, "/sources", "Data sources"),
     (Place::Streams, "/streams", "Data pool"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Renderers"),
@@ -41,7 +41,7 @@ const PLACES: [(Place, &str, &str); 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Overview,
-    Sources,
+    Connectors,
     Streams,
     Sinks,
     Renderers,
@@ -86,52 +86,97 @@ pub(super) enum NoPage {
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl NoPage {
-    /// Why a call of the admin API did nothing.
-    pub(super) fn from_refused(refused: Refused) -> Self {
-        match refused.told() {
-            Ok((status, _, why)) => Self::Refused(status, why),
-            Err(error) => error.into(),
+impl<E: Into<ApiError>> From<E> for NoPage {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        match error.cause {
+            Some(cause) => Self::Failed(cause),
+            None => Self::Refused(error.status, error.message),
         }
     }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for NoPage {
-    fn from(error: E) -> Self {
-        Self::Failed(Box::new(error))
+/// A page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
+pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
+
+/// What became of a form that was sent.
+pub(super) enum Sent {
+    /// It is done: the page to go to, and what it says there.
+    Done(String, String),
+    /// A key was made, which a page shows once.
+    Made(Made),
+    /// It is refused, and comes back as it was sent with what is wrong.
+    Again(StatusCode, FormPage),
+}
+
+#[async_trait]
+impl Writer for Page {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self, &html! {});
     }
 }
 
-/// Answers with a page, or with its live part if that is asked for and has changed.
-pub(super) fn answer(
-    sessions: &Sessions,
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    page: Result<Page, NoPage>,
-) {
-    let page = page.map(|page| (page, html! {}));
-    answer_with_aside(sessions, req, depot, res, page);
+#[async_trait]
+impl Writer for WithAside {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self.0, &self.1);
+    }
 }
 
-/// The same for a page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
-pub(super) fn answer_with_aside(
-    sessions: &Sessions,
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    page: Result<(Page, Markup), NoPage>,
-) {
+#[async_trait]
+impl Writer for FormPage {
+    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer_form(depot, res, StatusCode::OK, self);
+    }
+}
+
+#[async_trait]
+impl Writer for Sent {
+    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let Some(visitor) = visitor(depot) else {
+            return;
+        };
+        match self {
+            Self::Done(path, said) => {
+                visitor.say(said);
+                go(res, &path);
+            }
+            Self::Made(made) => {
+                go(res, &made.path);
+                visitor.keep_made(made);
+            }
+            Self::Again(status, form) => answer_form(depot, res, status, form),
+        }
+    }
+}
+
+#[async_trait]
+impl Writer for NoPage {
+    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        match self {
+            Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
+            Self::Refused(status, why) => notice(res, status, "That did not work", &why),
+            Self::Failed(error) => {
+                let id = request_id(req);
+                tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
+                let sentence = format!(
+                    "Something went wrong here; the log has more under the request id {id}."
+                );
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                notice(res, status, "Failed", &sentence);
+            }
+        }
+    }
+}
+
+/// Answers with a page, or with its live parts if they are asked for and have changed.
+fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
     let Some(visitor) = visitor(depot) else {
         return;
     };
-    let (page, aside) = match page {
-        Ok(page) => page,
-        Err(no_page) => return refuse(req, res, no_page),
-    };
     let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
     let path = req.uri().path_and_query();
-    let live = live(path.map_or("/", |path| path.as_str()), &digest, &page);
+    let live = live(path.map_or("/", |path| path.as_str()), &digest, page);
     if is_poll(req) {
         let seen = req.headers().get(X_SEEN).map(HeaderValue::as_bytes);
         if seen == Some(digest.as_bytes()) {
@@ -141,39 +186,28 @@ pub(super) fn answer_with_aside(
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
-    let said = sessions.said(visitor);
-    write(res, StatusCode::OK, whole(&page, &live, visitor, said));
+    let said = visitor.said();
+    write(res, StatusCode::OK, whole(page, &live, visitor, said));
 }
 
-/// Where on a page that stands which [`answer_with_aside`] replaces.
+/// Where on a page that stands which [`WithAside`] replaces.
 pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
 
 /// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
-pub(super) fn answer_form(
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    status: StatusCode,
-    page: Result<FormPage, NoPage>,
-) {
+fn answer_form(depot: &Depot, res: &mut Response, status: StatusCode, form: FormPage) {
     let Some(visitor) = visitor(depot) else {
         return;
     };
-    match page {
-        Ok(form) => {
-            let page = Page {
-                title: form.title,
-                place: form.place,
-                still: form.content,
-                live: html! {},
-                old: true,
-            };
-            write(res, status, whole(&page, &html! {}, visitor, None));
-        }
-        Err(no_page) => refuse(req, res, no_page),
-    }
+    let page = Page {
+        title: form.title,
+        place: form.place,
+        still: form.content,
+        live: html! {},
+        old: true,
+    };
+    write(res, status, whole(&page, &html! {}, visitor, None));
 }
 
 /// A page with navigation, and what was said of the write before it.
@@ -212,27 +246,13 @@ fn live(path: &str, digest: &str, page: &Page) -> Markup {
 }
 
 /// What every form that changes something begins with.
-pub(super) fn form_token(visitor: &Visitor) -> Markup {
+fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
 }
 
-/// Leads to a page after a write, which says what was done.
-pub(super) fn done(
-    sessions: &Sessions,
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    path: &str,
-    result: Result<String, NoPage>,
-) {
-    match (result, visitor(depot)) {
-        (Ok(sentence), Some(visitor)) => {
-            sessions.say(visitor, sentence);
-            go(res, path);
-        }
-        (Err(no_page), _) => refuse(req, res, no_page),
-        (Ok(_), None) => {}
-    }
+/// The same for the forms of a page.
+pub(super) fn token(depot: &Depot) -> Markup {
+    visitor(depot).map(form_token).unwrap_or_default()
 }
 
 /// Leads to a page.
@@ -240,20 +260,6 @@ pub(super) fn go(res: &mut Response, path: &str) {
     res.status_code(StatusCode::SEE_OTHER);
     let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
     res.headers_mut().insert(LOCATION, path);
-}
-
-pub(super) fn refuse(req: &Request, res: &mut Response, no_page: NoPage) {
-    match no_page {
-        NoPage::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
-        NoPage::Refused(status, why) => notice(res, status, "That did not work", &why),
-        NoPage::Failed(error) => {
-            let id = request_id(req);
-            tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
-            let sentence =
-                format!("Something went wrong here; the log has more under the request id {id}.");
-            notice(res, StatusCode::INTERNAL_SERVER_ERROR, "Failed", &sentence);
-        }
-    }
 }
 
 /// Answers with a sentence.

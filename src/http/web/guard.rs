@@ -16,7 +16,10 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use super::sessions::{Sessions, Visitor};
 use super::{frame, sign_in};
 use crate::catalog::KeyHash;
-use crate::http::{Parts, body, envelope};
+use crate::http::body;
+use crate::http::error::ApiError;
+use crate::http::middleware::{client, request_id};
+use crate::operate::By;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
@@ -34,17 +37,17 @@ pub(in crate::http) struct CheckSite {
 
 impl CheckSite {
     /// For pages: a write must come with a browser's word that it is from here.
-    pub(super) fn of_pages(parts: &Parts) -> Self {
+    pub(super) fn of_pages(hosts: &Arc<[String]>) -> Self {
         Self {
-            hosts: Arc::clone(&parts.hosts),
+            hosts: Arc::clone(hosts),
             of_api: false,
         }
     }
 
     /// For the admin API: programs send writes without a word of where they are from.
-    pub(in crate::http) fn of_api(parts: &Parts) -> Self {
+    pub(in crate::http) fn of_api(hosts: &Arc<[String]>) -> Self {
         Self {
-            hosts: Arc::clone(&parts.hosts),
+            hosts: Arc::clone(hosts),
             of_api: true,
         }
     }
@@ -72,7 +75,8 @@ impl Handler for CheckSite {
         };
         ctrl.skip_rest();
         if self.of_api {
-            envelope::fail(req, res, StatusCode::FORBIDDEN, "FORBIDDEN", refusal);
+            let status = StatusCode::FORBIDDEN;
+            ApiError::new(status, "FORBIDDEN", refusal).answer(req, res);
         } else {
             frame::notice(res, StatusCode::FORBIDDEN, "Refused", refusal);
         }
@@ -142,6 +146,15 @@ pub(super) fn visitor(depot: &Depot) -> Option<&Visitor> {
     depot.get_typed::<Visitor>().ok()
 }
 
+/// Who is signed in, for the audit trail.
+pub(super) fn by(req: &Request) -> By {
+    By {
+        who: "admin page",
+        client: client(req),
+        request_id: request_id(req),
+    }
+}
+
 /// The fields of a form.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Form(Vec<(String, String)>);
@@ -149,7 +162,9 @@ pub(super) struct Form(Vec<(String, String)>);
 impl Form {
     /// Reads the body, or says why it cannot be read.
     pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
-        let body = body::at_most(req, bytes_max).await?;
+        let body = body::at_most(req, bytes_max)
+            .await
+            .map_err(|error| error.message)?;
         let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
         let fields = form_urlencoded::parse(body.as_bytes());
         Ok(Self(fields.into_owned().collect()))

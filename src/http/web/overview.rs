@@ -5,48 +5,47 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
 use super::chart;
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
 use crate::clock;
-use crate::http::condition::Condition;
-use crate::http::{Parts, admin};
 use crate::metrics::Minute;
+use crate::operate::Operator;
+use crate::operate::condition::Condition;
 
 /// Characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;
 
 /// `GET /`
-pub(super) struct Overview(pub(super) Parts);
+pub(super) struct Overview(pub(super) Operator);
 
 #[handler]
 impl Overview {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 
-async fn page(parts: &Parts) -> Result<Page, NoPage> {
-    let condition = Condition::of(parts).await;
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
+    let condition = operator.condition().await;
     Ok(Page {
         title: "Overview".to_owned(),
         place: Place::Overview,
         still: html! {},
         live: html! {
-            (problems(parts, &condition))
-            (last_hour(parts))
-            (sinks(parts, &condition))
-            (about(parts))
+            (problems(operator, &condition))
+            (last_hour(operator))
+            (sinks(operator, &condition))
+            (about(operator))
         },
         old: false,
     })
 }
 
-fn problems(parts: &Parts, condition: &Condition) -> Markup {
-    let problems = admin::problems(parts, condition);
+fn problems(operator: &Operator, condition: &Condition) -> Markup {
+    let problems = operator.problems(condition);
     html! {
         @for problem in &problems {
             p.problem role="alert" { (text_of(problem, PROBLEM_CHARS_MAX)) }
@@ -57,8 +56,8 @@ fn problems(parts: &Parts, condition: &Condition) -> Markup {
     }
 }
 
-fn last_hour(parts: &Parts) -> Markup {
-    let hour = parts.metrics.recent.hour(None, clock::unix_ms());
+fn last_hour(operator: &Operator) -> Markup {
+    let hour = operator.metrics.recent.hour(None, clock::unix_ms());
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
     let items: Vec<u64> = hour.iter().map(|minute| minute.items).collect();
     let errors: Vec<u64> = hour.iter().map(|minute| minute.errors).collect();
@@ -103,13 +102,12 @@ fn milliseconds(duration: Duration) -> String {
     format!("{}.{} ms", tenths / 10, tenths % 10)
 }
 
-fn sinks(parts: &Parts, condition: &Condition) -> Markup {
-    let sinks = admin::sinks(condition, None);
-    let renderers = admin::renderers(parts);
+fn sinks(operator: &Operator, condition: &Condition) -> Markup {
+    let renderers = operator.renderers();
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
     html! {
         h2 { "Sinks" }
-        (super::sinks::table(&sinks))
+        (super::sinks::table(&condition.sinks))
         h2 { "Renderers" }
         p.panel {
             @if renderers.is_empty() { "Nobody is connected." } @else {
@@ -120,8 +118,8 @@ fn sinks(parts: &Parts, condition: &Condition) -> Markup {
     }
 }
 
-fn about(parts: &Parts) -> Markup {
-    let metrics = &parts.metrics;
+fn about(operator: &Operator) -> Markup {
+    let metrics = &operator.metrics;
     let refused = metrics.invalid.get()
         + metrics.stream_not_found.get()
         + metrics.too_large.get()
@@ -143,11 +141,11 @@ fn about(parts: &Parts) -> Markup {
             }
         }
         div.panel { dl {
-            dt { "Running since" } dd { (time(&clock::rfc3339(parts.about.started_ms))) }
-            dt { "Profile" } dd { (text(&parts.about.profile)) }
-            dt { "Data folder" } dd { (text(&parts.about.data_dir)) }
+            dt { "Running since" } dd { (time(&clock::rfc3339(operator.about.started_ms))) }
+            dt { "Profile" } dd { (text(&operator.about.profile)) }
+            dt { "Data folder" } dd { (text(&operator.about.data_dir)) }
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
-            dt { "A 202 means" } dd { @if parts.about.durability == "fsync" { "on disk" } @else { "handed to the operating system" } }
+            dt { "A 202 means" } dd { @if operator.about.durability == "fsync" { "on disk" } @else { "handed to the operating system" } }
         } }
     }
 }

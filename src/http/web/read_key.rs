@@ -6,74 +6,56 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Field, NAME, Typed, form_time};
-use super::frame::{self, FormPage, NoPage, Place, form_token};
-use super::guard::visitor;
+use super::frame::{FormPage, NoPage, Place, Sent, token};
+use super::ingest_key::Ending;
 use super::sessions::Made;
-use super::source_key::Ending;
 use super::text::{segment, text, time};
-use super::{made, snippets};
-use crate::catalog::{Actor, Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
+use super::{key_shown_once, snippets};
+use crate::catalog::{Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
 use crate::clock;
-use crate::http::Parts;
+use crate::operate::Operator;
 
 const NO_KEY: NoPage =
     NoPage::NotFound("There is no read key of this name. The page Renderers lists them.");
 
 /// `GET /new/read-key`
-pub(super) struct ShowNewReadKey(pub(super) Parts);
+pub(super) struct ShowNewReadKey(pub(super) Operator);
 
 #[handler]
 impl ShowNewReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        answer_new(&self.0, req, depot, res, &Typed::new("name", &[]));
+    async fn handle(&self, depot: &mut Depot) -> FormPage {
+        new_page(&self.0, depot, &Typed::new("name", &[]))
     }
 }
 
 /// `POST /new/read-key`
-pub(super) struct NewReadKey(pub(super) Parts);
+pub(super) struct NewReadKey(pub(super) Operator);
 
 #[handler]
 impl NewReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
-        match self.create(req, &mut typed).await {
-            Ok(Some(made)) => made::show(&self.0, depot, res, made),
-            Ok(None) => answer_new(&self.0, req, depot, res, &typed),
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl NewReadKey {
-    async fn create(&self, req: &Request, typed: &mut Typed) -> Result<Option<Made>, NoPage> {
-        let name = typed.name();
-        let streams = streams(typed);
-        let expires_ms = typed.time("expires_at");
-        if typed.is_wrong() {
-            return Ok(None);
-        }
         let wish = ReadKeyWish {
-            name,
-            streams,
-            expires_ms,
+            name: typed.name(),
+            streams: streams(&mut typed),
+            expires_ms: typed.time("expires_at"),
             allow_in_url: typed.is_ticked("allow_in_url"),
         };
-        let made = form::change(&self.0, req, |catalog, by| {
+        let made = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(wish, by)
         });
-        match made.await {
-            Ok((secret, key)) => Ok(Some(Made {
+        Ok(match made.await? {
+            Some((secret, key)) => Sent::Made(Made {
                 path: path(&key),
                 key: key.name.to_string(),
                 secret,
                 previous: None,
-            })),
-            Err(error) => typed.refuse(error, &[]).map(|()| None),
-        }
+            }),
+            None => typed.again(new_page(&self.0, depot, &typed)),
+        })
     }
 }
 
@@ -87,22 +69,20 @@ fn streams(typed: &mut Typed) -> Vec<String> {
     streams
 }
 
-fn answer_new(parts: &Parts, req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
-    let page = FormPage {
+fn new_page(operator: &Operator, depot: &Depot, typed: &Typed) -> FormPage {
+    FormPage {
         title: "New read key".to_owned(),
         place: Place::Renderers,
         content: html! {
             (typed.problems())
             form.panel method="post" action="/new/read-key" {
-                (token)
+                (token(depot))
                 (typed.input(NAME, 64, true))
-                (settings(typed, &parts.catalog))
+                (settings(typed, &operator.catalog))
                 (form::buttons("Create read key", "/renderers"))
             }
         },
-    };
-    frame::answer_form(req, depot, res, typed.status(), Ok(page));
+    }
 }
 
 fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
@@ -129,36 +109,33 @@ fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
 }
 
 /// `GET /read-keys/{name}`
-pub(super) struct ShowReadKey(pub(super) Parts);
+pub(super) struct ShowReadKey(pub(super) Operator);
 
 #[handler]
 impl ShowReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let made = made::take(&self.0, req, depot);
-        let page = key(&self.0, req).map(|key| {
-            let mut values: Vec<(&str, String)> = key
-                .streams
-                .iter()
-                .map(|name| ("streams", name.to_string()))
-                .collect();
-            values.push(("expires_at", form_time(key.expires_ms)));
-            if key.allow_in_url {
-                values.push(("allow_in_url", "yes".to_owned()));
-            }
-            let shown = made
-                .as_ref()
-                .map(|made| shown_once(&self.0, req, &key, made));
-            key_page(&self.0, depot, &key, shown, &Typed::new("", &values))
-        });
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let made = key_shown_once::take(req, depot);
+        let key = key(&self.0, req)?;
+        let mut values: Vec<(&str, String)> = key
+            .streams
+            .iter()
+            .map(|name| ("streams", name.to_string()))
+            .collect();
+        values.push(("expires_at", form_time(key.expires_ms)));
+        if key.allow_in_url {
+            values.push(("allow_in_url", "yes".to_owned()));
+        }
+        let shown = made.map(|made| shown_once(&self.0, req, &key, &made));
+        let typed = Typed::new("", &values);
+        Ok(key_page(&self.0, depot, &key, shown, &typed))
     }
 }
 
-fn shown_once(parts: &Parts, req: &Request, key: &ReadKey, made: &Made) -> Markup {
-    let address = snippets::address(parts, req);
+fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) -> Markup {
+    let address = snippets::address(operator, req);
     html! {
         div.panel.made {
-            (made::panel(made, "read key"))
+            (key_shown_once::panel(made, "read key"))
             @if let Some(stream) = key.streams.first() {
                 p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
                 div.copy data-once {
@@ -171,61 +148,39 @@ fn shown_once(parts: &Parts, req: &Request, key: &ReadKey, made: &Made) -> Marku
 }
 
 /// `POST /read-keys/{name}`
-pub(super) struct ChangeReadKey(pub(super) Parts);
+pub(super) struct ChangeReadKey(pub(super) Operator);
 
 #[handler]
 impl ChangeReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let mut typed = Typed::sent(depot);
-        match self.change(req, &mut typed).await {
-            Ok((key, true)) => {
-                let said = format!("The read key {} is changed.", key.name);
-                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
-            }
-            Ok((key, false)) => {
-                let page = key_page(&self.0, depot, &key, None, &typed);
-                frame::answer_form(req, depot, res, typed.status(), Ok(page));
-            }
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl ChangeReadKey {
-    /// The key, and whether it was changed.
-    async fn change(
-        &self,
-        req: &Request,
-        typed: &mut Typed,
-    ) -> Result<(Arc<ReadKey>, bool), NoPage> {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let key = own(&self.0, req)?;
+        let mut typed = Typed::sent(depot);
         let wanted = ReadKeyChange {
-            streams: Some(streams(typed)),
+            streams: Some(streams(&mut typed)),
             expires_ms: Some(typed.time("expires_at")),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
         };
-        if typed.is_wrong() {
-            return Ok((key, false));
-        }
         let name = Arc::clone(&key.name);
-        let changed = form::change(&self.0, req, move |catalog, by| {
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_read_key(&name, wanted, by)
         });
-        match changed.await {
-            Ok(changed) => Ok((changed, true)),
-            Err(error) => typed.refuse(error, &[]).map(|()| (key, false)),
-        }
+        Ok(match changed.await? {
+            Some(changed) => {
+                let said = format!("The read key {} is changed.", changed.name);
+                Sent::Done("/renderers".to_owned(), said)
+            }
+            None => typed.again(key_page(&self.0, depot, &key, None, &typed)),
+        })
     }
 }
 
 fn key_page(
-    parts: &Parts,
+    operator: &Operator,
     depot: &Depot,
     key: &ReadKey,
     shown: Option<Markup>,
     typed: &Typed,
 ) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let path = path(key);
     let is_own = key.created_ms.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
@@ -235,13 +190,13 @@ fn key_page(
         content: html! {
             (typed.problems())
             @if let Some(shown) = shown { (shown) }
-            div.panel { (facts(parts, key)) }
+            div.panel { (facts(operator, key)) }
             @if is_own && !is_revoked {
                 h2 { "Change" }
                 form.panel method="post" action=(path) {
-                    (token)
+                    (token(depot))
                     p.quiet { "Renderers that are connected with it connect again." }
-                    (settings(typed, &parts.catalog))
+                    (settings(typed, &operator.catalog))
                     p.row { button { "Save" } }
                 }
             }
@@ -254,7 +209,7 @@ fn key_page(
     }
 }
 
-fn facts(parts: &Parts, key: &ReadKey) -> Markup {
+fn facts(operator: &Operator, key: &ReadKey) -> Markup {
     let prefix = key.prefix.as_deref().unwrap_or_default();
     html! { dl {
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
@@ -263,63 +218,49 @@ fn facts(parts: &Parts, key: &ReadKey) -> Markup {
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Made" } dd { @match key.created_ms {
             Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-            None => { (form::declared("read_keys", &parts.configuration.declared_in("read_keys", &key.name))) },
+            None => { (form::declared("read_keys", &operator.configuration.declared_in("read_keys", &key.name))) },
         } }
     } }
 }
 
 /// `GET /read-keys/{name}/revoke`, or `delete`
-pub(super) struct ShowEndReadKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct ShowEndReadKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl ShowEndReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = own(&self.0, req);
-        let page = page.map(|key| end_page(depot, &key, self.1, &Typed::default()));
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let key = own(&self.0, req)?;
+        Ok(end_page(depot, &key, self.1, &Typed::default()))
     }
 }
 
 /// `POST /read-keys/{name}/revoke`, or `delete`
-pub(super) struct EndReadKey(pub(super) Parts, pub(super) Ending);
+pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]
 impl EndReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let key = match own(&self.0, req) {
-            Ok(key) => key,
-            Err(no_page) => return frame::refuse(req, res, no_page),
-        };
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let key = own(&self.0, req)?;
+        let mut typed = Typed::sent(depot);
         let name = Arc::clone(&key.name);
         let ending = self.1;
-        let ended = form::change(
-            &self.0,
-            req,
-            move |catalog: &Catalog, by: &Actor| match ending {
-                Ending::Revoke => catalog.revoke_read_key(&name, by),
-                Ending::Delete => catalog.delete_read_key(&name, by),
-            },
-        );
-        match ended.await {
-            Ok(_) => {
-                let said = match ending {
-                    Ending::Revoke => format!("The read key {} is revoked.", key.name),
-                    Ending::Delete => format!("The read key {} is deleted.", key.name),
-                };
-                frame::done(&self.0.sessions, req, depot, res, "/renderers", Ok(said));
-            }
-            Err(error) => {
-                let mut typed = Typed::sent(depot);
-                let page = typed.refuse(error, &[]);
-                let page = page.map(|()| end_page(depot, &key, ending, &typed));
-                frame::answer_form(req, depot, res, typed.status(), page);
-            }
+        let ended = typed.submit(&self.0, req, &[], move |catalog, by| match ending {
+            Ending::Revoke => catalog.revoke_read_key(&name, by),
+            Ending::Delete => catalog.delete_read_key(&name, by),
+        });
+        if ended.await?.is_none() {
+            return Ok(typed.again(end_page(depot, &key, ending, &typed)));
         }
+        let done = match ending {
+            Ending::Revoke => "revoked",
+            Ending::Delete => "deleted",
+        };
+        let said = format!("The read key {} is {done}.", key.name);
+        Ok(Sent::Done("/renderers".to_owned(), said))
     }
 }
 
 fn end_page(depot: &Depot, key: &ReadKey, ending: Ending, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let (title, does) = match ending {
         Ending::Revoke => ("Revoke", "Revoke the read key"),
         Ending::Delete => ("Delete", "Delete the read key"),
@@ -336,7 +277,7 @@ fn end_page(depot: &Depot, key: &ReadKey, ending: Ending, typed: &Typed) -> Form
     FormPage {
         title: format!("{title} {}?", key.name),
         place: Place::Renderers,
-        content: form::question(typed, &token, &what, does, &path(key)),
+        content: form::question(typed, &token(depot), &what, does, &path(key)),
     }
 }
 
@@ -345,14 +286,14 @@ pub(super) fn path(key: &ReadKey) -> String {
     format!("/read-keys/{}", segment(&key.name))
 }
 
-fn key(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+fn key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    parts.catalog.read_key(&name).ok_or(NO_KEY)
+    operator.catalog.read_key(&name).ok_or(NO_KEY)
 }
 
 /// The key that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
-    let key = key(parts, req)?;
+fn own(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = key(operator, req)?;
     match key.created_ms {
         Some(_) => Ok(key),
         None => Err(NoPage::declared(Kind::ReadKey)),

@@ -3,34 +3,38 @@
 //! **Invariant**: it shows what `GET /api/admin/renderers` and `/api/admin/read-keys` answer.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
-use super::frame::{self, Page, Place};
+use super::frame::{Page, Place};
 use super::text::{grouped, text, time};
 use super::{form, read_key};
-use crate::http::Parts;
-use crate::http::admin;
+use crate::clock;
+use crate::operate::Operator;
 
 /// Rows on the page.
 const SHOWN_MAX: usize = 500;
 
 /// `GET /renderers`
-pub(super) struct Renderers(pub(super) Parts);
+pub(super) struct Renderers(pub(super) Operator);
 
 #[handler]
 impl Renderers {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0);
-        frame::answer(&self.0.sessions, req, depot, res, Ok(page));
+    async fn handle(&self) -> Page {
+        page(&self.0)
     }
 }
 
-fn page(parts: &Parts) -> Page {
-    let mut renderers = admin::renderers(parts);
+fn page(operator: &Operator) -> Page {
+    let mut renderers = operator.renderers();
     // Those that are behind first, then the newest.
-    renderers.sort_by_key(|one| (std::cmp::Reverse(one.lag), std::cmp::Reverse(one.id)));
+    renderers.sort_by_key(|one| {
+        (
+            std::cmp::Reverse(one.lag),
+            std::cmp::Reverse(one.renderer.id),
+        )
+    });
     let live = html! {
-        (keys(parts))
+        (keys(operator))
         h2 { "Connected" }
         @if renderers.is_empty() {
             p.panel { "Nobody is connected. A page that shows a stream is at " code { "/render/STREAM#READ_KEY" } " of the service listener." }
@@ -38,11 +42,11 @@ fn page(parts: &Parts) -> Page {
             div.table { table {
                 thead { tr { th { "Read key" } th { "Streams" } th { "Connected since" } th { "From" } th { "Over" } th { "Told up to" } th.number { "Behind by" } } }
                 tbody { @for one in renderers.iter().take(SHOWN_MAX) { tr {
-                    td data-label="Read key" { span { (text(&one.key)) } }
-                    td data-label="Streams" { span { (text(&one.streams.join(", "))) } }
-                    td.tight data-label="Connected since" { (time(&one.connected_at)) }
-                    td data-label="From" { span { (text(&one.client)) } }
-                    td data-label="Over" { span { (one.transport) } }
+                    td data-label="Read key" { span { (text(&one.renderer.key)) } }
+                    td data-label="Streams" { span { (text(&one.renderer.streams.join(", "))) } }
+                    td.tight data-label="Connected since" { (time(&clock::rfc3339(one.renderer.connected_ms))) }
+                    td data-label="From" { span { (text(&one.renderer.client)) } }
+                    td data-label="Over" { span { (one.renderer.transport.as_str()) } }
                     td.mono data-label="Told up to" { span { (one.position) } }
                     td.number data-label="Behind by" { (grouped(one.lag)) }
                 } } }
@@ -61,8 +65,8 @@ fn page(parts: &Parts) -> Page {
     }
 }
 
-fn keys(parts: &Parts) -> Markup {
-    let keys = parts.catalog.read_keys();
+fn keys(operator: &Operator) -> Markup {
+    let keys = operator.catalog.read_keys();
     html! {
         h2 { "Read keys" }
         @if keys.is_empty() {

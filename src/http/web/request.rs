@@ -4,51 +4,49 @@
 //! and escaped, and only while it is kept.
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 use uuid::Uuid;
 
-use super::form::WHO;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
 use super::{badge, curl, snippets};
 use crate::clock;
-use crate::delivery::report::{Report, Status};
-use crate::http::Parts;
-use crate::http::admin::{self, ContentData, ItemContent};
-use crate::http::ingest::find_report;
-use crate::ingest::{AgainError, Kept};
+use crate::ingest::{AgainError, Kept, SentAgain};
+use crate::operate::Operator;
+use crate::operate::content::{Content, ItemContent};
+use crate::operate::requests::{Report, Status};
 use crate::pool::SinkState;
 
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
 /// `GET /requests/{request_id}`
-pub(super) struct ShowRequest(pub(super) Parts);
+pub(super) struct ShowRequest(pub(super) Operator);
 
 #[handler]
 impl ShowRequest {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, req, &token).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, req, &token(depot)).await
     }
 }
 
-async fn page(parts: &Parts, req: &Request, token: &Markup) -> Result<Page, NoPage> {
-    let report = find_report(parts, req).await?;
+async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page, NoPage> {
+    let report = match id(req) {
+        Some(id) => operator.requests.find(id).await?,
+        None => None,
+    };
     let report = report.ok_or(NoPage::NotFound(
         "There is no request with this id in the log. It may be older than the log goes back.",
     ))?;
     let entry = &report.row.entry;
-    let kept = parts.ingest.kept(&report.row).await?;
-    let became = parts.journal.sent_again_as(entry.request_id).await?;
-    let connector_is_there = parts.catalog.connector(&entry.connector).is_some();
-    let command = curl::command(&snippets::address(parts, req), entry, &kept);
+    let kept = operator.ingest.kept(&report.row).await?;
+    let became = operator.journal.sent_again_as(entry.request_id).await?;
+    let connector_is_there = operator.catalog.connector(&entry.connector).is_some();
+    let command = curl::command(&snippets::address(operator, req), entry, &kept);
     Ok(Page {
         title: format!("Request {}", entry.request_id),
-        place: Place::Sources,
+        place: Place::Connectors,
         still: html! {},
         live: html! {
             @for error in report.errors() {
@@ -58,7 +56,7 @@ async fn page(parts: &Parts, req: &Request, token: &Markup) -> Result<Page, NoPa
             (actions(&report, &kept, command.is_ok(), token))
             (facts(&report, connector_is_there))
             (headers(&report))
-            (content(&admin::content(&kept)))
+            (content(&Content::from(&kept)))
             (as_curl(command))
         },
         old: false,
@@ -84,53 +82,50 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
 }
 
 /// `POST /requests/{request_id}/send-again`
-pub(super) struct SendAgain(pub(super) Parts);
+pub(super) struct SendAgain(pub(super) Operator);
 
 #[handler]
 impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let overwrite = Form::of(depot).is_some_and(|form| form.get("overwrite").is_some());
-        let sent = admin::send_request_again(&self.0, WHO, req, overwrite).await;
-        let (path, said) = match sent {
-            Ok(sent) => {
-                let left = match sent.items_left {
-                    0 => String::new(),
-                    left => format!(
-                        " {} left as in the data pool: changed or removed since.",
-                        count(u64::from(left), "item")
-                    ),
-                };
-                let said = match (&sent.request_id, sent.replayed) {
-                    (None, _) => "Nothing was sent.",
-                    (_, true) => {
-                        "Its idempotency key was accepted before; this is the request that came first."
-                    }
-                    (_, false) => "Sent again; this is the new request.",
-                };
-                let shown = sent.request_id.as_ref().unwrap_or(&sent.sent_again_from);
-                (format!("/requests/{shown}"), Ok(format!("{said}{left}")))
-            }
-            Err(error) => ("/".to_owned(), Err(refused(error))),
-        };
-        frame::done(&self.0.sessions, req, depot, res, &path, said);
+        let from = id(req).ok_or(AgainError::NotFound).map_err(refused)?;
+        let sent = self.0.resend(from, overwrite, by(req)).await;
+        sent.map(|sent| done(&sent)).map_err(refused)
     }
 }
 
-fn refused(error: AgainError) -> NoPage {
-    let status = match &error {
-        AgainError::Storage(_) | AgainError::Pool(_) => return error.into(),
-        AgainError::NotFound => StatusCode::NOT_FOUND,
-        AgainError::NotKept(_) => StatusCode::GONE,
-        AgainError::Refused(refused) => {
-            StatusCode::from_u16(refused.status().0).unwrap_or(StatusCode::BAD_REQUEST)
-        }
-        AgainError::Duplicate(_)
-        | AgainError::Behind
-        | AgainError::NothingToSend(_)
-        | AgainError::NoConnector(_)
-        | AgainError::NoStream(_) => StatusCode::CONFLICT,
+/// The page to go to, and what it says.
+fn done(sent: &SentAgain) -> Sent {
+    let left = match sent.items_left {
+        0 => String::new(),
+        left => format!(
+            " {} left as in the data pool: changed or removed since.",
+            count(u64::from(left), "item")
+        ),
     };
-    NoPage::Refused(status, format!("Not sent again: {error}."))
+    let receipt = sent.accepted.as_ref().map(|accepted| &accepted.receipt);
+    let said = match receipt {
+        None => "Nothing was sent.",
+        Some(receipt) if receipt.replayed => {
+            "Its idempotency key was accepted before; this is the request that came first."
+        }
+        Some(_) => "Sent again; this is the new request.",
+    };
+    let shown = receipt.map_or(sent.from.request_id, |receipt| receipt.request_id);
+    Sent::Done(format!("/requests/{shown}"), format!("{said}{left}"))
+}
+
+/// The id in the path.
+fn id(req: &Request) -> Option<Uuid> {
+    let id = req.param::<String>("request_id");
+    id.and_then(|id| Uuid::try_parse(&id).ok())
+}
+
+fn refused(error: AgainError) -> NoPage {
+    match NoPage::from(error) {
+        NoPage::Refused(status, why) => NoPage::Refused(status, format!("Not sent again: {why}.")),
+        no_page => no_page,
+    }
 }
 
 fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {
@@ -224,22 +219,26 @@ fn headers(report: &Report) -> Markup {
 }
 
 /// What it held.
-fn content(content: &ContentData) -> Markup {
+fn content(content: &Content) -> Markup {
     html! {
-        @if let Some(body) = &content.body {
-            h2 { "Body" }
-            div.panel #body {
-                pre { code { bdi { (visible_json(body)) } } }
-                @if content.body_bytes_left_out > 0 { p.quiet { (grouped(content.body_bytes_left_out as u64)) " more bytes are not shown." } }
-            }
-        } @else if let Some(reason) = content.reason {
-            h2 { "Content" }
-            p.panel #content { "Not here: " (reason) "." }
-        } @else {
-            h2 { "Items" }
-            div #items { @for item in &content.items { (an_item(item)) } }
-            @if content.items.is_empty() { p.panel { "None: it was an empty list." } }
-            @if content.items_left_out > 0 { p.quiet { (count(content.items_left_out as u64, "more item")) " not shown." } }
+        @match content {
+            Content::Body { text, left_out } => {
+                h2 { "Body" }
+                div.panel #body {
+                    pre { code { bdi { (visible_json(text)) } } }
+                    @if *left_out > 0 { p.quiet { (grouped(*left_out as u64)) " more bytes are not shown." } }
+                }
+            },
+            Content::Nothing(why) => {
+                h2 { "Content" }
+                p.panel #content { "Not here: " (why) "." }
+            },
+            Content::Items { items, left_out } => {
+                h2 { "Items" }
+                div #items { @for item in items { (an_item(item)) } }
+                @if items.is_empty() { p.panel { "None: it was an empty list." } }
+                @if *left_out > 0 { p.quiet { (count(*left_out as u64, "more item")) " not shown." } }
+            },
         }
     }
 }

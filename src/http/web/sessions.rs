@@ -59,6 +59,7 @@ pub(super) struct Made {
 /// Somebody who is signed in.
 #[derive(Debug, Clone)]
 pub(super) struct Visitor {
+    sessions: Arc<Sessions>,
     /// Digest of the session's secret.
     id: KeyHash,
     /// What every form of this session must send along.
@@ -114,7 +115,7 @@ impl Sessions {
     }
 
     /// Who has this secret.
-    pub(super) fn visitor(&self, secret: &str) -> Option<Visitor> {
+    pub(super) fn visitor(self: &Arc<Self>, secret: &str) -> Option<Visitor> {
         let id = KeyHash::of(secret);
         let mut state = self.lock();
         let session = state.sessions.get(&id)?;
@@ -123,46 +124,50 @@ impl Sessions {
             return None;
         }
         Some(Visitor {
+            sessions: Arc::clone(self),
             id,
             form_token: Arc::clone(&session.form_token),
         })
     }
 
-    /// Ends a session.
-    pub(super) fn end(&self, visitor: &Visitor) {
-        self.lock().sessions.remove(&visitor.id);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Visitor {
+    /// Ends the session.
+    pub(super) fn sign_out(&self) {
+        self.sessions.lock().sessions.remove(&self.id);
     }
 
     /// Keeps a sentence for the next page that the visitor sees.
-    pub(super) fn say(&self, visitor: &Visitor, sentence: String) {
-        if let Some(session) = self.lock().sessions.get_mut(&visitor.id) {
+    pub(super) fn say(&self, sentence: String) {
+        if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
             session.said = Some(sentence);
         }
     }
 
     /// The sentence that was kept.
-    pub(super) fn said(&self, visitor: &Visitor) -> Option<String> {
-        self.lock().sessions.get_mut(&visitor.id)?.said.take()
+    pub(super) fn said(&self) -> Option<String> {
+        let mut state = self.sessions.lock();
+        state.sessions.get_mut(&self.id)?.said.take()
     }
 
     /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
-    pub(super) fn keep_made(&self, visitor: &Visitor, made: Made) {
+    pub(super) fn keep_made(&self, made: Made) {
         let ends_ms = clock::lived_ms() + MADE_MS;
-        if let Some(session) = self.lock().sessions.get_mut(&visitor.id) {
+        if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
             session.made = Some((made, ends_ms));
         }
     }
 
     /// The key that was kept for this page.
-    pub(super) fn take_made(&self, visitor: &Visitor, path: &str) -> Option<Made> {
-        let mut state = self.lock();
-        let kept = &mut state.sessions.get_mut(&visitor.id)?.made;
+    pub(super) fn take_made(&self, path: &str) -> Option<Made> {
+        let mut state = self.sessions.lock();
+        let kept = &mut state.sessions.get_mut(&self.id)?.made;
         let (made, ends_ms) = kept.take_if(|(made, _)| made.path == path)?;
         (clock::lived_ms() < ends_ms).then_some(made)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -180,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_invitation_works_once_and_the_last_one_only() {
-        let sessions = Sessions::default();
+        let sessions = Arc::new(Sessions::default());
         let first = sessions.invite().expect("random numbers");
         let second = sessions.invite().expect("random numbers");
         assert!(!sessions.accept_invitation(&first));
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_invitation_and_a_session_end_with_their_time() {
-        let sessions = Sessions::default();
+        let sessions = Arc::new(Sessions::default());
         let invitation = sessions.invite().expect("random numbers");
         let secret = sessions.begin().expect("random numbers");
         assert!(sessions.visitor(&secret).is_some());
@@ -210,19 +215,19 @@ mod tests {
 
     #[test]
     fn there_are_so_many_sessions_and_no_more() {
-        let sessions = Sessions::default();
+        let sessions = Arc::new(Sessions::default());
         let secrets: Vec<String> = (0..SESSIONS_MAX + 5)
             .map(|_| sessions.begin().expect("random numbers"))
             .collect();
         assert_eq!(sessions.lock().sessions.len(), SESSIONS_MAX);
         let last = secrets.last().and_then(|last| sessions.visitor(last));
-        sessions.end(&last.expect("the newest stays"));
+        last.expect("the newest stays").sign_out();
         assert_eq!(sessions.lock().sessions.len(), SESSIONS_MAX - 1);
     }
 
     #[test]
     fn a_made_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
-        let sessions = Sessions::default();
+        let sessions = Arc::new(Sessions::default());
         let [one, other] = [(); 2].map(|()| {
             let secret = sessions.begin().expect("random numbers");
             sessions.visitor(&secret).expect("it has begun")
@@ -234,32 +239,32 @@ mod tests {
                 secret: generate(KeyKind::Ingest).expect("random numbers"),
                 previous: None,
             };
-            sessions.keep_made(&one, made);
+            one.keep_made(made);
         };
         keep();
-        assert!(sessions.take_made(&other, "/sources/shop").is_none());
-        assert!(sessions.take_made(&one, "/sources/other").is_none());
-        assert!(sessions.take_made(&one, "/sources/shop").is_some());
-        assert!(sessions.take_made(&one, "/sources/shop").is_none());
+        assert!(other.take_made("/sources/shop").is_none());
+        assert!(one.take_made("/sources/other").is_none());
+        assert!(one.take_made("/sources/shop").is_some());
+        assert!(one.take_made("/sources/shop").is_none());
         keep();
         for session in sessions.lock().sessions.values_mut() {
             if let Some((_, ends_ms)) = &mut session.made {
                 *ends_ms = clock::lived_ms();
             }
         }
-        assert!(sessions.take_made(&one, "/sources/shop").is_none());
+        assert!(one.take_made("/sources/shop").is_none());
     }
 
     #[test]
     fn a_sentence_is_said_once_and_to_one_visitor() {
-        let sessions = Sessions::default();
+        let sessions = Arc::new(Sessions::default());
         let [one, other] = [(); 2].map(|()| {
             let secret = sessions.begin().expect("random numbers");
             sessions.visitor(&secret).expect("it has begun")
         });
-        sessions.say(&one, "done".to_owned());
-        assert_eq!(sessions.said(&other), None);
-        assert_eq!(sessions.said(&one).as_deref(), Some("done"));
-        assert_eq!(sessions.said(&one), None);
+        one.say("done".to_owned());
+        assert_eq!(other.said(), None);
+        assert_eq!(one.said().as_deref(), Some("done"));
+        assert_eq!(one.said(), None);
     }
 }

@@ -6,18 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
-use super::form::WHO;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, visitor};
-use super::text::{bytes, count, grouped, plain, text, text_of, time};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
+use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
 use crate::backup::BackupError;
 use crate::backup::manifest::Manifest;
 use crate::clock;
 use crate::config::Row;
-use crate::http::Parts;
-use crate::http::admin::{self, backup_told, in_background};
+use crate::http::error::ApiError;
+use crate::operate::{Operator, in_background};
 
 /// Characters of a value.
 const VALUE_CHARS_MAX: usize = 1_000;
@@ -27,33 +26,31 @@ const BACKUPS_MAX: usize = 50;
 const ENTRIES_MAX: usize = 10_000;
 
 /// `GET /settings`
-pub(super) struct Settings(pub(super) Parts);
+pub(super) struct Settings(pub(super) Operator);
 
 #[handler]
 impl Settings {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, &token).await;
-        frame::answer(&self.0.sessions, req, depot, res, Ok(page));
+    async fn handle(&self, depot: &mut Depot) -> Page {
+        page(&self.0, &token(depot)).await
     }
 }
 
-async fn page(parts: &Parts, token: &Markup) -> Page {
-    let backups = parts.backups.clone();
-    let data_dir = PathBuf::from(&parts.about.data_dir);
+async fn page(operator: &Operator, token: &Markup) -> Page {
+    let backups = operator.backups.clone();
+    let data_dir = PathBuf::from(&operator.about.data_dir);
     let read = move || (backups.found(), entries(&data_dir));
     let (backups, entries) = in_background(read).await;
     Page {
         title: "Settings".to_owned(),
         place: Place::Settings,
         still: html! {
-            (about(parts))
+            (about(operator))
             h2 #backups { "Backups" }
             form.panel method="post" action="/settings/back-up" {
                 (token)
                 label for="dir" { "Folder on the daemon's machine, missing or empty" }
                 div.row {
-                    input.long #dir name="dir" required value=(parts.backups.suggested().to_string_lossy());
+                    input.long #dir name="dir" required value=(operator.backups.suggested().to_string_lossy());
                     button { "Back up now" }
                 }
                 p.quiet { "A consistent copy, read back before it counts as made. Data goes on arriving meanwhile. On another disk it also outlives this one. " code { "headgate restore" } " makes a data folder of it." }
@@ -62,15 +59,15 @@ async fn page(parts: &Parts, token: &Markup) -> Page {
         },
         live: html! {
             h2 { "Data folder" }
-            (files(parts, &entries))
+            (files(operator, &entries))
             h2 { "Configuration" }
-            (configuration(parts))
+            (configuration(operator))
         },
         old: false,
     }
 }
 
-fn about(parts: &Parts) -> Markup {
+fn about(operator: &Operator) -> Markup {
     let built = if cfg!(debug_assertions) {
         "for debugging"
     } else {
@@ -79,12 +76,12 @@ fn about(parts: &Parts) -> Markup {
     html! {
         div.panel { dl {
             dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) ", built " (built) ", " (std::env::consts::OS) " on " (std::env::consts::ARCH) }
-            dt { "Profile" } dd { (text(&parts.about.profile)) }
-            dt { "Started" } dd { (time(&clock::rfc3339(parts.about.started_ms))) }
-            dt { "Service" } dd.mono { (text(&parts.about.service_address)) }
+            dt { "Profile" } dd { (text(&operator.about.profile)) }
+            dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_ms))) }
+            dt { "Service" } dd.mono { (text(&operator.about.service_address)) }
             dt { "API" } dd { a href="/docs/api" { "Reference of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
-                @if parts.about.service_address.starts_with("http://") {
-                    ". The service listener has its own at " code { (text(&format!("{}/docs/api", parts.about.service_address))) }
+                @if operator.about.service_address.starts_with("http://") {
+                    ". The service listener has its own at " code { (text(&format!("{}/docs/api", operator.about.service_address))) }
                 }
             }
         } }
@@ -147,15 +144,15 @@ fn bytes_below(path: &Path, left: &mut usize) -> u64 {
     bytes
 }
 
-fn files(parts: &Parts, entries: &[(String, u64)]) -> Markup {
+fn files(operator: &Operator, entries: &[(String, u64)]) -> Markup {
     let all = entries.iter().map(|(_, bytes)| bytes).sum();
-    let free = u64::try_from(parts.metrics.disk_free_bytes.get()).unwrap_or_default();
+    let free = u64::try_from(operator.metrics.disk_free_bytes.get()).unwrap_or_default();
     html! {
         div.panel { dl {
-            dt { "Folder" } dd.mono { (text(&parts.about.data_dir)) }
+            dt { "Folder" } dd.mono { (text(&operator.about.data_dir)) }
             dt { "Size" } dd { (bytes(all)) }
             dt { "Free" } dd { (bytes(free)) " on its disk" }
-            dt { "Durability" } dd { (parts.about.durability) @match parts.about.durability {
+            dt { "Durability" } dd { (operator.about.durability) @match operator.about.durability {
                 "fsync" => ": a 202 means on disk",
                 _ => ": a power cut may lose requests",
             } }
@@ -170,17 +167,17 @@ fn files(parts: &Parts, entries: &[(String, u64)]) -> Markup {
     }
 }
 
-fn configuration(parts: &Parts) -> Markup {
-    let waiting = parts.configuration.waiting();
+fn configuration(operator: &Operator) -> Markup {
+    let waiting = operator.configuration.waiting();
     html! {
-        @if let Some(problem) = parts.configuration.problem() {
+        @if let Some(problem) = operator.configuration.problem() {
             p.problem { (text_of(&problem, VALUE_CHARS_MAX)) }
         }
         @if !waiting.is_empty() {
             p.problem { "These were changed since the start, and take effect at the next one:" }
             (rows(&waiting))
         }
-        (rows(&parts.configuration.in_use()))
+        (rows(&operator.configuration.in_use()))
     }
 }
 
@@ -198,16 +195,15 @@ fn rows(rows: &[Row]) -> Markup {
 }
 
 /// `POST /settings/back-up`
-pub(super) struct BackUp(pub(super) Parts);
+pub(super) struct BackUp(pub(super) Operator);
 
 #[handler]
 impl BackUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let dir = Form::of(depot).and_then(|form| form.get("dir"));
-        let dir = dir.unwrap_or_default().trim().to_owned();
-        let made = admin::make_backup(&self.0, &dir, &admin::actor(WHO, req)).await;
-        let said = made.map(|made| sentence(&dir, &made)).map_err(no_page);
-        frame::done(&self.0.sessions, req, depot, res, "/settings", said);
+        let dir = dir.unwrap_or_default().trim();
+        let made = self.0.back_up(dir, by(req)).await.map_err(no_page)?;
+        Ok(Sent::Done("/settings".to_owned(), sentence(dir, &made)))
     }
 }
 
@@ -222,14 +218,9 @@ fn sentence(dir: &str, made: &Manifest) -> String {
 }
 
 fn no_page(error: BackupError) -> NoPage {
-    match backup_told(&error) {
-        Some((status, _)) => {
-            let told = error.to_string();
-            let mut characters = told.chars();
-            let first = characters.next().map(|first| first.to_uppercase());
-            let first: String = first.into_iter().flatten().collect();
-            NoPage::Refused(status, format!("{first}{}.", characters.as_str()))
-        }
-        None => error.into(),
-    }
+    let error = ApiError::from(error);
+    NoPage::from(ApiError {
+        message: as_sentence(&error.message),
+        ..error
+    })
 }

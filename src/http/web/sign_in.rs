@@ -6,6 +6,8 @@
 //!
 //! **Invariant**: a session begins only with the admin token or an invitation, and no answer repeats either.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderValue, ORIGIN, SET_COOKIE};
@@ -13,9 +15,8 @@ use salvo_core::{Depot, Request, Response, handler};
 
 use super::frame;
 use super::guard::{Form, cookie_name, visitor};
-use super::sessions::SESSION_MS;
+use super::sessions::{SESSION_MS, Sessions};
 use crate::catalog::KeyHash;
-use crate::http::Parts;
 
 /// Anybody may send it.
 const FORM_BYTES_MAX: usize = 64 << 10;
@@ -31,7 +32,7 @@ impl ShowSignIn {
 }
 
 /// `POST /sign-in`
-pub(super) struct SignIn(pub(super) Parts);
+pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) KeyHash);
 
 #[handler]
 impl SignIn {
@@ -40,9 +41,9 @@ impl SignIn {
         let token = form_sent.get("token").unwrap_or_default().trim();
         let next = form_sent.get("next").filter(|next| is_path(next));
         let next = next.unwrap_or("/");
-        let sessions = &self.0.sessions;
+        let sessions = &self.0;
         // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let known = KeyHash::of(token) == self.0.admin_token || sessions.accept_invitation(token);
+        let known = KeyHash::of(token) == self.1 || sessions.accept_invitation(token);
         if !known {
             let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes of the start.";
             let page = form(next, Some(why));
@@ -59,13 +60,13 @@ impl SignIn {
 }
 
 /// `POST /sign-out`
-pub(super) struct SignOut(pub(super) Parts);
+pub(super) struct SignOut;
 
 #[handler]
 impl SignOut {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
         if let Some(visitor) = visitor(depot) {
-            self.0.sessions.end(visitor);
+            visitor.sign_out();
         }
         set_cookie(req, res, "", 0);
         frame::go(res, "/sign-in");

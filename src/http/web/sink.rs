@@ -4,18 +4,17 @@
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::badge;
-use super::form::WHO;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::sinks::{known, problems};
-use super::text::{count, grouped, segment, text, text_of, time};
+use super::text::{as_sentence, count, grouped, segment, text, text_of, time};
 use crate::clock;
-use crate::http::Parts;
-use crate::http::admin::{self, RetryData, SinkData, actor};
-use crate::http::condition::Condition;
+use crate::delivery::Waiting;
+use crate::operate::condition::SinkCondition;
+use crate::operate::{OperateError, Operator};
 use crate::pool::{DeadLetter, Selection};
 
 /// Dead letters, and waiting retries, on a page.
@@ -26,40 +25,36 @@ const REASON_CHARS_MAX: usize = 600;
 const ITEM_CHARS_MAX: usize = 4_000;
 
 /// `GET /sinks/{name}`
-pub(super) struct Sink(pub(super) Parts);
+pub(super) struct Sink(pub(super) Operator);
 
 #[handler]
 impl Sink {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = page(&self.0, req, &token).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        page(&self.0, req, &token(depot)).await
     }
 }
 
-async fn page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let condition = Condition::of(parts).await;
-    let sink = admin::sinks(&condition, None);
-    let sink = sink.into_iter().find(|sink| sink.name == name);
+    let condition = operator.condition().await;
+    let sink = condition.sinks.iter().find(|sink| *sink.name == *name);
     let sink = sink.ok_or(NoPage::NotFound(
         "There is no sink of this name. The page Sinks lists them.",
     ))?;
     let before = req.query::<i64>("before");
-    let letters = parts.pool.dead_letters(&name, before, LETTERS).await?;
-    let retries = admin::retries(parts, &name, 0, RETRIES).await;
-    let retries = retries.map_err(NoPage::from_refused)?;
+    let letters = operator.pool.dead_letters(&name, before, LETTERS).await?;
+    let retries = operator.delivery.waiting(&name, 0, RETRIES).await?;
     let path = format!("/sinks/{}", segment(&name));
-    let configured = sink.state != admin::UNCONFIGURED;
-    let waiting_batches = sink.retries.unwrap_or(0);
-    let given_up = sink.dead_letters.unwrap_or(0);
+    let configured = sink.lane.is_some();
+    let waiting_batches = sink.retries().unwrap_or(0);
+    let given_up = sink.dead_letters().unwrap_or(0);
     Ok(Page {
         title: name,
         place: Place::Sinks,
         still: html! {},
         live: html! {
-            (problems(&sink))
-            (facts(&sink))
+            (problems(sink))
+            (facts(sink))
             div.row {
                 @if configured {
                     form method="post" action={ (path) "/retry" } { (token) button.plain { "Try waiting retries now" } }
@@ -98,39 +93,40 @@ async fn page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, 
     })
 }
 
-fn facts(sink: &SinkData) -> Markup {
+fn facts(sink: &SinkCondition) -> Markup {
+    let last_error = sink.lane.as_ref().and_then(|lane| lane.last_error());
     html! {
         div.panel { dl {
-            dt { "State" } dd { (badge::sink(sink.state)) }
-            dt { "Plugin" } dd { (text(&sink.plugin)) }
+            dt { "State" } dd { (badge::sink(sink.state())) }
+            dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
             dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
-            dt { "Retries" } dd { (known(sink.retries)) }
-            dt { "Dead letters" } dd { (known(sink.dead_letters)) }
-            dt { "Last failure" } dd { @match &sink.last_error {
-                Some(error) => { (time(&error.at)) ": " (text_of(&error.reason, REASON_CHARS_MAX)) },
+            dt { "Retries" } dd { (known(sink.retries())) }
+            dt { "Dead letters" } dd { (known(sink.dead_letters())) }
+            dt { "Last failure" } dd { @match last_error {
+                Some((at_ms, reason)) => { (time(&clock::rfc3339(at_ms))) ": " (text_of(&reason, REASON_CHARS_MAX)) },
                 None => { "none since the start" },
             } }
         } }
     }
 }
 
-fn waiting(retries: &[RetryData], path: &str, token: &Markup) -> Markup {
+fn waiting(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
     html! {
         div.table { table {
             thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } th { "" } } }
             tbody { @for retry in retries { tr {
-                td.tight data-label="Due" { (time(&retry.due_at)) }
-                td.mono data-label="First request" { @match &retry.first_request_id {
-                    Some(id) => a href={ "/requests/" (segment(id)) } { (id) },
+                td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_unix_ms))) }
+                td.mono data-label="First request" { @match &retry.first {
+                    Some((id, _)) => a href={ "/requests/" (segment(id)) } { (id) },
                     None => "not in the log any more",
                 } }
                 td.number data-label="Items" { @match retry.items { Some(items) => (grouped(items)), None => "?" } }
-                td.number data-label="Attempts" { (retry.attempts) }
-                td data-label="Last failure" { span { (text_of(&retry.reason, REASON_CHARS_MAX)) } }
+                td.number data-label="Attempts" { (retry.retry.attempts) }
+                td data-label="Last failure" { span { (text_of(&retry.retry.reason, REASON_CHARS_MAX)) } }
                 td.tight data-label="" {
                     form method="post" action={ (path) "/give-up" } data-confirm="Give up this batch? Its items become dead letters." {
-                        (token) input type="hidden" name="id" value=(retry.id); button.danger { "Give up" }
+                        (token) input type="hidden" name="id" value=(retry.retry.id); button.danger { "Give up" }
                     }
                 }
             } } }
@@ -168,102 +164,94 @@ fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -
 }
 
 /// `POST /sinks/{name}/retry`
-pub(super) struct Retry(pub(super) Parts);
+pub(super) struct Retry(pub(super) Operator);
 
 #[handler]
 impl Retry {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let done = admin::retry(&self.0, &name(req), &actor(WHO, req)).await;
-        let said = done.map(|retries| match retries {
+    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
+        let retries = self.0.retry(&name(req), by(req)).await.map_err(refused)?;
+        let said = match retries {
             0 => "Nothing waits for a retry.".to_owned(),
             retries => format!("{} tried again now.", are(retries, "batch")),
-        });
-        finish(&self.0, req, depot, res, said.map_err(NoPage::from_refused));
+        };
+        Ok(done(req, said))
     }
 }
 
 /// `POST /sinks/{name}/again`
-pub(super) struct SendAgain(pub(super) Parts);
+pub(super) struct SendAgain(pub(super) Operator);
 
 #[handler]
 impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let selected = selected(depot)?;
-            let done = admin::send_again(&self.0, &name(req), selected, &actor(WHO, req)).await;
-            let (sent, skipped) = done.map_err(NoPage::from_refused)?;
-            let mut said = format!("{} sent again.", are(sent, "item"));
-            if skipped > 0 {
-                said.push_str(&format!(
-                    " {} still dead letters: there is nothing to send.",
-                    are(skipped, "item")
-                ));
-            }
-            Ok(said)
-        };
-        let said = said.await;
-        finish(&self.0, req, depot, res, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let sink = name(req);
+        let sent = self.0.send_letters_again(&sink, selected(depot)?, by(req));
+        let (sent, skipped) = sent.await.map_err(refused)?;
+        let mut said = format!("{} sent again.", are(sent, "item"));
+        if skipped > 0 {
+            said.push_str(&format!(
+                " {} still dead letters: there is nothing to send.",
+                are(skipped, "item")
+            ));
+        }
+        Ok(done(req, said))
     }
 }
 
 /// `POST /sinks/{name}/discard`
-pub(super) struct Discard(pub(super) Parts);
+pub(super) struct Discard(pub(super) Operator);
 
 #[handler]
 impl Discard {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let selected = selected(depot)?;
-            let done = admin::discard(&self.0, &name(req), selected, &actor(WHO, req)).await;
-            let discarded = done.map_err(NoPage::from_refused)?;
-            Ok(format!("{} discarded.", are(discarded, "dead letter")))
-        };
-        let said = said.await;
-        finish(&self.0, req, depot, res, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let sink = name(req);
+        let discarded = self.0.discard_letters(&sink, selected(depot)?, by(req));
+        let discarded = discarded.await.map_err(refused)?;
+        Ok(done(
+            req,
+            format!("{} discarded.", are(discarded, "dead letter")),
+        ))
     }
 }
 
 /// `POST /sinks/{name}/give-up`
-pub(super) struct GiveUp(pub(super) Parts);
+pub(super) struct GiveUp(pub(super) Operator);
 
 #[handler]
 impl GiveUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let said = async {
-            let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
-            let id = match (field("id"), field("all")) {
-                (Some(id), None) => id.parse().ok().map(Some),
-                (None, Some("yes")) => Some(None),
-                _ => None,
-            };
-            let id = id.ok_or_else(|| {
-                let why = "The form names no waiting retry. Load the page again and repeat.";
-                NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
-            })?;
-            let by = actor(WHO, req);
-            let done = admin::give_up(&self.0, &name(req), id, &by).await;
-            let done = done.map_err(NoPage::from_refused)?;
-            Ok(format!(
-                "{} given up, with {}.",
-                are(done.retries, "batch"),
-                count(done.items, "dead letter")
-            ))
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
+        let id = match (field("id"), field("all")) {
+            (Some(id), None) => id.parse().ok().map(Some),
+            (None, Some("yes")) => Some(None),
+            _ => None,
         };
-        let said = said.await;
-        finish(&self.0, req, depot, res, said);
+        let id = id.ok_or_else(|| {
+            let why = "The form names no waiting retry. Load the page again and repeat.";
+            NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+        })?;
+        let given_up = self.0.give_up(&name(req), id, by(req)).await;
+        let given_up = given_up.map_err(refused)?;
+        let said = format!(
+            "{} given up, with {}.",
+            are(given_up.retries, "batch"),
+            count(given_up.items, "dead letter")
+        );
+        Ok(done(req, said))
     }
 }
 
 /// `POST /sinks/{name}/forget`
-pub(super) struct Forget(pub(super) Parts);
+pub(super) struct Forget(pub(super) Operator);
 
 #[handler]
 impl Forget {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let done = admin::forget(&self.0, &name(req), &actor(WHO, req)).await;
-        let said = done.map(|_| format!("The sink {} is forgotten.", name(req)));
-        let said = said.map_err(NoPage::from_refused);
-        frame::done(&self.0.sessions, req, depot, res, "/sinks", said);
+    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
+        let name = name(req);
+        let forgotten = self.0.forget_sink(&name, by(req)).await;
+        forgotten.map_err(refused)?;
+        let said = format!("The sink {name} is forgotten.");
+        Ok(Sent::Done("/sinks".to_owned(), said))
     }
 }
 
@@ -291,13 +279,16 @@ fn are(number: u64, thing: &str) -> String {
     format!("{} {verb}", count(number, thing))
 }
 
-fn finish(
-    parts: &Parts,
-    req: &Request,
-    depot: &Depot,
-    res: &mut Response,
-    said: Result<String, NoPage>,
-) {
-    let path = format!("/sinks/{}", segment(&name(req)));
-    frame::done(&parts.sessions, req, depot, res, &path, said);
+/// Why nothing was done. What there is instead stands on this page.
+fn refused(error: OperateError) -> NoPage {
+    let why = as_sentence(&error.to_string());
+    match NoPage::from(error) {
+        NoPage::Refused(status, _) => NoPage::Refused(status, why),
+        no_page => no_page,
+    }
+}
+
+/// The page of the sink, which says what was done.
+fn done(req: &Request, said: String) -> Sent {
+    Sent::Done(format!("/sinks/{}", segment(&name(req))), said)
 }

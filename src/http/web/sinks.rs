@@ -3,47 +3,46 @@
 //! **Invariant**: it shows what `GET /api/admin/sinks` answers.
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
 use super::badge;
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, text_of, time};
-use crate::http::Parts;
-use crate::http::admin::{self, SinkData};
-use crate::http::condition::Condition;
+use crate::clock;
+use crate::operate::Operator;
+use crate::operate::condition::SinkCondition;
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
 
 /// `GET /sinks`
-pub(super) struct Sinks(pub(super) Parts);
+pub(super) struct Sinks(pub(super) Operator);
 
 #[handler]
 impl Sinks {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 
-async fn page(parts: &Parts) -> Result<Page, NoPage> {
-    let condition = Condition::of(parts).await;
-    let sinks = admin::sinks(&condition, None);
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
+    let condition = operator.condition().await;
+    let sinks = &condition.sinks;
     Ok(Page {
         title: "Sinks".to_owned(),
         place: Place::Sinks,
         still: html! {},
         live: html! {
             @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
-            @for sink in &sinks { (problems(sink)) }
-            (table(&sinks))
+            @for sink in sinks { (problems(sink)) }
+            (table(sinks))
         },
         old: false,
     })
 }
 
 /// The sinks, a row each.
-pub(super) fn table(sinks: &[SinkData]) -> Markup {
+pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
     html! {
         @if sinks.is_empty() {
             p.panel { "There is no sink, so what is accepted stays in the journal." }
@@ -52,12 +51,12 @@ pub(super) fn table(sinks: &[SinkData]) -> Markup {
                 thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
                 tbody { @for sink in sinks { tr {
                     td data-label="Sink" { a href={ "/sinks/" (segment(&sink.name)) } { (text(&sink.name)) } }
-                    td data-label="State" { (badge::sink(sink.state)) }
-                    td data-label="Plugin" { span { (text(&sink.plugin)) } }
+                    td data-label="State" { (badge::sink(sink.state())) }
+                    td data-label="Plugin" { span { (text(&sink.plugin())) } }
                     td data-label="Streams" { span { (text(&sink.streams_in_words())) } }
                     td.number data-label="Waiting" { (grouped(sink.lag)) }
-                    td.number data-label="Retries" { (known(sink.retries)) }
-                    td.number data-label="Dead letters" { (known(sink.dead_letters)) }
+                    td.number data-label="Retries" { (known(sink.retries())) }
+                    td.number data-label="Dead letters" { (known(sink.dead_letters())) }
                 } } }
             } }
         }
@@ -70,16 +69,17 @@ pub(super) fn known(number: Option<u64>) -> String {
 }
 
 /// Why a sink does not do what it should.
-pub(super) fn problems(sink: &SinkData) -> Markup {
+pub(super) fn problems(sink: &SinkCondition) -> Markup {
+    let (reason, paused_until_ms) = sink.reason();
     html! {
-        @if let Some(reason) = &sink.reason {
+        @if let Some(reason) = reason {
             p.problem role="alert" {
-                (text(&sink.name)) " is " (sink.state) ": " (text_of(reason, REASON_CHARS_MAX))
-                @if let Some(until) = &sink.paused_until { ". It tries again " (time(until)) }
+                (text(&sink.name)) " is " (sink.state()) ": " (text_of(&reason, REASON_CHARS_MAX))
+                @if let Some(until_ms) = paused_until_ms { ". It tries again " (time(&clock::rfc3339(until_ms))) }
             }
         }
-        @if let Some(refused) = &sink.refused {
-            p.problem role="alert" { (text(&sink.name)) " goes on as before, what is new for it cannot be used: " (text_of(refused, REASON_CHARS_MAX)) }
+        @if let Some(refused) = sink.refused() {
+            p.problem role="alert" { (text(&sink.name)) " goes on as before, what is new for it cannot be used: " (text_of(&refused, REASON_CHARS_MAX)) }
         }
     }
 }

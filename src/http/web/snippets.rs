@@ -10,7 +10,7 @@ use salvo_core::Request;
 use super::guard;
 use super::text::segment;
 use crate::catalog::key::KeyText;
-use crate::http::Parts;
+use crate::operate::Operator;
 use crate::text::shell_quoted as quoted;
 
 /// Where callers reach the service listener.
@@ -46,8 +46,8 @@ impl Address {
 
 /// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were
 /// asked for by.
-pub(super) fn address(parts: &Parts, req: &Request) -> Address {
-    let listen = &parts.about.service_address;
+pub(super) fn address(operator: &Operator, req: &Request) -> Address {
+    let listen = &operator.about.service_address;
     if let Some(path) = listen.strip_prefix("unix:") {
         return Address {
             base: "http://localhost".to_owned(),

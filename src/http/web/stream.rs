@@ -3,25 +3,20 @@
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
-use serde_json::{Value, json};
+use salvo_core::{Depot, Request, handler};
 
 use super::form;
-use super::frame::{self, NoPage, Page, Place, form_token};
-use super::guard::{Form, visitor};
+use super::frame::{NoPage, Page, Place, Sent, token};
+use super::guard::{Form, by};
 use super::text::{count, grouped, plain, segment, text, text_of, time};
-use crate::catalog::{self, AuditChange, Kind};
+use crate::catalog;
 use crate::clock;
 use crate::config::OnUpdate;
-use crate::http::ingest::client;
-use crate::http::outer::request_id;
-use crate::http::{Parts, admin};
 use crate::item::{field_name, members};
-use crate::pool::{Item, PageLimit, PoolError};
+use crate::operate::Operator;
+use crate::pool::{Item, PageLimit};
 use crate::text::shell_quoted as quoted;
 
 const ITEMS: u32 = 50;
@@ -33,43 +28,40 @@ const CELL_CHARS_MAX: usize = 80;
 const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page of an item.
 const FIELDS_MAX: usize = 2_000;
-/// How long the answer to a removal waits for the pool.
-const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) const NO_STREAM: NoPage =
     NoPage::NotFound("There is no stream of this name. The page Data pool lists them.");
 
 /// `GET /streams/{name}`
-pub(super) struct Stream(pub(super) Parts);
+pub(super) struct Stream(pub(super) Operator);
 
 #[handler]
 impl Stream {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0, req).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
+        page(&self.0, req).await
     }
 }
 
-async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
-    let name = stream(parts, req)?;
+async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
+    let name = stream(operator, req)?;
     let after = req.query::<String>("after");
     let limit = PageLimit {
         rows: ITEMS + 1,
         bytes: PAGE_BYTES_MAX,
     };
-    let mut items = parts.pool.items(&name, after.as_deref(), limit).await?;
+    let mut items = operator.pool.items(&name, after.as_deref(), limit).await?;
     let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
     let more = items.len() > ITEMS as usize || bytes >= PAGE_BYTES_MAX;
     items.truncate(ITEMS as usize);
-    let view = parts.pool.view(&name).await?;
+    let view = operator.pool.view(&name).await?;
     let path = format!("/streams/{}", segment(&name));
-    let stream = parts.catalog.stream(&name).ok_or(NO_STREAM)?;
+    let stream = operator.catalog.stream(&name).ok_or(NO_STREAM)?;
     Ok(Page {
         title: plain(&name),
         place: Place::Streams,
         still: html! {
-            (facts(parts, &stream, &path))
-            @if let Some(view) = view { (sql_hint(parts, &view)) }
+            (facts(operator, &stream, &path))
+            @if let Some(view) = view { (sql_hint(operator, &view)) }
         },
         live: html! {
             (table(&items, &path, after.is_some()))
@@ -84,7 +76,7 @@ async fn page(parts: &Parts, req: &mut Request) -> Result<Page, NoPage> {
     })
 }
 
-fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
+fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
     html! {
         div.panel {
             dl {
@@ -98,7 +90,7 @@ fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
                 } }
                 dt { "Made" } dd { @match stream.created_ms {
                     Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("streams", &parts.configuration.declared_in("streams", &stream.name))) },
+                    None => { (form::declared("streams", &operator.configuration.declared_in("streams", &stream.name))) },
                 } }
             }
             @if stream.created_ms.is_some() {
@@ -111,8 +103,8 @@ fn facts(parts: &Parts, stream: &catalog::Stream, path: &str) -> Markup {
     }
 }
 
-fn sql_hint(parts: &Parts, view: &str) -> Markup {
-    let file = quoted(&format!("{}/pool.db", parts.about.data_dir));
+fn sql_hint(operator: &Operator, view: &str) -> Markup {
+    let file = quoted(&format!("{}/pool.db", operator.about.data_dir));
     let view = view.replace('"', "\"\"");
     let query = quoted(&format!("SELECT * FROM \"{view}\" LIMIT 10"));
     html! {
@@ -184,21 +176,19 @@ fn shown(value: &str, chars_max: usize) -> Markup {
 }
 
 /// `GET /streams/{name}/item?key=…`
-pub(super) struct ShowItem(pub(super) Parts);
+pub(super) struct ShowItem(pub(super) Operator);
 
 #[handler]
 impl ShowItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let token = visitor(depot).map(form_token).unwrap_or_default();
-        let page = item_page(&self.0, req, &token).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        item_page(&self.0, req, &token(depot)).await
     }
 }
 
-async fn item_page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
-    let name = stream(parts, req)?;
+async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+    let name = stream(operator, req)?;
     let key = req.query::<String>("key").unwrap_or_default();
-    let item = parts.pool.item(&name, &key).await?;
+    let item = operator.pool.item(&name, &key).await?;
     let item = item.ok_or(NoPage::NotFound(
         "The stream has no item with this key. It may have been removed.",
     ))?;
@@ -232,56 +222,28 @@ async fn item_page(parts: &Parts, req: &mut Request, token: &Markup) -> Result<P
 }
 
 /// `POST /streams/{name}/remove`
-pub(super) struct RemoveItem(pub(super) Parts);
+pub(super) struct RemoveItem(pub(super) Operator);
 
 #[handler]
 impl RemoveItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let parts = &self.0;
-        let name = req.param::<String>("name").unwrap_or_default();
-        let said = async {
-            let stream = stream(parts, req)?;
-            let key = Form::of(depot).and_then(|form| form.get("key"));
-            let key = key.unwrap_or_default();
-            let (id, client) = (request_id(req), client(req));
-            let ingest = &parts.ingest;
-            let listener = parts.pool.changes().listen(&[stream.as_str().into()]);
-            let removed = ingest.remove_for_operator(id, client, &stream, key).await;
-            removed.map_err(|error| {
-                let status = StatusCode::from_u16(error.status().0);
-                let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                NoPage::Refused(status, error.to_string())
-            })?;
-            let change = AuditChange {
-                before: Some(json!({ "stream": stream, "key": key })),
-                after: None,
-                ..AuditChange::done("remove", Kind::Item, key, Value::Null)
-            };
-            admin::note(parts, &admin::actor(form::WHO, req), change).await;
-            tracing::info!(stream, "an item is removed by an operator");
-            // The page that comes next should not show it any more, if that takes only a moment.
-            let gone = async {
-                while parts.pool.item(&stream, key).await?.is_some() {
-                    listener.bell.rung().await;
-                }
-                Ok::<_, PoolError>(())
-            };
-            match tokio::time::timeout(REMOVED_WITHIN, gone).await {
-                Ok(gone) => gone?,
-                Err(_) => return Ok(format!("The item {} is being removed.", plain(key))),
-            }
-            Ok(format!("The item {} is removed.", plain(key)))
-        };
-        let said = said.await;
-        let path = format!("/streams/{}", segment(&name));
-        frame::done(&parts.sessions, req, depot, res, &path, said);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let stream = stream(&self.0, req)?;
+        let key = Form::of(depot).and_then(|form| form.get("key"));
+        let key = key.unwrap_or_default();
+        let gone = self.0.remove_item(&stream, key, by(req)).await?;
+        let what = if gone { "removed" } else { "being removed" };
+        let path = format!("/streams/{}", segment(&stream));
+        Ok(Sent::Done(
+            path,
+            format!("The item {} is {what}.", plain(key)),
+        ))
     }
 }
 
 /// The stream that the path names.
-fn stream(parts: &Parts, req: &Request) -> Result<String, NoPage> {
+fn stream(operator: &Operator, req: &Request) -> Result<String, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    match parts.catalog.has_stream(&name) {
+    match operator.catalog.has_stream(&name) {
         true => Ok(name),
         false => Err(NO_STREAM),
     }

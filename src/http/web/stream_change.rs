@@ -5,17 +5,15 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Field, Typed};
-use super::frame::{self, FormPage, NoPage, Place, form_token};
-use super::guard::visitor;
+use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::stream::NO_STREAM;
 use super::text::{plain, segment, text};
 use crate::catalog::{Kind, Stream, StreamChange, StreamWish};
 use crate::config::{OnUpdate, STALE_SECONDS_MAX};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 /// Words of the field `on_update`.
 const ON_UPDATE: [(&str, OnUpdate); 2] =
@@ -26,83 +24,61 @@ pub(super) struct ShowNewStream;
 
 #[handler]
 impl ShowNewStream {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, depot: &mut Depot) -> FormPage {
         let values = [("on_update", OnUpdate::default().as_str().to_owned())];
-        answer_new(req, depot, res, &Typed::new("name", &values));
+        new_page(depot, &Typed::new("name", &values))
     }
 }
 
 /// `POST /new/stream`
-pub(super) struct NewStream(pub(super) Parts);
+pub(super) struct NewStream(pub(super) Operator);
 
 #[handler]
 impl NewStream {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
-        match self.create(req, &mut typed).await {
-            Ok(Some(stream)) => {
-                let said = format!("The stream {} is made.", plain(&stream.name));
-                let path = path(&stream.name);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
-            }
-            Ok(None) => answer_new(req, depot, res, &typed),
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl NewStream {
-    async fn create(
-        &self,
-        req: &Request,
-        typed: &mut Typed,
-    ) -> Result<Option<Arc<Stream>>, NoPage> {
         let name = typed.text("name");
         if name.is_empty() {
             typed.wrong("name", "Give it a name.");
         }
-        let on_update = typed.choice("on_update", &ON_UPDATE);
-        let stale_after_seconds = typed.number("stale_after_seconds", STALE_SECONDS_MAX);
-        let Some(on_update) = on_update.filter(|_| !typed.is_wrong()) else {
-            return Ok(None);
-        };
         let wish = StreamWish {
             name,
-            on_update,
-            stale_after_seconds,
+            on_update: typed.choice("on_update", &ON_UPDATE).unwrap_or_default(),
+            stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
         };
-        let made = form::change(&self.0, req, |catalog, by| catalog.create_stream(wish, by));
-        match made.await {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error) => {
-                let fields = [("new_stream", "name")];
-                typed.refuse(error, &fields).map(|()| None)
+        let fields = [("new_stream", "name")];
+        let made = typed.submit(&self.0, req, &fields, |catalog, by| {
+            catalog.create_stream(wish, by)
+        });
+        Ok(match made.await? {
+            Some(stream) => {
+                let said = format!("The stream {} is made.", plain(&stream.name));
+                Sent::Done(path(&stream.name), said)
             }
-        }
+            None => typed.again(new_page(depot, &typed)),
+        })
     }
 }
 
-fn answer_new(req: &Request, depot: &Depot, res: &mut Response, typed: &Typed) {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
+fn new_page(depot: &Depot, typed: &Typed) -> FormPage {
     let name = Field {
         name: "name",
         label: "Name",
         hint: "1 to 128 characters. It stands in the webhook's URL.",
     };
-    let page = FormPage {
+    FormPage {
         title: "New stream".to_owned(),
         place: Place::Streams,
         content: html! {
             (typed.problems())
             form.panel method="post" action="/new/stream" {
-                (token)
+                (token(depot))
                 (typed.input(name, 256, true))
                 (settings(typed))
                 (form::buttons("Create stream", "/streams"))
             }
         },
-    };
-    frame::answer_form(req, depot, res, typed.status(), Ok(page));
+    }
 }
 
 fn settings(typed: &Typed) -> Markup {
@@ -126,82 +102,58 @@ fn settings(typed: &Typed) -> Markup {
 }
 
 /// `GET /streams/{name}/change`
-pub(super) struct ShowChange(pub(super) Parts);
+pub(super) struct ShowChange(pub(super) Operator);
 
 #[handler]
 impl ShowChange {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = own(&self.0, req).map(|stream| {
-            let stale = stream
-                .stale_after_seconds
-                .map(|seconds| seconds.to_string());
-            let values = [
-                ("on_update", stream.on_update.as_str().to_owned()),
-                ("stale_after_seconds", stale.unwrap_or_default()),
-            ];
-            change_page(depot, &stream, &Typed::new("on_update", &values))
-        });
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let stream = own(&self.0, req)?;
+        let stale = stream
+            .stale_after_seconds
+            .map(|seconds| seconds.to_string());
+        let values = [
+            ("on_update", stream.on_update.as_str().to_owned()),
+            ("stale_after_seconds", stale.unwrap_or_default()),
+        ];
+        let typed = Typed::new("on_update", &values);
+        Ok(change_page(depot, &stream, &typed))
     }
 }
 
 /// `POST /streams/{name}/change`
-pub(super) struct Change(pub(super) Parts);
+pub(super) struct Change(pub(super) Operator);
 
 #[handler]
 impl Change {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let mut typed = Typed::sent(depot);
-        match self.change(req, &mut typed).await {
-            Ok((stream, true)) => {
-                let said = format!("The stream {} is changed.", plain(&stream.name));
-                let path = path(&stream.name);
-                frame::done(&self.0.sessions, req, depot, res, &path, Ok(said));
-            }
-            Ok((stream, false)) => {
-                let page = change_page(depot, &stream, &typed);
-                frame::answer_form(req, depot, res, typed.status(), Ok(page));
-            }
-            Err(no_page) => frame::refuse(req, res, no_page),
-        }
-    }
-}
-
-impl Change {
-    /// The stream, and whether it was changed.
-    async fn change(
-        &self,
-        req: &Request,
-        typed: &mut Typed,
-    ) -> Result<(Arc<Stream>, bool), NoPage> {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let stream = own(&self.0, req)?;
+        let mut typed = Typed::sent(depot);
         let wanted = StreamChange {
             on_update: typed.choice("on_update", &ON_UPDATE),
             stale_after_seconds: Some(typed.number("stale_after_seconds", STALE_SECONDS_MAX)),
         };
-        if typed.is_wrong() {
-            return Ok((stream, false));
-        }
         let name = Arc::clone(&stream.name);
-        let changed = form::change(&self.0, req, move |catalog, by| {
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_stream(&name, wanted, by)
         });
-        match changed.await {
-            Ok(changed) => Ok((changed, true)),
-            Err(error) => typed.refuse(error, &[]).map(|()| (stream, false)),
-        }
+        Ok(match changed.await? {
+            Some(changed) => {
+                let said = format!("The stream {} is changed.", plain(&changed.name));
+                Sent::Done(path(&changed.name), said)
+            }
+            None => typed.again(change_page(depot, &stream, &typed)),
+        })
     }
 }
 
 fn change_page(depot: &Depot, stream: &Stream, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     FormPage {
         title: format!("Change {}", plain(&stream.name)),
         place: Place::Streams,
         content: html! {
             (typed.problems())
             form.panel method="post" {
-                (token)
+                (token(depot))
                 (settings(typed))
                 (form::buttons("Save", &path(&stream.name)))
             }
@@ -210,47 +162,39 @@ fn change_page(depot: &Depot, stream: &Stream, typed: &Typed) -> FormPage {
 }
 
 /// `GET /streams/{name}/delete`
-pub(super) struct ShowDelete(pub(super) Parts);
+pub(super) struct ShowDelete(pub(super) Operator);
 
 #[handler]
 impl ShowDelete {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = own(&self.0, req).map(|one| delete_page(depot, &one, &Typed::default()));
-        frame::answer_form(req, depot, res, StatusCode::OK, page);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
+        let stream = own(&self.0, req)?;
+        Ok(delete_page(depot, &stream, &Typed::default()))
     }
 }
 
 /// `POST /streams/{name}/delete`
-pub(super) struct Delete(pub(super) Parts);
+pub(super) struct Delete(pub(super) Operator);
 
 #[handler]
 impl Delete {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let stream = match own(&self.0, req) {
-            Ok(stream) => stream,
-            Err(no_page) => return frame::refuse(req, res, no_page),
-        };
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
+        let stream = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
         let (name, force) = (Arc::clone(&stream.name), typed.is_ticked("force"));
-        let deleted = form::change(&self.0, req, move |catalog, by| {
+        let deleted = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.delete_stream(&name, force, by)
         });
-        match deleted.await {
-            Ok(gone) => {
+        Ok(match deleted.await? {
+            Some(gone) => {
                 let said = format!("The stream {} is deleted.", plain(&gone.name));
-                frame::done(&self.0.sessions, req, depot, res, "/streams", Ok(said));
+                Sent::Done("/streams".to_owned(), said)
             }
-            Err(error) => {
-                let page = typed.refuse(error, &[]);
-                let page = page.map(|()| delete_page(depot, &stream, &typed));
-                frame::answer_form(req, depot, res, typed.status(), page);
-            }
-        }
+            None => typed.again(delete_page(depot, &stream, &typed)),
+        })
     }
 }
 
 fn delete_page(depot: &Depot, stream: &Stream, typed: &Typed) -> FormPage {
-    let token = visitor(depot).map(form_token).unwrap_or_default();
     let force = Field {
         name: "force",
         label: "Delete it all the same",
@@ -264,7 +208,7 @@ fn delete_page(depot: &Depot, stream: &Stream, typed: &Typed) -> FormPage {
     FormPage {
         title: format!("Delete {}?", plain(&stream.name)),
         place: Place::Streams,
-        content: form::question(typed, &token, &what, "Delete the stream", &back),
+        content: form::question(typed, &token(depot), &what, "Delete the stream", &back),
     }
 }
 
@@ -273,9 +217,9 @@ fn path(name: &str) -> String {
 }
 
 /// The stream that the path names, if it was made at run time.
-fn own(parts: &Parts, req: &Request) -> Result<Arc<Stream>, NoPage> {
+fn own(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
     let name = req.param::<String>("name").unwrap_or_default();
-    let stream = parts.catalog.stream(&name).ok_or(NO_STREAM)?;
+    let stream = operator.catalog.stream(&name).ok_or(NO_STREAM)?;
     match stream.created_ms {
         Some(_) => Ok(stream),
         None => Err(NoPage::declared(Kind::Stream)),

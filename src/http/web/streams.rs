@@ -3,34 +3,33 @@
 //! **Invariant**: items are counted up to a limit, so the page costs the same however large a stream is.
 
 use maud::html;
-use salvo_core::{Depot, Request, Response, handler};
+use salvo_core::handler;
 
-use super::frame::{self, NoPage, Page, Place};
+use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, time};
-use crate::http::Parts;
+use crate::operate::Operator;
 
 /// Items of a stream are counted to here.
 const COUNTED_MAX: u32 = 10_000;
 
 /// `GET /streams`
-pub(super) struct Streams(pub(super) Parts);
+pub(super) struct Streams(pub(super) Operator);
 
 #[handler]
 impl Streams {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let page = page(&self.0).await;
-        frame::answer(&self.0.sessions, req, depot, res, page);
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
     }
 }
 
-async fn page(parts: &Parts) -> Result<Page, NoPage> {
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let mut rows = Vec::new();
-    for stream in parts.catalog.streams() {
+    for stream in operator.catalog.streams() {
         let name = std::sync::Arc::clone(&stream.name);
         let declared = stream.created_ms.is_none();
-        let items = parts.pool.count(&name, COUNTED_MAX + 1).await?;
-        let newest = parts.pool.newest_data(&name).await?;
-        let view = parts.pool.view(&name).await?;
+        let items = operator.pool.count(&name, COUNTED_MAX + 1).await?;
+        let newest = operator.pool.newest_data(&name).await?;
+        let view = operator.pool.view(&name).await?;
         rows.push((name, declared, items, newest, view));
     }
     let live = html! {

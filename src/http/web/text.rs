@@ -82,6 +82,14 @@ pub(super) fn time(rfc3339: &str) -> Markup {
     html! { time datetime=(rfc3339) { (shown) } }
 }
 
+/// A message as a sentence of its own.
+pub(super) fn as_sentence(message: &str) -> String {
+    let mut characters = message.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    let end = (!message.ends_with(['.', '?'])).then_some('.');
+    first.into_iter().chain(characters).chain(end).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -322,10 +322,26 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
             .refused(409, code);
     }
     let refused = admin.call(Method::DELETE, "/api/admin/streams/news").await;
-    let told = refused.refused(409, "STREAM_IN_USE").message;
+    let told = refused.refused(409, "STREAM_IN_USE");
     assert!(
-        told.contains("\"main\" of \"crm\"") && told.contains("force"),
-        "{told}"
+        told.message.contains("\"main\" of \"crm\"") && told.message.contains("force=true"),
+        "{told:?}"
+    );
+    assert_eq!(
+        told.details,
+        [
+            json!({"kind": "key", "name": "main", "connector": "crm"}),
+            json!({"kind": "read_key", "name": "screen"}),
+        ]
+    );
+    let nowhere = json!({"name": "spare", "stream": "nowhere"});
+    let keys = "/api/admin/connectors/crm/keys";
+    let refused = admin.send(Method::POST, keys, &nowhere).await;
+    let told = refused.refused(400, "INVALID_REQUEST");
+    assert!(told.message.contains("/api/admin/streams"), "{told:?}");
+    assert_eq!(
+        told.details,
+        [json!({"field": "stream", "kind": "stream", "name": "nowhere"})]
     );
     let reply = admin
         .call(Method::DELETE, "/api/admin/streams/news?force=yes")

@@ -149,6 +149,41 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
 }
 
 #[test]
+fn what_is_refused_is_said_in_verbs_and_flags() {
+    let desk = Desk::new();
+    desk.run("connector create shop").ok();
+    desk.run("key create shop main --stream orders").ok();
+    desk.run("stream create news").ok();
+    desk.run("key create shop second --stream news").ok();
+    for (line, says) in [
+        ("connector delete nope --yes", "`headgate connector list`"),
+        (
+            "stream change nope --stale-after 5",
+            "`headgate stream list`",
+        ),
+        ("stream delete news", "\"second\" of \"shop\""),
+        ("stream delete news", "use --force"),
+        ("key rotate shop nope", "`headgate key list CONNECTOR`"),
+        ("read-key revoke nope", "`headgate read-key list`"),
+        ("sink retry nope", "`headgate sink list`"),
+        (
+            "sink discard pool --id 7",
+            "`headgate sink dead-letters NAME`",
+        ),
+        (
+            "key create shop third --stream nowhere",
+            "`headgate stream create`",
+        ),
+    ] {
+        let told = desk.run(line).failed(1);
+        assert!(told.contains(says), "{line}: {told}");
+        let odd = ["/api/", "force=true", "{", "GET "];
+        assert!(!odd.iter().any(|odd| told.contains(odd)), "{line}: {told}");
+    }
+    desk.process.stop();
+}
+
+#[test]
 fn a_screen_gets_a_read_key_and_loses_it() {
     let desk = Desk::new();
     let empty = desk.run("read-key list");

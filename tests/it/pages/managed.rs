@@ -367,7 +367,8 @@ fn keys_are_made_rotated_revoked_and_deleted() {
         odd.body
     );
     let nowhere = site.submit("/sources/shop/new-key", "name=a&stream=none&mode=live");
-    is_wrong(&nowhere, 400, "stream", "There is no stream");
+    let message = "There is no stream &quot;none&quot;. Make it first: the page Data pool has the button New stream.";
+    is_wrong(&nowhere, 400, "stream", message);
 
     // A day of grace: both work. None: the old one ends.
     let rotate = "/sources/shop/keys/main/rotate";

@@ -1,0 +1,256 @@
+//! Ingest keys: made, changed, rotated, revoked, deleted.
+//!
+//! **Invariant**: a key's text is in the answer that makes it and nowhere else. What was revoked is never valid again.
+
+use std::sync::Arc;
+
+use rusqlite::Connection as Database;
+use serde_json::json;
+
+use super::check::{
+    check_future, check_own_name, check_range, check_stream, require_capacity, require_free,
+    require_runtime_made,
+};
+use super::connector::find_connector;
+use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use crate::catalog::audit::{Actor, Change};
+use crate::catalog::connector::KeyRow;
+use crate::catalog::entries::Entries;
+use crate::catalog::error::Fault;
+use crate::catalog::key::{self, KeyKind, KeyText, generate};
+use crate::catalog::{Catalog, CatalogError, IngestKey, KeyState, Kind, schema};
+use crate::clock;
+
+/// Grace after a rotation, at most.
+pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
+const NAME_BYTES_MAX: usize = 64;
+
+/// An ingest key that is to be made.
+#[derive(Debug, Clone)]
+pub struct KeyWish {
+    /// Its connector; it may be declared.
+    pub connector: String,
+    /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
+    pub name: String,
+    /// The one stream that it may submit to.
+    pub stream: String,
+    /// Whether what it submits is checked and logged only.
+    pub test: bool,
+    /// When it ends: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+}
+
+/// How a key is to be rotated.
+#[derive(Debug, Clone, Default)]
+pub struct Rotation {
+    /// How long the old one stays.
+    pub grace_seconds: u64,
+    /// When the new one ends; if it is not said, when the old one would have.
+    pub expires_ms: Option<Option<u64>>,
+}
+
+/// Ingest keys.
+impl Catalog {
+    /// Makes a key. Its text is in the answer and nowhere else.
+    pub fn create_key(&self, wish: KeyWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
+        let (text, row) = build_key(wish)?;
+        let ((), entries) = self.commit(actor, |database, entries| {
+            let connector = find_connector(entries, &row.connector)?;
+            require_free(Kind::Key, connector.key(&row.name).is_some())?;
+            require_capacity(connector.keys.len())?;
+            check_stream(entries, "stream", &row.stream)?;
+            Ok(((), insert_key(database, &row)?))
+        })?;
+        Ok((text, reload_key(&entries, &row)?))
+    }
+
+    /// Changes when a key ends.
+    pub fn change_key(
+        &self,
+        connector: &str,
+        name: &str,
+        expires_ms: Option<Option<u64>>,
+        actor: &Actor,
+    ) -> Changed<Arc<IngestKey>> {
+        self.rewrite_key(connector, name, "change", actor, |key| {
+            if key.revoked_ms.is_some() {
+                return Err(CatalogError::Revoked);
+            }
+            set_if_given(&mut key.expires_ms, expires_ms);
+            Ok(())
+        })
+    }
+
+    /// Revokes a key, for good; it stays in the list. Once more changes nothing.
+    pub fn revoke_key(
+        &self,
+        connector: &str,
+        name: &str,
+        actor: &Actor,
+    ) -> Changed<Arc<IngestKey>> {
+        let now_ms = clock::unix_ms();
+        self.rewrite_key(connector, name, "revoke", actor, |key| {
+            key.revoked_ms.get_or_insert(now_ms);
+            Ok(())
+        })
+    }
+
+    /// Makes a new key of this name. The old one gets a name of its own, `<name>.<its public id>`, and ends after the
+    /// grace. Returns the new key's text, the new key and the old one.
+    pub fn rotate_key(
+        &self,
+        connector: &str,
+        name: &str,
+        rotation: Rotation,
+        actor: &Actor,
+    ) -> Changed<(KeyText, Arc<IngestKey>, Arc<IngestKey>)> {
+        let grace_seconds = Some(rotation.grace_seconds);
+        check_range("grace_seconds", grace_seconds, 0, GRACE_SECONDS_MAX)?;
+        check_future(rotation.expires_ms.flatten())?;
+        let now_ms = clock::unix_ms();
+        let ((text, new, old), entries) = self.commit(actor, |database, entries| {
+            let key = find_runtime_key(entries, connector, name)?;
+            if key.state() == KeyState::Revoked {
+                return Err(CatalogError::Revoked);
+            }
+            let before = key.row();
+            let expires_ms = rotation.expires_ms.unwrap_or(before.expires_ms);
+            if expires_ms.is_some_and(|ends_ms| ends_ms <= now_ms) {
+                return Err(Fault::Ended.of("expires_at"));
+            }
+            require_capacity(self.connector(connector).map_or(0, |one| one.keys.len()))?;
+            let test = before.prefix.as_deref().is_some_and(key::is_test);
+            let text = generate(if test {
+                KeyKind::IngestTest
+            } else {
+                KeyKind::Ingest
+            })?;
+            let new = KeyRow {
+                hash: text.hash(),
+                prefix: Some(text.prefix().into()),
+                expires_ms,
+                created_ms: Some(now_ms),
+                ..before.clone()
+            };
+            let mut old = KeyRow {
+                name: name_rotated(&before),
+                ..before.clone()
+            };
+            if rotation.grace_seconds == 0 {
+                old.revoked_ms = Some(now_ms);
+            } else {
+                let ends_ms = now_ms + rotation.grace_seconds * 1_000;
+                old.expires_ms = Some(old.expires_ms.map_or(ends_ms, |other| other.min(ends_ms)));
+            }
+            schema::put_key(database, &new)?;
+            schema::put_key(database, &old)?;
+            let after = json!({"new": new.shown(), "old": old.shown()});
+            let change = Change {
+                action: "rotate",
+                connector: Some(connector.to_owned()),
+                ..audit_changed(Kind::Key, name, before.shown(), after)
+            };
+            Ok(((text, new, old), change))
+        })?;
+        Ok((
+            text,
+            reload_key(&entries, &new)?,
+            reload_key(&entries, &old)?,
+        ))
+    }
+
+    /// Deletes a key, which is refused from now on.
+    pub fn delete_key(
+        &self,
+        connector: &str,
+        name: &str,
+        actor: &Actor,
+    ) -> Changed<Arc<IngestKey>> {
+        self.commit(actor, |database, entries| {
+            let key = find_runtime_key(entries, connector, name)?;
+            schema::delete_key(database, connector, name)?;
+            let change = Change {
+                connector: Some(connector.to_owned()),
+                ..audit_deleted(Kind::Key, name, key.row().shown())
+            };
+            Ok((Arc::clone(key), change))
+        })
+        .map(|(key, _)| key)
+    }
+
+    fn rewrite_key(
+        &self,
+        connector: &str,
+        name: &str,
+        action: &'static str,
+        actor: &Actor,
+        rewrite: impl FnOnce(&mut KeyRow) -> Changed<()>,
+    ) -> Changed<Arc<IngestKey>> {
+        let (after, entries) = self.commit(actor, |database, entries| {
+            let before = find_runtime_key(entries, connector, name)?.row();
+            let mut after = before.clone();
+            rewrite(&mut after)?;
+            schema::put_key(database, &after)?;
+            let change = Change {
+                action,
+                connector: Some(connector.to_owned()),
+                ..audit_changed(Kind::Key, name, before.shown(), after.shown())
+            };
+            Ok((after, change))
+        })?;
+        reload_key(&entries, &after)
+    }
+}
+
+pub(in crate::catalog) fn build_key(wish: KeyWish) -> Changed<(KeyText, KeyRow)> {
+    check_own_name(&wish.name)?;
+    check_future(wish.expires_ms)?;
+    let text = generate(if wish.test {
+        KeyKind::IngestTest
+    } else {
+        KeyKind::Ingest
+    })?;
+    let row = KeyRow {
+        connector: wish.connector.into(),
+        name: wish.name.into(),
+        hash: text.hash(),
+        prefix: Some(text.prefix().into()),
+        stream: wish.stream.into(),
+        expires_ms: wish.expires_ms,
+        revoked_ms: None,
+        created_ms: Some(clock::unix_ms()),
+    };
+    Ok((text, row))
+}
+
+/// Writes a key whose connector and stream are there.
+pub(in crate::catalog) fn insert_key(database: &Database, row: &KeyRow) -> Changed<Change> {
+    schema::put_key(database, row)?;
+    Ok(Change {
+        connector: Some(row.connector.to_string()),
+        ..audit_created(Kind::Key, &row.name, row.shown())
+    })
+}
+
+fn find_runtime_key<'a>(entries: &'a Entries, id: &str, name: &str) -> Changed<&'a Arc<IngestKey>> {
+    let found = find_connector(entries, id)?.key(name);
+    let key = found.ok_or(CatalogError::NotFound(Kind::Key))?;
+    require_runtime_made(Kind::Key, key.created_ms).map(|()| key)
+}
+
+/// A key that was just written.
+pub(in crate::catalog) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
+    let connector = find_connector(entries, &row.connector)?;
+    let key = connector.key(&row.name).cloned();
+    key.ok_or(CatalogError::NotFound(Kind::Key))
+}
+
+/// The name of a key that was rotated: its public id tells it from others.
+fn name_rotated(key: &KeyRow) -> Box<str> {
+    let prefix = key.prefix.as_deref().unwrap_or_default();
+    let id = prefix.rsplit('_').next().unwrap_or_default();
+    let kept = NAME_BYTES_MAX.saturating_sub(id.len() + 1);
+    // Names are ASCII.
+    let name = key.name.get(..kept).unwrap_or(&key.name);
+    format!("{name}.{id}").into()
+}

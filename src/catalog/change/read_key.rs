@@ -1,0 +1,153 @@
+//! Read keys: made, changed, revoked, deleted.
+//!
+//! **Invariant**: a key's text is in the answer that makes it and nowhere else. What was revoked is never valid again.
+
+use std::sync::Arc;
+
+use rusqlite::Connection as Database;
+
+use super::check::{
+    check_future, check_own_name, check_streams, require_capacity, require_free,
+    require_runtime_made,
+};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use crate::catalog::audit::{Actor, Change};
+use crate::catalog::entries::Entries;
+use crate::catalog::key::{KeyKind, KeyText, generate};
+use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
+use crate::clock;
+
+/// A read key that is to be made.
+#[derive(Debug, Clone)]
+pub struct ReadKeyWish {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    pub name: String,
+    /// What it may read, at least one.
+    pub streams: Vec<String>,
+    /// When it ends: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// Whether it may stand in a URL.
+    pub allow_in_url: bool,
+}
+
+/// What is to be changed of a read key.
+#[derive(Debug, Clone, Default)]
+pub struct ReadKeyChange {
+    /// As in [`ReadKeyWish`].
+    pub streams: Option<Vec<String>>,
+    /// As in [`ReadKeyWish`].
+    pub expires_ms: Option<Option<u64>>,
+    /// As in [`ReadKeyWish`].
+    pub allow_in_url: Option<bool>,
+}
+
+/// Read keys.
+impl Catalog {
+    /// Makes a read key. Its text is in the answer and nowhere else.
+    pub fn create_read_key(
+        &self,
+        wish: ReadKeyWish,
+        actor: &Actor,
+    ) -> Changed<(KeyText, Arc<ReadKey>)> {
+        check_own_name(&wish.name)?;
+        check_future(wish.expires_ms)?;
+        let text = generate(KeyKind::Read)?;
+        let key = ReadKey {
+            name: wish.name.into(),
+            prefix: Some(text.prefix().into()),
+            streams: drop_repeats(wish.streams),
+            expires_ms: wish.expires_ms,
+            revoked_ms: None,
+            allow_in_url: wish.allow_in_url,
+            created_ms: Some(clock::unix_ms()),
+            hash: text.hash(),
+        };
+        let (key, _) = self.commit(actor, |database, entries| {
+            require_free(Kind::ReadKey, entries.read_keys.contains_key(&key.name))?;
+            require_capacity(entries.read_keys.len())?;
+            check_streams(entries, &key.streams)?;
+            schema::put_read_key(database, &key)?;
+            let change = audit_created(Kind::ReadKey, &key.name, key.shown());
+            Ok((key, change))
+        })?;
+        Ok((text, Arc::new(key)))
+    }
+
+    /// Changes what a read key may do; its connections end, and come back with what it may do now.
+    pub fn change_read_key(
+        &self,
+        name: &str,
+        change: ReadKeyChange,
+        actor: &Actor,
+    ) -> Changed<Arc<ReadKey>> {
+        self.rewrite_read_key(name, "change", actor, |key, entries| {
+            if key.revoked_ms.is_some() {
+                return Err(CatalogError::Revoked);
+            }
+            if let Some(streams) = change.streams {
+                key.streams = drop_repeats(streams);
+                check_streams(entries, &key.streams)?;
+            }
+            set_if_given(&mut key.expires_ms, change.expires_ms);
+            set_if_given(&mut key.allow_in_url, change.allow_in_url);
+            Ok(())
+        })
+    }
+
+    /// Revokes a read key, for good; it stays in the list. Once more changes nothing.
+    pub fn revoke_read_key(&self, name: &str, actor: &Actor) -> Changed<Arc<ReadKey>> {
+        let now_ms = clock::unix_ms();
+        self.rewrite_read_key(name, "revoke", actor, |key, _| {
+            key.revoked_ms.get_or_insert(now_ms);
+            Ok(())
+        })
+    }
+
+    /// Deletes a read key, which is refused from now on.
+    pub fn delete_read_key(&self, name: &str, actor: &Actor) -> Changed<Arc<ReadKey>> {
+        self.commit(actor, |database, entries| {
+            let key = find_runtime_read_key(entries, name)?;
+            schema::delete_read_key(database, name)?;
+            let change = audit_deleted(Kind::ReadKey, name, key.shown());
+            Ok((Arc::clone(key), change))
+        })
+        .map(|(key, _)| key)
+    }
+
+    fn rewrite_read_key(
+        &self,
+        name: &str,
+        action: &'static str,
+        actor: &Actor,
+        rewrite: impl FnOnce(&mut ReadKey, &Entries) -> Changed<()>,
+    ) -> Changed<Arc<ReadKey>> {
+        self.commit(actor, |database: &Database, entries| {
+            let before = find_runtime_read_key(entries, name)?;
+            let mut after = ReadKey::clone(before);
+            rewrite(&mut after, entries)?;
+            schema::put_read_key(database, &after)?;
+            let change = Change {
+                action,
+                ..audit_changed(Kind::ReadKey, name, before.shown(), after.shown())
+            };
+            Ok((Arc::new(after), change))
+        })
+        .map(|(key, _)| key)
+    }
+}
+
+fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<ReadKey>> {
+    let found = entries.read_keys.get(name);
+    let key = found.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
+    require_runtime_made(Kind::ReadKey, key.created_ms).map(|()| key)
+}
+
+fn drop_repeats(names: Vec<String>) -> Vec<Arc<str>> {
+    let mut distinct: Vec<Arc<str>> = Vec::new();
+    for name in names {
+        if !distinct.iter().any(|other| **other == *name) {
+            distinct.push(name.into());
+        }
+    }
+    distinct
+}

@@ -1,0 +1,140 @@
+//! Streams: made, changed, deleted.
+//!
+//! **Invariant**: a stream that keys name is deleted only by force.
+
+use std::sync::Arc;
+
+use rusqlite::Connection as Database;
+
+use super::check::{
+    check_addressable, check_no_secret, check_stale, require_capacity, require_free,
+    require_runtime_made,
+};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use crate::catalog::audit::{Actor, Change};
+use crate::catalog::entries::Entries;
+use crate::catalog::error::{Fault, NamedBy};
+use crate::catalog::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
+use crate::clock;
+use crate::config::{OnUpdate, check_stream_name};
+
+/// A stream that is to be made.
+#[derive(Debug, Clone)]
+pub struct StreamWish {
+    /// 1 to 128 characters, no control characters.
+    pub name: String,
+    /// What an update does to the fields that it does not name.
+    pub on_update: OnUpdate,
+    /// After so long without data, renderers are told that it is stale.
+    pub stale_after_seconds: Option<u64>,
+}
+
+/// What is to be changed of a stream.
+#[derive(Debug, Clone, Default)]
+pub struct StreamChange {
+    /// As in [`StreamWish`].
+    pub on_update: Option<OnUpdate>,
+    /// As in [`StreamWish`].
+    pub stale_after_seconds: Option<Option<u64>>,
+}
+
+/// Streams.
+impl Catalog {
+    /// Makes a stream.
+    ///
+    /// # Errors
+    /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
+    pub fn create_stream(&self, wish: StreamWish, actor: &Actor) -> Changed<Arc<Stream>> {
+        let stream = build_stream(wish)?;
+        self.commit(actor, |database, entries| {
+            let change = insert_stream(database, entries, &stream)?;
+            Ok((Arc::new(stream), change))
+        })
+        .map(|(stream, _)| stream)
+    }
+
+    /// Changes a stream.
+    pub fn change_stream(
+        &self,
+        name: &str,
+        change: StreamChange,
+        actor: &Actor,
+    ) -> Changed<Arc<Stream>> {
+        check_stale(change.stale_after_seconds.flatten())?;
+        self.commit(actor, |database, entries| {
+            let before = find_runtime_stream(entries, name)?;
+            let mut after = Stream::clone(before);
+            set_if_given(&mut after.on_update, change.on_update);
+            set_if_given(&mut after.stale_after_seconds, change.stale_after_seconds);
+            schema::put_stream(database, &after)?;
+            let change = audit_changed(Kind::Stream, name, before.shown(), after.shown());
+            Ok((Arc::new(after), change))
+        })
+        .map(|(stream, _)| stream)
+    }
+
+    /// Deletes a stream; its items stay in the pool. Without `force` no key may name it; with it, such keys stay and
+    /// what they ask for is not found.
+    pub fn delete_stream(&self, name: &str, force: bool, actor: &Actor) -> Changed<Arc<Stream>> {
+        self.commit(actor, |database, entries| {
+            let stream = find_runtime_stream(entries, name)?;
+            let named_by = find_keys_naming(entries, name);
+            if !named_by.is_empty() && !force {
+                return Err(CatalogError::InUse(named_by));
+            }
+            schema::delete_stream(database, name)?;
+            let change = audit_deleted(Kind::Stream, name, stream.shown());
+            Ok((Arc::clone(stream), change))
+        })
+        .map(|(stream, _)| stream)
+    }
+}
+
+pub(in crate::catalog) fn build_stream(wish: StreamWish) -> Changed<Stream> {
+    check_no_secret("name", &wish.name)?;
+    check_stream_name(&wish.name).map_err(|wants| Fault::StreamName(wants).of("name"))?;
+    check_addressable(&wish.name)?;
+    check_stale(wish.stale_after_seconds)?;
+    Ok(Stream {
+        name: wish.name.into(),
+        on_update: wish.on_update,
+        stale_after_seconds: wish.stale_after_seconds,
+        created_ms: Some(clock::unix_ms()),
+    })
+}
+
+pub(in crate::catalog) fn insert_stream(
+    database: &Database,
+    entries: &Entries,
+    stream: &Stream,
+) -> Changed<Change> {
+    require_free(Kind::Stream, entries.streams.contains_key(&stream.name))?;
+    require_capacity(entries.streams.len())?;
+    schema::put_stream(database, stream)?;
+    Ok(audit_created(Kind::Stream, &stream.name, stream.shown()))
+}
+
+fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<Stream>> {
+    let found = entries.streams.get(name);
+    let stream = found.ok_or(CatalogError::NotFound(Kind::Stream))?;
+    require_runtime_made(Kind::Stream, stream.created_ms).map(|()| stream)
+}
+
+/// Keys that can still be used and name the stream.
+fn find_keys_naming(entries: &Entries, stream: &str) -> Vec<NamedBy> {
+    let keys = entries.connectors.values().flat_map(|one| &one.keys);
+    let keys = keys.filter(|key| *key.stream == *stream && key.state() == KeyState::Active);
+    let keys = keys.map(|key| NamedBy {
+        connector: Some(key.connector.to_string()),
+        key: key.name.to_string(),
+    });
+    let readers = entries.read_keys.values();
+    let readers = readers.filter(|key| {
+        key.streams.iter().any(|name| **name == *stream) && key.state() == KeyState::Active
+    });
+    let readers = readers.map(|key| NamedBy {
+        connector: None,
+        key: key.name.to_string(),
+    });
+    keys.chain(readers).collect()
+}

@@ -1,0 +1,110 @@
+//! The admin API: what operators and the command line read and do.
+//!
+//! The handlers translate; the work is done in [`crate::operate`].
+//!
+//! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
+//! key.
+
+mod audit;
+mod backups;
+mod body;
+mod connectors;
+mod dead_letters;
+mod keys;
+mod paging;
+mod read_keys;
+mod renderers;
+mod requests;
+mod resend;
+mod retries;
+mod sinks;
+mod status;
+mod streams;
+
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+
+use super::error::ApiError;
+use super::{envelope, middleware, reader};
+use crate::catalog::KeyHash;
+use crate::operate::By;
+
+pub(super) use audit::ListAudit;
+pub(super) use backups::PostBackup;
+pub(super) use connectors::{
+    ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
+};
+pub(super) use dead_letters::{DiscardLetter, DiscardLetters, ListDeadLetters, SendAgain};
+pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
+pub(super) use read_keys::{
+    ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
+};
+pub(super) use renderers::{ListRenderers, PostAdminTicket};
+pub(super) use requests::{GetRequest, ListRequests};
+pub(super) use resend::{GetContent, SendRequestAgain};
+pub(super) use retries::{GiveUpRetries, GiveUpRetry, ListRetries, RetrySink};
+pub(super) use sinks::{ForgetSink, ListSinks};
+pub(super) use status::GetStatus;
+pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
+
+/// Entries on a page, unless `limit` says otherwise.
+const LIMIT_DEFAULT: u32 = 50;
+const LIMIT_MAX: u32 = 500;
+
+/// Lets only those through who know the admin token.
+pub(super) struct RequireToken(pub(super) KeyHash);
+
+#[async_trait]
+impl Handler for RequireToken {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        // Comparing digests takes the same time for every wrong token that somebody can choose.
+        let known = reader::bearer(req.headers()).is_some_and(|token| KeyHash::of(token) == self.0);
+        if known {
+            ctrl.call_next(req, depot, res).await;
+            return;
+        }
+        ctrl.skip_rest();
+        let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
+        ApiError::unauthorized(message).answer(req, res);
+    }
+}
+
+/// Who calls.
+fn by(req: &Request) -> By {
+    By {
+        who: "admin token",
+        client: middleware::client(req),
+        request_id: middleware::request_id(req),
+    }
+}
+
+/// A part of the path.
+fn param(req: &Request, name: &str) -> String {
+    req.param::<String>(name).unwrap_or_default()
+}
+
+/// `limit` of a list.
+fn limit(req: &mut Request) -> Result<u32, ApiError> {
+    envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)
+}
+
+/// `cursor` of a list: what `next` of the page before said.
+fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, ApiError> {
+    match req.query::<String>("cursor") {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            ApiError::invalid("cursor must be the value of `next` of the page before")
+        }),
+    }
+}
+
+/// The `cursor` of the page after one that is full.
+fn next_after<T>(page: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
+    let is_full = page.len() >= limit as usize;
+    page.last().filter(|_| is_full).map(id)
+}

@@ -1,0 +1,102 @@
+//! Backups.
+//!
+//! **Invariant**: 201 is answered for a backup that is complete and was read back.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::body;
+use super::super::envelope::{self, Success};
+use super::super::error::ApiError;
+use super::by;
+use crate::backup::manifest::{CopiedFile, Manifest};
+use crate::operate::Operator;
+
+/// Where a backup is to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct WantedBackup {
+    /// Absolute path of a folder on the daemon's machine, which is missing or empty.
+    dir: String,
+}
+
+/// A backup.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct BackupData {
+    /// The folder.
+    dir: String,
+    /// The version that made it.
+    version: String,
+    /// When it was complete, RFC 3339.
+    made_at: String,
+    /// The epoch of renderers' positions in it.
+    epoch: u64,
+    /// The highest sequence number of a request in it.
+    highest_seq: u64,
+    /// The bytes of all files together.
+    bytes: u64,
+    /// The files beside `manifest.json`.
+    files: Vec<BackupFile>,
+}
+
+/// A file of a backup.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct BackupFile {
+    /// Its name.
+    name: String,
+    /// Its length.
+    bytes: u64,
+    /// Its SHA-256, in hexadecimal.
+    sha256: String,
+}
+
+impl BackupData {
+    fn new(dir: String, manifest: Manifest) -> Self {
+        let file = |file: CopiedFile| BackupFile {
+            name: file.name,
+            bytes: file.bytes,
+            sha256: file.sha256,
+        };
+        Self {
+            dir,
+            bytes: manifest.bytes(),
+            version: manifest.version,
+            made_at: manifest.made_at,
+            epoch: manifest.epoch,
+            highest_seq: manifest.highest_seq,
+            files: manifest.files.into_iter().map(file).collect(),
+        }
+    }
+}
+
+/// `POST /api/admin/backups`
+pub(in crate::http) struct PostBackup(pub(in crate::http) Operator);
+
+/// Make a backup.
+///
+/// A consistent copy of the data pool and the journal, read back before the answer comes; requests are taken meanwhile.
+/// Large files take minutes. It is made to its end also if the caller goes away. `headgate restore` makes a data folder
+/// of it.
+#[endpoint(
+    operation_id = "make_backup",
+    tags("backups"),
+    request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),
+    responses(
+        (status_code = 201, body = Success<BackupData>, description = "It is complete."),
+        (status_code = 400, description = "The body or the folder cannot be used."),
+        (status_code = 409, description = "Another backup is being made, or the folder is not empty."),
+        (status_code = 500, description = "It failed; the message says why. Nothing of it is left."),
+        (status_code = 503, description = "The daemon is stopping. Nothing of it is left."),
+        (status_code = 507, description = "There is too little room. Nothing of it is left."),
+    ),
+)]
+impl PostBackup {
+    async fn handle(&self, req: &mut Request) -> Result<Success<BackupData>, ApiError> {
+        let wanted: Option<WantedBackup> = body::small_json(req).await?;
+        let say_where = "say where, in a JSON body: {\"dir\": \"/an/absolute/path\"}";
+        let wanted = wanted.ok_or_else(|| ApiError::invalid(say_where))?;
+        let manifest = self.0.back_up(&wanted.dir, by(req)).await?;
+        Ok(envelope::created(BackupData::new(wanted.dir, manifest)))
+    }
+}

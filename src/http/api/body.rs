@@ -1,0 +1,147 @@
+//! Bodies of changes: which fields there are, and what stands in them.
+//!
+//! **Invariant**: a field that is not known is refused, and no message repeats a value: it may be a secret in the
+//! wrong place.
+
+use salvo_core::Request;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::super::body;
+use super::super::error::ApiError;
+use crate::clock;
+use crate::config::{hint, quoted};
+
+/// A field: none if it is absent. In a tuple, so that null is something else.
+pub(super) type Field = Option<(Value,)>;
+
+/// The fields of a body; none: nothing is given. Or what is wrong with it.
+pub(super) async fn read<T>(req: &mut Request) -> Result<T, ApiError>
+where
+    T: Default + Serialize + DeserializeOwned,
+{
+    let fields = match body::small_json::<Value>(req).await? {
+        None => Map::new(),
+        Some(Value::Object(fields)) => fields,
+        Some(_) => return Err(ApiError::invalid("the body must be a JSON object")),
+    };
+    let known = serde_json::to_value(T::default()).unwrap_or_default();
+    let known: Vec<&str> = known
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(String::as_str)
+        .collect();
+    if let Some(unknown) = fields.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err(ApiError::invalid(format!(
+            "the field {} cannot be given here{}",
+            quoted(unknown),
+            hint(unknown, &known)
+        )));
+    }
+    let fields = fields.into_iter();
+    let fields = fields.map(|(name, value)| (name, Value::Array(vec![value])));
+    T::deserialize(Value::Object(fields.collect()))
+        .map_err(|_| ApiError::invalid("the body cannot be read"))
+}
+
+/// A field that must be given.
+pub(super) fn required<T>(
+    name: &str,
+    field: Field,
+    read: impl Fn(&str, Value) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let (value,) =
+        field.ok_or_else(|| ApiError::invalid(format!("the body must have the field {name}")))?;
+    read(name, value)
+}
+
+/// A field that need not be given.
+pub(super) fn optional<T>(
+    name: &str,
+    field: Field,
+    read: impl Fn(&str, Value) -> Result<T, ApiError>,
+) -> Result<Option<T>, ApiError> {
+    field.map(|(value,)| read(name, value)).transpose()
+}
+
+/// A field that need not be given and may be null.
+pub(super) fn nullable<T>(
+    name: &str,
+    field: Field,
+    read: impl Fn(&str, Value) -> Result<T, ApiError>,
+) -> Result<Option<Option<T>>, ApiError> {
+    match field {
+        Some((Value::Null,)) => Ok(Some(None)),
+        field => Ok(optional(name, field, read)?.map(Some)),
+    }
+}
+
+/// A text.
+pub(super) fn text(name: &str, value: Value) -> Result<String, ApiError> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(ApiError::invalid(format!("{name} must be a text"))),
+    }
+}
+
+/// A list of texts.
+pub(super) fn texts(name: &str, value: Value) -> Result<Vec<String>, ApiError> {
+    let Value::Array(values) = value else {
+        return Err(ApiError::invalid(format!("{name} must be a list of texts")));
+    };
+    let texts = values.into_iter().map(|value| text("each", value).ok());
+    let texts: Option<Vec<String>> = texts.collect();
+    texts.ok_or_else(|| ApiError::invalid(format!("{name} must be a list of texts")))
+}
+
+/// A whole number, not negative.
+pub(super) fn number(name: &str, value: Value) -> Result<u64, ApiError> {
+    let number = value.as_u64();
+    number.ok_or_else(|| ApiError::invalid(format!("{name} must be a whole number")))
+}
+
+/// A number of requests.
+pub(super) fn rate(name: &str, value: Value) -> Result<u32, ApiError> {
+    // What does not fit is over the limit, which the catalog tells.
+    number(name, value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// True or false.
+pub(super) fn flag(name: &str, value: Value) -> Result<bool, ApiError> {
+    let flag = value.as_bool();
+    flag.ok_or_else(|| ApiError::invalid(format!("{name} must be true or false")))
+}
+
+/// A time: Unix time in milliseconds.
+pub(super) fn time(name: &str, value: Value) -> Result<u64, ApiError> {
+    let time = value.as_str().and_then(clock::parse_rfc3339);
+    time.ok_or_else(|| {
+        ApiError::invalid(format!(
+            "{name} must be a time like \"2030-01-31T12:00:00Z\""
+        ))
+    })
+}
+
+/// One of some words.
+pub(super) fn choice<T: Copy>(
+    words: &'static [(&'static str, T)],
+) -> impl Fn(&str, Value) -> Result<T, ApiError> {
+    move |name, value| {
+        let word = value.as_str().unwrap_or_default();
+        match words.iter().find(|(known, _)| *known == word) {
+            Some((_, meant)) => Ok(*meant),
+            None => {
+                let known: Vec<String> = words
+                    .iter()
+                    .map(|(known, _)| format!("{known:?}"))
+                    .collect();
+                Err(ApiError::invalid(format!(
+                    "{name} must be {}",
+                    known.join(" or ")
+                )))
+            }
+        }
+    }
+}

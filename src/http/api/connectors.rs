@@ -1,0 +1,247 @@
+//! The connectors.
+//!
+//! **Invariant**: a connector that is declared in the configuration is shown and never changed.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, optional, rate, required, text};
+use super::keys::KeyData;
+use super::{by, paging, param};
+use crate::catalog::{CatalogError, Connector, ConnectorChange, ConnectorWish, Kind};
+use crate::clock;
+use crate::config::ConnectorKind;
+use crate::operate::Operator;
+
+const KINDS: &[(&str, ConnectorKind)] = &[
+    ("ingest", ConnectorKind::Ingest),
+    ("webhook", ConnectorKind::Webhook),
+];
+
+/// A connector.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct ConnectorData {
+    /// Its id.
+    id: String,
+    /// Its name.
+    name: String,
+    /// `ingest` or `webhook`.
+    kind: &'static str,
+    /// The field that identifies items when a request does not name one.
+    item_key: Option<String>,
+    /// Whether its keys may remove items.
+    may_delete: bool,
+    /// Requests a second of each of its keys; null: the limit of all keys.
+    requests_per_second: Option<u32>,
+    /// Requests at once of each of its keys; null: the limit of all keys.
+    burst: Option<u32>,
+    /// Whether it stands in a configuration file, and so cannot be changed at run time.
+    declared: bool,
+    /// When it was made at run time, RFC 3339.
+    created_at: Option<String>,
+    /// Its keys, without their secrets, by name.
+    keys: Vec<KeyData>,
+}
+
+impl From<&Connector> for ConnectorData {
+    fn from(connector: &Connector) -> Self {
+        let keys = connector.keys.iter();
+        Self {
+            id: connector.name.to_string(),
+            name: connector.name.to_string(),
+            kind: connector.kind.as_str(),
+            item_key: connector.item_key.as_deref().map(str::to_owned),
+            may_delete: connector.may_delete(),
+            requests_per_second: connector.requests_per_second,
+            burst: connector.burst,
+            declared: connector.created_ms.is_none(),
+            created_at: connector.created_ms.map(clock::rfc3339),
+            keys: keys.map(|key| KeyData::new(key, connector.kind)).collect(),
+        }
+    }
+}
+
+/// A connector that is to be made.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct NewConnector {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    #[salvo(schema(value_type = String, required = true))]
+    name: Field,
+    /// `ingest` (default) or `webhook`.
+    #[salvo(schema(value_type = String, required = false))]
+    kind: Field,
+    /// The field that identifies items when a request does not name one.
+    #[salvo(schema(value_type = Option<String>))]
+    item_key: Field,
+    /// Requests a second of each of its keys; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u32>))]
+    requests_per_second: Field,
+    /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
+    /// not.
+    #[salvo(schema(value_type = Option<bool>))]
+    may_delete: Field,
+    /// Requests at once of each of its keys; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u32>))]
+    burst: Field,
+}
+
+/// What is to be changed of a connector; what is absent stays.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct ConnectorPatch {
+    /// `ingest` or `webhook`.
+    #[salvo(schema(value_type = String, required = false))]
+    kind: Field,
+    /// The field that identifies items when a request does not name one; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    item_key: Field,
+    /// Requests a second of each of its keys; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u32>))]
+    requests_per_second: Field,
+    /// Whether its keys may remove items; null: those of an `ingest` connector may, those of a `webhook` connector may
+    /// not.
+    #[salvo(schema(value_type = Option<bool>))]
+    may_delete: Field,
+    /// Requests at once of each of its keys; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u32>))]
+    burst: Field,
+}
+
+/// `GET /api/admin/connectors`
+pub(in crate::http) struct ListConnectors(pub(in crate::http) Operator);
+
+/// The connectors, by name.
+#[endpoint(
+    operation_id = "list_connectors",
+    tags("connectors"),
+    parameters(
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+)]
+impl ListConnectors {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<ConnectorData>, ApiError> {
+        let all = self.0.catalog.connectors();
+        paging::by_name(&all, |one| &one.name, |one| ConnectorData::from(one), req)
+    }
+}
+
+/// `POST /api/admin/connectors`
+pub(in crate::http) struct CreateConnector(pub(in crate::http) Operator);
+
+/// Create a connector.
+///
+/// It has no keys yet.
+#[endpoint(
+    operation_id = "create_connector",
+    tags("connectors"),
+    request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
+    responses(
+        (status_code = 201, body = Success<ConnectorData>, description = "It is there."),
+        (status_code = 409, description = "The name is taken."),
+    ),
+)]
+impl CreateConnector {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let body: NewConnector = body::read(req).await?;
+        let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
+        let wanted = ConnectorWish {
+            name: required("name", body.name, text)?,
+            kind: optional("kind", body.kind, body::choice(KINDS))?.unwrap_or_default(),
+            item_key: nullable("item_key", body.item_key, text)?.flatten(),
+            may_delete: nullable("may_delete", body.may_delete, flag)?.flatten(),
+            requests_per_second: per_second.flatten(),
+            burst: nullable("burst", body.burst, rate)?.flatten(),
+        };
+        let create = self.0.change(by(req), move |catalog, by| {
+            catalog.create_connector(wanted, by)
+        });
+        Ok(envelope::created(ConnectorData::from(&*create.await?)))
+    }
+}
+
+/// `GET /api/admin/connectors/{id}`
+pub(in crate::http) struct GetConnector(pub(in crate::http) Operator);
+
+/// One connector.
+#[endpoint(
+    operation_id = "get_connector",
+    tags("connectors"),
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    responses(
+        (status_code = 200, body = Success<ConnectorData>, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
+        (status_code = 404, description = "No such connector."),
+    ),
+)]
+impl GetConnector {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let connector = self.0.catalog.connector(&param(req, "id"));
+        let connector = connector.ok_or(CatalogError::NotFound(Kind::Connector))?;
+        Ok(envelope::ok(ConnectorData::from(&*connector)))
+    }
+}
+
+/// `PATCH /api/admin/connectors/{id}`
+pub(in crate::http) struct ChangeConnector(pub(in crate::http) Operator);
+
+/// Change a connector.
+///
+/// It counts from the next request on. A changed rate begins with a full burst.
+#[endpoint(
+    operation_id = "change_connector",
+    tags("connectors"),
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    request_body(content = ConnectorPatch, description = "What is to be another than it is.", example = json!({"item_key": "order.id"})),
+    responses(
+        (status_code = 200, body = Success<ConnectorData>, description = "As it is now."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl ChangeConnector {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let body: ConnectorPatch = body::read(req).await?;
+        let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
+        let wanted = ConnectorChange {
+            kind: optional("kind", body.kind, body::choice(KINDS))?,
+            item_key: nullable("item_key", body.item_key, text)?,
+            may_delete: nullable("may_delete", body.may_delete, flag)?,
+            requests_per_second: per_second,
+            burst: nullable("burst", body.burst, rate)?,
+        };
+        let id = param(req, "id");
+        let changed = self.0.change(by(req), move |catalog, by| {
+            catalog.change_connector(&id, wanted, by)
+        });
+        Ok(envelope::ok(ConnectorData::from(&*changed.await?)))
+    }
+}
+
+/// `DELETE /api/admin/connectors/{id}`
+pub(in crate::http) struct DeleteConnector(pub(in crate::http) Operator);
+
+/// Delete a connector.
+///
+/// Its keys go with it, at once. What was accepted is delivered, and its requests stay in the log.
+#[endpoint(
+    operation_id = "delete_connector",
+    tags("connectors"),
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    responses(
+        (status_code = 200, body = Success<ConnectorData>, description = "It is gone."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl DeleteConnector {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
+        let id = param(req, "id");
+        let deleted = self.0.change(by(req), move |catalog, by| {
+            catalog.delete_connector(&id, by)
+        });
+        let one = deleted.await?;
+        Ok(envelope::ok(ConnectorData::from(&*one)))
+    }
+}

@@ -1,0 +1,274 @@
+//! What a sink gave up: which items, sending them again, discarding them.
+//!
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! changed.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::super::body;
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::{by, cursor, limit, next_after, param};
+use crate::clock;
+use crate::operate::Operator;
+use crate::pool::{DeadLetter, Selection};
+
+/// Ids in one call, at most.
+const IDS_MAX: usize = 1_000;
+
+/// An item that a sink gave up.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct DeadLetterData {
+    /// Its id; newer ones are higher.
+    id: String,
+    /// The request that it came with.
+    request_id: String,
+    /// Its stream.
+    stream: String,
+    /// Its position in the request, from 0.
+    position: u32,
+    /// Its key.
+    key: String,
+    /// `upsert`, or `remove` of an item that was to be removed.
+    action: &'static str,
+    /// Its fields; null if the payload could not be read.
+    #[salvo(schema(value_type = serde_json::Value))]
+    fields: Option<Box<RawValue>>,
+    /// Why it was given up.
+    reason: String,
+    /// How often it was tried.
+    attempts: u32,
+    /// When it was given up, RFC 3339.
+    at: String,
+}
+
+impl From<DeadLetter> for DeadLetterData {
+    fn from(letter: DeadLetter) -> Self {
+        Self {
+            id: letter.id.to_string(),
+            request_id: letter.request_id,
+            stream: letter.stream.to_string(),
+            position: letter.position,
+            key: letter.key,
+            action: letter.action.as_str(),
+            fields: RawValue::from_string(letter.fields).ok(),
+            reason: letter.reason,
+            attempts: letter.attempts,
+            at: clock::rfc3339(letter.at_ms),
+        }
+    }
+}
+
+/// `GET /api/admin/sinks/{name}/dead-letters`
+pub(in crate::http) struct ListDeadLetters(pub(in crate::http) Operator);
+
+/// What a sink gave up, newest first.
+#[endpoint(
+    operation_id = "list_dead_letters",
+    tags("sinks"),
+    parameters(
+        ("name" = String, Path, description = "Name of the sink."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 404, description = "No such sink."),
+    ),
+)]
+impl ListDeadLetters {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<DeadLetterData>, ApiError> {
+        let sink = param(req, "name");
+        self.0.require_sink(&sink).await?;
+        let (limit, before) = (limit(req)?, cursor(req)?);
+        let letters = self.0.pool.dead_letters(&sink, before, limit).await?;
+        let next = next_after(&letters, limit, |last| last.id.to_string());
+        let letters = letters.into_iter().map(DeadLetterData::from).collect();
+        Ok(envelope::list(letters, next))
+    }
+}
+
+/// What became of a selection of dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct SentAgainData {
+    /// Items that wait for the sink again.
+    sent_again: u64,
+    /// Items that are still dead letters: their payloads could not be read, so there is nothing to send.
+    skipped: u64,
+}
+
+/// What became of a selection of dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct DiscardedData {
+    /// Items that are gone.
+    discarded: u64,
+}
+
+/// Which dead letters; neither: all of them.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::http) struct LetterSelection {
+    /// Those with these ids, at most 1,000.
+    #[salvo(schema(value_type = Option<Vec<u64>>))]
+    ids: Option<Vec<Value>>,
+    /// Those of this request.
+    request_id: Option<String>,
+}
+
+/// `POST /api/admin/sinks/{name}/dead-letters/retry`
+pub(in crate::http) struct SendAgain(pub(in crate::http) Operator);
+
+/// Send dead letters again.
+///
+/// The items go to the sink as they were accepted, with new attempts; what fails again is a dead letter again.
+/// An item that was accepted later still wins in the data pool.
+#[endpoint(
+    operation_id = "retry_dead_letters",
+    tags("sinks"),
+    parameters(("name" = String, Path, description = "Name of the sink.")),
+    request_body(content = Option<LetterSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
+    responses(
+        (status_code = 200, body = Success<SentAgainData>, description = "They wait for the sink."),
+        (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
+    ),
+)]
+impl SendAgain {
+    async fn handle(&self, req: &mut Request) -> Result<Success<SentAgainData>, ApiError> {
+        let sink = param(req, "name");
+        // Before the body: what is wrong with it does not matter if there is no such sink.
+        self.0.lane(&sink)?;
+        // First as an object: an empty array would do for a structure, and mean all.
+        let body: Option<Map<String, Value>> = body::small_json(req).await?;
+        let body = Value::Object(body.unwrap_or_default());
+        let body = LetterSelection::deserialize(body).map_err(|error| {
+            ApiError::invalid(format!("the body is not the JSON that is wanted: {error}"))
+        })?;
+        let selection = match (body.ids, body.request_id) {
+            (None, None) => Selection::All,
+            (Some(ids), None) => Selection::Ids(ids_of(ids.iter().map(id_of))?),
+            (None, Some(id)) => request(&id)?,
+            (Some(_), Some(_)) => return Err(one_of("ids and request_id")),
+        };
+        let sent = self.0.send_letters_again(&sink, selection, by(req));
+        let (sent_again, skipped) = sent.await?;
+        Ok(envelope::ok(SentAgainData {
+            sent_again,
+            skipped,
+        }))
+    }
+}
+
+/// `DELETE /api/admin/sinks/{name}/dead-letters`
+pub(in crate::http) struct DiscardLetters(pub(in crate::http) Operator);
+
+/// Discard dead letters.
+///
+/// They are gone for good.
+#[endpoint(
+    operation_id = "discard_dead_letters",
+    tags("sinks"),
+    parameters(
+        ("name" = String, Path, description = "Name of the sink."),
+        ("id" = Option<Vec<u64>>, Query, description = "Those with these ids, at most 1,000; repeat the parameter."),
+        ("request_id" = Option<String>, Query, description = "Those of this request."),
+        ("all" = Option<bool>, Query, description = "`true`: all of them."),
+    ),
+    responses(
+        (status_code = 200, body = Success<DiscardedData>, description = "They are gone."),
+        (status_code = 400, description = "Not exactly one of the parameters, or one that cannot be used."),
+        (status_code = 404, description = "No such sink, or no such dead letter; nothing was done."),
+    ),
+)]
+impl DiscardLetters {
+    async fn handle(&self, req: &mut Request) -> Result<Success<DiscardedData>, ApiError> {
+        let sink = param(req, "name");
+        self.0.lane(&sink)?;
+        let discarded = self.0.discard_letters(&sink, query(req)?, by(req)).await?;
+        Ok(envelope::ok(DiscardedData { discarded }))
+    }
+}
+
+/// `DELETE /api/admin/sinks/{name}/dead-letters/{id}`
+pub(in crate::http) struct DiscardLetter(pub(in crate::http) Operator);
+
+/// Discard one dead letter.
+///
+/// It is gone for good.
+#[endpoint(
+    operation_id = "discard_dead_letter",
+    tags("sinks"),
+    parameters(
+        ("name" = String, Path, description = "Name of the sink."),
+        ("id" = u64, Path, description = "Its id."),
+    ),
+    responses(
+        (status_code = 200, body = Success<DiscardedData>, description = "It is gone."),
+        (status_code = 404, description = "No such sink, or no such dead letter."),
+    ),
+)]
+impl DiscardLetter {
+    async fn handle(&self, req: &mut Request) -> Result<Success<DiscardedData>, ApiError> {
+        let sink = param(req, "name");
+        let id = param(req, "id").parse().ok();
+        let selection = Selection::Ids(id.into_iter().collect());
+        let discarded = self.0.discard_letters(&sink, selection, by(req));
+        let discarded = discarded.await?;
+        Ok(envelope::ok(DiscardedData { discarded }))
+    }
+}
+
+fn query(req: &Request) -> Result<Selection, ApiError> {
+    let queries = req.queries();
+    let ids = queries.get_vec("id");
+    let request_id = queries.get("request_id");
+    let all = match queries.get("all").map(String::as_str) {
+        None => false,
+        Some("true") => true,
+        Some(_) => return Err(ApiError::invalid("all must be true")),
+    };
+    match (ids, request_id, all) {
+        (Some(ids), None, false) => {
+            let ids = ids.iter().map(|id| id.parse().ok());
+            Ok(Selection::Ids(ids_of(ids)?))
+        }
+        (None, Some(id), false) => request(id),
+        (None, None, true) => Ok(Selection::All),
+        _ => Err(one_of("id (may be repeated), request_id and all=true")),
+    }
+}
+
+fn one_of(names: &str) -> ApiError {
+    ApiError::invalid(format!("give one of {names}"))
+}
+
+/// Ids are texts in answers, so both are taken.
+fn id_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_i64(),
+    }
+}
+
+fn ids_of(ids: impl Iterator<Item = Option<i64>>) -> Result<Vec<i64>, ApiError> {
+    let ids: Option<Vec<i64>> = ids.collect();
+    let mut ids = ids.unwrap_or_default();
+    ids.sort_unstable();
+    ids.dedup();
+    match ids.len() {
+        1..=IDS_MAX => Ok(ids),
+        _ => Err(ApiError::invalid(format!(
+            "give 1 to {IDS_MAX} ids, whole numbers"
+        ))),
+    }
+}
+
+fn request(id: &str) -> Result<Selection, ApiError> {
+    match Uuid::try_parse(id) {
+        Ok(id) => Ok(Selection::Request(id.to_string())),
+        Err(_) => Err(ApiError::invalid("request_id must be a UUID")),
+    }
+}

@@ -1,0 +1,350 @@
+//! The ingest keys of a connector.
+//!
+//! **Invariant**: a key's text is in the answer that makes it and in no other. A revocation is answered when it
+//! counts.
+
+use std::sync::Arc;
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
+use super::{by, paging, param};
+use crate::catalog::{CatalogError, Connector, IngestKey, KeyWish, Kind, Rotation};
+use crate::clock;
+use crate::config::ConnectorKind;
+use crate::operate::Operator;
+use crate::text::percent_encoded;
+
+const GRACE_SECONDS_DEFAULT: u64 = 86_400;
+
+/// An ingest key without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct KeyData {
+    /// Its name.
+    name: String,
+    /// The part that may be shown; empty while only the digest is known.
+    prefix: String,
+    /// The stream that it may submit to.
+    stream: String,
+    /// Where to send, on the service listener.
+    path: String,
+    /// `active`, `expired` or `revoked`.
+    state: &'static str,
+    /// When it ends, RFC 3339.
+    expires_at: Option<String>,
+    /// When it was revoked, RFC 3339.
+    revoked_at: Option<String>,
+    /// Whether it stands in a configuration file, and so cannot be changed at run time.
+    declared: bool,
+    /// When it was made at run time, RFC 3339.
+    created_at: Option<String>,
+    /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
+    last_used_at: Option<String>,
+}
+
+impl KeyData {
+    pub(super) fn new(key: &IngestKey, kind: ConnectorKind) -> Self {
+        Self {
+            name: key.name.to_string(),
+            prefix: key.prefix().to_string(),
+            stream: key.stream.to_string(),
+            path: match kind {
+                ConnectorKind::Ingest => "/api/ingest".to_owned(),
+                ConnectorKind::Webhook => {
+                    format!("/api/webhook/{}", percent_encoded(&key.stream))
+                }
+            },
+            state: key.state().as_str(),
+            expires_at: key.expires_ms.map(clock::rfc3339),
+            revoked_at: key.revoked_ms.map(clock::rfc3339),
+            declared: key.created_ms.is_none(),
+            created_at: key.created_ms.map(clock::rfc3339),
+            last_used_at: key.used_ms().map(clock::rfc3339),
+        }
+    }
+}
+
+/// A new ingest key.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct MadeKey {
+    /// The key itself, shown only here.
+    secret: String,
+    /// What will be shown of it.
+    key: KeyData,
+    /// After a rotation: the one before, which ends.
+    previous: Option<KeyData>,
+}
+
+/// An ingest key that is to be made.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct NewKey {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
+    #[salvo(schema(value_type = String, required = true))]
+    name: Field,
+    /// The one stream that it may submit to.
+    #[salvo(schema(value_type = String, required = true))]
+    stream: Field,
+    /// Whether what it submits is checked and logged, and reaches no sink.
+    #[salvo(schema(value_type = bool, required = false))]
+    test: Field,
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Field,
+}
+
+/// What is to be changed of a key.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct KeyPatch {
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Field,
+}
+
+/// How a key is to be rotated.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct RotateKeyBody {
+    /// How long the old key can still be used; default a day, 0: it ends now.
+    #[salvo(schema(value_type = u64, required = false))]
+    grace_seconds: Field,
+    /// When the new key ends, RFC 3339; null: never. If absent: when the old one would have.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Field,
+}
+
+/// `GET /api/admin/connectors/{id}/keys`
+pub(in crate::http) struct ListKeys(pub(in crate::http) Operator);
+
+/// The keys of a connector, by name.
+#[endpoint(
+    operation_id = "list_keys",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 404, description = "No such connector."),
+    ),
+)]
+impl ListKeys {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<KeyData>, ApiError> {
+        let connector = find(&self.0, req)?;
+        let show = |key: &IngestKey| KeyData::new(key, connector.kind);
+        paging::by_name(&connector.keys, |one| &one.name, show, req)
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys`
+pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
+
+/// Create a key.
+///
+/// The answer holds the key itself, which is shown only here. A connector that is declared in the configuration may
+/// have keys that were made at run time.
+#[endpoint(
+    operation_id = "create_key",
+    tags("keys"),
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
+    responses(
+        (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 404, description = "No such connector."),
+        (status_code = 409, description = "The name is taken."),
+    ),
+)]
+impl CreateKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
+        let body: NewKey = body::read(req).await?;
+        let wanted = KeyWish {
+            connector: param(req, "id"),
+            name: required("name", body.name, text)?,
+            stream: required("stream", body.stream, text)?,
+            test: optional("test", body.test, flag)?.unwrap_or(false),
+            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+        };
+        let made = self
+            .0
+            .change(by(req), move |catalog, by| catalog.create_key(wanted, by));
+        let (secret, key) = made.await?;
+        Ok(envelope::created(MadeKey {
+            secret: secret.expose().to_owned(),
+            key: show(&self.0, &key),
+            previous: None,
+        }))
+    }
+}
+
+/// `GET /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct GetKey(pub(in crate::http) Operator);
+
+/// One key.
+#[endpoint(
+    operation_id = "get_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "The key, without its secret."),
+        (status_code = 404, description = "No such connector or key."),
+    ),
+)]
+impl GetKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let connector = find(&self.0, req)?;
+        let key = connector.key(&param(req, "name"));
+        let key = key.ok_or(CatalogError::NotFound(Kind::Key))?;
+        Ok(envelope::ok(KeyData::new(key, connector.kind)))
+    }
+}
+
+/// `PATCH /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
+
+/// Change when a key ends.
+#[endpoint(
+    operation_id = "change_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    request_body(content = KeyPatch, description = "When it ends.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "As it is now."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+    ),
+)]
+impl ChangeKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let body: KeyPatch = body::read(req).await?;
+        let expires_ms = nullable("expires_at", body.expires_at, time)?;
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let changed = self.0.change(by(req), move |catalog, by| {
+            catalog.change_key(&id, &name, expires_ms, by)
+        });
+        Ok(envelope::ok(show(&self.0, &*changed.await?)))
+    }
+}
+
+/// `DELETE /api/admin/connectors/{id}/keys/{name}`
+pub(in crate::http) struct DeleteKey(pub(in crate::http) Operator);
+
+/// Delete a key.
+///
+/// It is refused from now on, and no longer listed.
+#[endpoint(
+    operation_id = "delete_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "It is gone."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl DeleteKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let deleted = self.0.change(by(req), move |catalog, by| {
+            catalog.delete_key(&id, &name, by)
+        });
+        let key = deleted.await?;
+        Ok(envelope::ok(show(&self.0, &key)))
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys/{name}/rotate`
+pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
+
+/// Rotate a key.
+///
+/// A new key takes the name. The old one is listed under a name of its own, `<name>.<its public id>`, and ends after
+/// the grace. The answer holds the new key itself, which is shown only here.
+#[endpoint(
+    operation_id = "rotate_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
+    responses(
+        (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+    ),
+)]
+impl RotateKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
+        let body: RotateKeyBody = body::read(req).await?;
+        let grace = optional("grace_seconds", body.grace_seconds, number)?;
+        let rotation = Rotation {
+            grace_seconds: grace.unwrap_or(GRACE_SECONDS_DEFAULT),
+            expires_ms: nullable("expires_at", body.expires_at, time)?,
+        };
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let rotated = self.0.change(by(req), move |catalog, by| {
+            catalog.rotate_key(&id, &name, rotation, by)
+        });
+        let (secret, key, previous) = rotated.await?;
+        Ok(envelope::created(MadeKey {
+            secret: secret.expose().to_owned(),
+            key: show(&self.0, &key),
+            previous: Some(show(&self.0, &previous)),
+        }))
+    }
+}
+
+/// `POST /api/admin/connectors/{id}/keys/{name}/revoke`
+pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
+
+/// Revoke a key.
+///
+/// No request that begins after the answer is accepted with it, and none whose body still arrives. It stays in the
+/// list.
+#[endpoint(
+    operation_id = "revoke_key",
+    tags("keys"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<KeyData>, description = "It is revoked."),
+        (status_code = 404, description = "No such connector or key."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl RevokeKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let revoked = self.0.change(by(req), move |catalog, by| {
+            catalog.revoke_key(&id, &name, by)
+        });
+        let key = revoked.await?;
+        Ok(envelope::ok(show(&self.0, &key)))
+    }
+}
+
+fn show(operator: &Operator, key: &IngestKey) -> KeyData {
+    let connector = operator.catalog.connector(&key.connector);
+    KeyData::new(key, connector.map_or(ConnectorKind::Ingest, |one| one.kind))
+}
+
+/// The connector that the path names.
+fn find(operator: &Operator, req: &Request) -> Result<Arc<Connector>, CatalogError> {
+    let connector = operator.catalog.connector(&param(req, "id"));
+    connector.ok_or(CatalogError::NotFound(Kind::Connector))
+}

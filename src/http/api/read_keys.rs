@@ -1,0 +1,259 @@
+//! The read keys.
+//!
+//! **Invariant**: a key's text is in the answer that makes it and in no other. Renderers of a key that is changed,
+//! revoked or deleted are sent away.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, flag, nullable, optional, required, text, texts, time};
+use super::{by, paging, param};
+use crate::catalog::{CatalogError, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
+use crate::clock;
+use crate::operate::Operator;
+
+/// A read key without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct ReadKeyData {
+    /// Its name.
+    name: String,
+    /// The part that may be shown; empty while only the digest is known.
+    prefix: String,
+    /// The streams that it names; of those that are gone it reads nothing.
+    streams: Vec<String>,
+    /// `active`, `expired` or `revoked`.
+    state: &'static str,
+    /// When it ends, RFC 3339.
+    expires_at: Option<String>,
+    /// When it was revoked, RFC 3339.
+    revoked_at: Option<String>,
+    /// Whether it may stand in a URL.
+    allow_in_url: bool,
+    /// Whether it stands in a configuration file, and so cannot be changed at run time.
+    declared: bool,
+    /// When it was made at run time, RFC 3339.
+    created_at: Option<String>,
+}
+
+impl From<&ReadKey> for ReadKeyData {
+    fn from(key: &ReadKey) -> Self {
+        Self {
+            name: key.name.to_string(),
+            prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
+            streams: key.streams.iter().map(ToString::to_string).collect(),
+            state: key.state().as_str(),
+            expires_at: key.expires_ms.map(clock::rfc3339),
+            revoked_at: key.revoked_ms.map(clock::rfc3339),
+            allow_in_url: key.allow_in_url,
+            declared: key.created_ms.is_none(),
+            created_at: key.created_ms.map(clock::rfc3339),
+        }
+    }
+}
+
+/// A new read key.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct MadeReadKey {
+    /// The key itself, shown only here.
+    secret: String,
+    /// What will be shown of it.
+    key: ReadKeyData,
+}
+
+/// A read key that is to be made.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct NewReadKey {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    #[salvo(schema(value_type = String, required = true))]
+    name: Field,
+    /// What it may read, at least one stream.
+    #[salvo(schema(value_type = Vec<String>, required = true))]
+    streams: Field,
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Field,
+    /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
+    #[salvo(schema(value_type = bool, required = false))]
+    allow_in_url: Field,
+}
+
+/// What is to be changed of a read key; what is absent stays.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct ReadKeyPatch {
+    /// What it may read, at least one stream.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    streams: Field,
+    /// When it ends, RFC 3339; null: never.
+    #[salvo(schema(value_type = Option<String>))]
+    expires_at: Field,
+    /// Whether it may stand in a URL.
+    #[salvo(schema(value_type = bool, required = false))]
+    allow_in_url: Field,
+}
+
+/// `GET /api/admin/read-keys`
+pub(in crate::http) struct ListReadKeys(pub(in crate::http) Operator);
+
+/// The read keys, by name.
+#[endpoint(
+    operation_id = "list_read_keys",
+    tags("read keys"),
+    parameters(
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+)]
+impl ListReadKeys {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<ReadKeyData>, ApiError> {
+        let all = self.0.catalog.read_keys();
+        paging::by_name(&all, |one| &one.name, |one| ReadKeyData::from(one), req)
+    }
+}
+
+/// `POST /api/admin/read-keys`
+pub(in crate::http) struct CreateReadKey(pub(in crate::http) Operator);
+
+/// Create a read key.
+///
+/// The answer holds the key itself, which is shown only here.
+#[endpoint(
+    operation_id = "create_read_key",
+    tags("read keys"),
+    request_body(content = NewReadKey, description = "The key.", example = json!({"name": "lobby-screen", "streams": ["orders"]})),
+    responses(
+        (status_code = 201, body = Success<MadeReadKey>, description = "It can be used."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 409, description = "The name is taken."),
+    ),
+)]
+impl CreateReadKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
+        let body: NewReadKey = body::read(req).await?;
+        let wanted = ReadKeyWish {
+            name: required("name", body.name, text)?,
+            streams: required("streams", body.streams, texts)?,
+            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+        };
+        let made = self.0.change(by(req), move |catalog, by| {
+            catalog.create_read_key(wanted, by)
+        });
+        let (secret, key) = made.await?;
+        Ok(envelope::created(MadeReadKey {
+            secret: secret.expose().to_owned(),
+            key: ReadKeyData::from(&*key),
+        }))
+    }
+}
+
+/// `GET /api/admin/read-keys/{name}`
+pub(in crate::http) struct GetReadKey(pub(in crate::http) Operator);
+
+/// One read key.
+#[endpoint(
+    operation_id = "get_read_key",
+    tags("read keys"),
+    parameters(("name" = String, Path, description = "Name of the key.")),
+    responses(
+        (status_code = 200, body = Success<ReadKeyData>, description = "The key, without its secret."),
+        (status_code = 404, description = "No such read key."),
+    ),
+)]
+impl GetReadKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
+        let key = self.0.catalog.read_key(&param(req, "name"));
+        let key = key.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
+    }
+}
+
+/// `PATCH /api/admin/read-keys/{name}`
+pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Operator);
+
+/// Change a read key.
+///
+/// Its connections end; who connects again sees what the key may read now.
+#[endpoint(
+    operation_id = "change_read_key",
+    tags("read keys"),
+    parameters(("name" = String, Path, description = "Name of the key.")),
+    request_body(content = ReadKeyPatch, description = "What is to be another than it is.", example = json!({"streams": ["orders"]})),
+    responses(
+        (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
+        (status_code = 400, description = "The body cannot be used, or there is no such stream."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It was revoked, or is declared in the configuration."),
+    ),
+)]
+impl ChangeReadKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
+        let body: ReadKeyPatch = body::read(req).await?;
+        let wanted = ReadKeyChange {
+            streams: optional("streams", body.streams, texts)?,
+            expires_ms: nullable("expires_at", body.expires_at, time)?,
+            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
+        };
+        let name = param(req, "name");
+        let changed = self.0.change(by(req), move |catalog, by| {
+            catalog.change_read_key(&name, wanted, by)
+        });
+        Ok(envelope::ok(ReadKeyData::from(&*changed.await?)))
+    }
+}
+
+/// `DELETE /api/admin/read-keys/{name}`
+pub(in crate::http) struct DeleteReadKey(pub(in crate::http) Operator);
+
+/// Delete a read key.
+///
+/// It is refused from now on, its connections end, and it is no longer listed.
+#[endpoint(
+    operation_id = "delete_read_key",
+    tags("read keys"),
+    parameters(("name" = String, Path, description = "Name of the key.")),
+    responses(
+        (status_code = 200, body = Success<ReadKeyData>, description = "It is gone."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl DeleteReadKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
+        let name = param(req, "name");
+        let deleted = self.0.change(by(req), move |catalog, by| {
+            catalog.delete_read_key(&name, by)
+        });
+        let key = deleted.await?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
+    }
+}
+
+/// `POST /api/admin/read-keys/{name}/revoke`
+pub(in crate::http) struct RevokeReadKey(pub(in crate::http) Operator);
+
+/// Revoke a read key.
+///
+/// It is refused from now on, and its connections end. It stays in the list.
+#[endpoint(
+    operation_id = "revoke_read_key",
+    tags("read keys"),
+    parameters(("name" = String, Path, description = "Name of the key.")),
+    responses(
+        (status_code = 200, body = Success<ReadKeyData>, description = "It is revoked."),
+        (status_code = 404, description = "No such read key."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl RevokeReadKey {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
+        let name = param(req, "name");
+        let revoked = self.0.change(by(req), move |catalog, by| {
+            catalog.revoke_read_key(&name, by)
+        });
+        let key = revoked.await?;
+        Ok(envelope::ok(ReadKeyData::from(&*key)))
+    }
+}

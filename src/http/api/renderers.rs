@@ -1,0 +1,96 @@
+//! The renderers that are connected, and tickets for whoever has the admin token.
+//!
+//! **Invariant**: `lag` is 0 exactly when the renderer was sent every change of its streams.
+
+use std::sync::Arc;
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use serde_json::json;
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::super::ticket::{TicketData, TicketRequest, give_ticket};
+use super::by;
+use crate::catalog::{AuditChange, Kind, Reader};
+use crate::clock;
+use crate::operate::Operator;
+use crate::operate::renderers::Connected;
+
+/// A renderer that is connected.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct RendererData {
+    /// Rises with each connection.
+    id: u64,
+    /// Name of its read key.
+    key: String,
+    /// What it follows.
+    streams: Vec<String>,
+    /// `sse` or `websocket`.
+    transport: &'static str,
+    /// Where it is connected from.
+    client: String,
+    /// Since when, RFC 3339.
+    connected_at: String,
+    /// The position that it was told last.
+    position: String,
+    /// By how many numbers it is behind; an upper bound of the changes that wait for it.
+    lag: u64,
+}
+
+/// `GET /api/admin/renderers`
+pub(in crate::http) struct ListRenderers(pub(in crate::http) Operator);
+
+/// The renderers that are connected.
+#[endpoint(operation_id = "list_renderers", tags("renderers"))]
+impl ListRenderers {
+    async fn handle(&self) -> Listing<RendererData> {
+        let renderers = self.0.renderers();
+        envelope::list(renderers.iter().map(RendererData::from).collect(), None)
+    }
+}
+
+impl From<&Connected> for RendererData {
+    fn from(connected: &Connected) -> Self {
+        let renderer = &connected.renderer;
+        Self {
+            id: renderer.id,
+            key: renderer.key.to_string(),
+            streams: renderer.streams.iter().map(ToString::to_string).collect(),
+            transport: renderer.transport.as_str(),
+            client: renderer.client.clone(),
+            connected_at: clock::rfc3339(renderer.connected_ms),
+            position: connected.position.to_string(),
+            lag: connected.lag,
+        }
+    }
+}
+
+/// `POST /api/admin/tickets`
+pub(in crate::http) struct PostAdminTicket(pub(in crate::http) Operator);
+
+/// Get a ticket for any streams.
+///
+/// What `POST /api/tickets` gives to who has a read key.
+#[endpoint(
+    operation_id = "create_ticket",
+    tags("renderers"),
+    request_body(content = Option<TicketRequest>, description = "May be absent: all streams.", example = json!({"streams": ["orders"]})),
+    responses(
+        (status_code = 201, body = Success<TicketData>, description = "The ticket."),
+        (status_code = 404, description = "No such stream."),
+    ),
+)]
+impl PostAdminTicket {
+    async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
+        let streams = self.0.catalog.streams();
+        let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
+        let reader = Arc::new(Reader::new("admin", streams));
+        let (ticket, streams) = give_ticket(&self.0.live, reader, None, req).await?;
+        let streams = json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });
+        let change = AuditChange::done("create", Kind::Ticket, "admin", streams);
+        self.0.record(by(req), change).await;
+        Ok(ticket)
+    }
+}

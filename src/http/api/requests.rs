@@ -1,0 +1,248 @@
+//! The request log.
+//!
+//! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
+
+use std::sync::Arc;
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::super::sink_state::SinkStateData;
+use super::{cursor, limit, param};
+use crate::clock;
+use crate::ingest::AgainError;
+use crate::journal::StorageError;
+use crate::journal::log::Filter;
+use crate::operate::Operator;
+use crate::operate::requests::{Report, Status};
+
+/// One entry of the request log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct LoggedRequest {
+    /// When it arrived, RFC 3339 in UTC with milliseconds.
+    timestamp: String,
+    /// UUIDv7.
+    request_id: String,
+    /// Number of items; 0 if it was refused.
+    items_received: u32,
+    /// `accepted`, `processed`, `failed`, `discarded`, `rejected`, `duplicate`, `test` or `removed`.
+    status: &'static str,
+    /// Why it was refused, what is odd about it, or why sinks gave up on it.
+    errors: Vec<String>,
+    /// Name of the connector.
+    connector: String,
+    /// The key's stream.
+    stream: String,
+    /// `ingest` or `webhook`.
+    endpoint: &'static str,
+    /// The status that was answered.
+    http_status: u16,
+    /// The part of the key that may be shown.
+    key: String,
+    /// Size of the body in bytes.
+    bytes: u64,
+    /// Address of the caller.
+    client: String,
+    /// The field that identified the items.
+    item_key: Option<String>,
+    /// The caller's idempotency key.
+    idempotency_key: Option<String>,
+    /// The first request, for a repeat.
+    duplicate_of: Option<String>,
+    /// Headers worth knowing.
+    headers: Vec<HeaderData>,
+    /// The request that this one was sent again from.
+    sent_again_from: Option<String>,
+    /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_again_as: Option<Vec<String>>,
+    /// When the last sink had it; null unless its status is `processed`.
+    processed_at: Option<String>,
+    /// The sinks that want its stream.
+    sinks: Vec<SinkStateData>,
+}
+
+/// A header of a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct HeaderData {
+    /// Its name, in lower case.
+    name: String,
+    /// The beginning of its value; null: the value is not kept.
+    value: Option<String>,
+}
+
+impl From<(&str, Option<&str>)> for HeaderData {
+    fn from((name, value): (&str, Option<&str>)) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+        }
+    }
+}
+
+impl From<&Report> for LoggedRequest {
+    fn from(report: &Report) -> Self {
+        let entry = &report.row.entry;
+        Self {
+            timestamp: clock::rfc3339(entry.received_ms),
+            request_id: entry.request_id.to_string(),
+            items_received: entry.items,
+            status: report.status.as_str(),
+            errors: report.errors().map(str::to_owned).collect(),
+            connector: entry.connector.to_string(),
+            stream: entry.stream.to_string(),
+            endpoint: entry.endpoint.as_str(),
+            http_status: entry.http_status,
+            key: entry.key.to_string(),
+            bytes: entry.bytes,
+            client: entry.client.to_string(),
+            item_key: entry.item_key.as_deref().map(str::to_owned),
+            idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
+            duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
+            headers: entry.headers().map(HeaderData::from).collect(),
+            sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
+            sent_again_as: None,
+            processed_at: report.processed_ms.map(clock::rfc3339),
+            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
+        }
+    }
+}
+
+/// `GET /api/admin/connectors/{id}/requests`
+pub(in crate::http) struct ListRequests(pub(in crate::http) Operator);
+
+/// The request log of a connector, newest first.
+///
+/// A connector that is deleted keeps its log until the entries are too old.
+/// What no index leads to, a text above all, is looked for in a part of the log at a time: then a page may be shorter
+/// than `limit`, even empty, and `next` goes on from there until it is null.
+#[endpoint(
+    operation_id = "list_requests",
+    tags("requests"),
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, discarded, rejected, duplicate, test, removed."),
+        ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
+        ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
+        ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 404, description = "No such connector."),
+    ),
+)]
+impl ListRequests {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<LoggedRequest>, ApiError> {
+        let name = connector_name(&self.0, &param(req, "id")).await?;
+        let name = name.ok_or_else(|| {
+            let message = "there is no connector with this id; /api/admin/connectors lists them";
+            ApiError::not_found("CONNECTOR_NOT_FOUND", message)
+        })?;
+        let (filter, statuses, limit) = query(req)?;
+        let filter = Filter {
+            connector: Some(name),
+            ..filter
+        };
+        let page = self.0.requests.page(&filter, &statuses, limit).await?;
+        let requests = page.reports.iter().map(LoggedRequest::from).collect();
+        Ok(envelope::list(
+            requests,
+            page.next.map(|next| next.to_string()),
+        ))
+    }
+}
+
+/// The name of a connector that exists, or that the log still has requests of.
+async fn connector_name(operator: &Operator, id: &str) -> Result<Option<Arc<str>>, StorageError> {
+    if let Some(connector) = operator.catalog.connector(id) {
+        return Ok(Some(Arc::clone(&connector.name)));
+    }
+    let logged = operator.journal.log_has_connector(id).await?;
+    Ok(logged.then(|| id.into()))
+}
+
+fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
+    let mut statuses = Vec::new();
+    if let Some(list) = req.query::<String>("status") {
+        for name in list.split(',').filter(|name| !name.is_empty()) {
+            match Status::from_name(name) {
+                Some(status) => statuses.push(status),
+                None => {
+                    let names = Status::ALL.map(Status::as_str).join(", ");
+                    return Err(ApiError::invalid(format!(
+                        "status must be among {names}, separated by commas"
+                    )));
+                }
+            }
+        }
+    }
+    let time = |name: &str| match req.query::<String>(name) {
+        None => Ok(None),
+        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
+            ))
+        }),
+    };
+    let since_ms = time("since")?;
+    let until_ms = time("until")?;
+    let text = req.query::<String>("text").filter(|text| !text.is_empty());
+    if text
+        .as_ref()
+        .is_some_and(|text| text.chars().count() > Filter::TEXT_CHARS_MAX)
+    {
+        return Err(ApiError::invalid(format!(
+            "text must have at most {} characters",
+            Filter::TEXT_CHARS_MAX
+        )));
+    }
+    let filter = Filter {
+        before: cursor(req)?,
+        since_ms,
+        until_ms,
+        text,
+        ..Filter::default()
+    };
+    Ok((filter, statuses, limit(req)?))
+}
+
+/// `GET /api/admin/requests/{request_id}`
+pub(in crate::http) struct GetRequest(pub(in crate::http) Operator);
+
+/// One request.
+#[endpoint(
+    operation_id = "admin_get_request",
+    tags("requests"),
+    parameters(("request_id" = String, Path, description = "UUID.")),
+    responses(
+        (status_code = 200, body = Success<LoggedRequest>, description = "The request."),
+        (status_code = 404, description = "No such request in the log."),
+    ),
+)]
+impl GetRequest {
+    async fn handle(&self, req: &mut Request) -> Result<Success<LoggedRequest>, ApiError> {
+        let report = find(&self.0, req).await?;
+        let id = report.row.entry.request_id;
+        let became = self.0.journal.sent_again_as(id).await?;
+        Ok(envelope::ok(LoggedRequest {
+            sent_again_as: Some(became.iter().map(ToString::to_string).collect()),
+            ..LoggedRequest::from(&report)
+        }))
+    }
+}
+
+/// The id in the path; one that is none names nothing.
+pub(super) fn id(req: &Request) -> Result<Uuid, AgainError> {
+    Uuid::try_parse(&param(req, "request_id")).map_err(|_| AgainError::NotFound)
+}
+
+/// The request that the path names.
+pub(super) async fn find(operator: &Operator, req: &Request) -> Result<Report, ApiError> {
+    let report = operator.requests.find(id(req)?).await?;
+    report.ok_or_else(|| AgainError::NotFound.into())
+}

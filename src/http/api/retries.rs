@@ -1,0 +1,188 @@
+//! Batches that wait for another attempt: which they are, trying them now, and giving them up.
+//!
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was changed.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::{by, cursor, limit, next_after, param};
+use crate::clock;
+use crate::delivery::{GivenUp, Waiting};
+use crate::operate::Operator;
+
+/// A batch that waits for another attempt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct RetryData {
+    /// Its id. What is left of the batch after another attempt keeps it; no other batch ever has it.
+    id: String,
+    /// How often it was tried. Halves of a batch have the attempts of the whole one.
+    attempts: u32,
+    /// When it is tried next, RFC 3339; later if the sink is paused then.
+    due_at: String,
+    /// Why the last attempt failed.
+    reason: String,
+    /// The request that its first item came with; null if the log does not know it any more.
+    first_request_id: Option<String>,
+    /// The stream of its first item, likewise.
+    first_stream: Option<String>,
+    /// Number of its items; null if the list of them is damaged.
+    items: Option<u64>,
+    /// Whether its items were dead letters that somebody sent again.
+    sent_again: bool,
+}
+
+impl From<Waiting> for RetryData {
+    fn from(waiting: Waiting) -> Self {
+        let Waiting {
+            retry,
+            due_unix_ms,
+            items,
+            first,
+        } = waiting;
+        let (first_request_id, first_stream) = first.unzip();
+        Self {
+            id: retry.id.to_string(),
+            attempts: retry.attempts,
+            due_at: clock::rfc3339(due_unix_ms),
+            reason: retry.reason,
+            first_request_id,
+            first_stream: first_stream.map(|stream| stream.to_string()),
+            items,
+            sent_again: retry.resent,
+        }
+    }
+}
+
+/// What was given up.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct GivenUpData {
+    /// Batches that do not wait any more.
+    given_up: u64,
+    /// Dead letters that they became.
+    dead_letters: u64,
+}
+
+impl From<GivenUp> for GivenUpData {
+    fn from(given_up: GivenUp) -> Self {
+        Self {
+            given_up: given_up.retries,
+            dead_letters: given_up.items,
+        }
+    }
+}
+
+/// `GET /api/admin/sinks/{name}/retries`
+pub(in crate::http) struct ListRetries(pub(in crate::http) Operator);
+
+/// Batches that wait for another attempt, those that have waited longest first.
+#[endpoint(
+    operation_id = "list_retries",
+    tags("sinks"),
+    parameters(
+        ("name" = String, Path, description = "Name of the sink."),
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status_code = 404, description = "No such sink."),
+    ),
+)]
+impl ListRetries {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<RetryData>, ApiError> {
+        let sink = param(req, "name");
+        self.0.require_sink(&sink).await?;
+        let (limit, after) = (limit(req)?, cursor(req)?);
+        let waiting = self.0.delivery.waiting(&sink, after.unwrap_or(0), limit);
+        let retries: Vec<RetryData> = waiting.await?.into_iter().map(RetryData::from).collect();
+        let next = next_after(&retries, limit, |last| last.id.clone());
+        Ok(envelope::list(retries, next))
+    }
+}
+
+/// `DELETE /api/admin/sinks/{name}/retries/{id}`
+pub(in crate::http) struct GiveUpRetry(pub(in crate::http) Operator);
+
+/// Give up a batch that waits.
+///
+/// Its items become dead letters, and the sink goes on with the next batch at once; in strict order that is what waited
+/// behind it. If the sink is called with the batch at this moment, what it then does to the data pool does not count, but
+/// a receiver may have got the items.
+#[endpoint(
+    operation_id = "give_up_retry",
+    tags("sinks"),
+    parameters(
+        ("name" = String, Path, description = "Name of the sink."),
+        ("id" = u64, Path, description = "Its id."),
+    ),
+    responses(
+        (status_code = 200, body = Success<GivenUpData>, description = "Its items are dead letters."),
+        (status_code = 404, description = "No such sink, or no such batch: it may have been delivered."),
+    ),
+)]
+impl GiveUpRetry {
+    async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
+        // What is no number is the id of no batch.
+        let id = param(req, "id").parse().unwrap_or(0);
+        let given_up = self
+            .0
+            .give_up(&param(req, "name"), Some(id), by(req))
+            .await?;
+        Ok(envelope::ok(given_up.into()))
+    }
+}
+
+/// `POST /api/admin/sinks/{name}/retries/give-up`
+pub(in crate::http) struct GiveUpRetries(pub(in crate::http) Operator);
+
+/// Give up all batches that wait.
+///
+/// Their items become dead letters, and the sink goes on with what waits behind them.
+#[endpoint(
+    operation_id = "give_up_retries",
+    tags("sinks"),
+    parameters(("name" = String, Path, description = "Name of the sink.")),
+    responses(
+        (status_code = 200, body = Success<GivenUpData>, description = "Their items are dead letters."),
+        (status_code = 404, description = "No such sink."),
+    ),
+)]
+impl GiveUpRetries {
+    async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
+        let given_up = self.0.give_up(&param(req, "name"), None, by(req)).await?;
+        Ok(envelope::ok(given_up.into()))
+    }
+}
+
+/// What became of the retries of a sink.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct RetriedData {
+    /// Batches that are tried again now.
+    retries: u64,
+}
+
+/// `POST /api/admin/sinks/{name}/retry`
+pub(in crate::http) struct RetrySink(pub(in crate::http) Operator);
+
+/// Try again now.
+///
+/// All waiting retries of the sink are due now, and a pause ends. A sink that still does not work is paused
+/// again; that costs no attempt of what waits, in strict order one of the first batch.
+#[endpoint(
+    operation_id = "retry_sink",
+    tags("sinks"),
+    parameters(("name" = String, Path, description = "Name of the sink.")),
+    responses(
+        (status_code = 200, body = Success<RetriedData>, description = "It tries."),
+        (status_code = 404, description = "No such sink."),
+        (status_code = 409, description = "The lane crashed; the daemon must be restarted."),
+    ),
+)]
+impl RetrySink {
+    async fn handle(&self, req: &mut Request) -> Result<Success<RetriedData>, ApiError> {
+        let retries = self.0.retry(&param(req, "name"), by(req)).await?;
+        Ok(envelope::ok(RetriedData { retries }))
+    }
+}

@@ -1,0 +1,129 @@
+//! The daemon at a glance.
+//!
+//! **Invariant**: what is wrong is named, not only coloured: `problems` is empty exactly when
+//! everything works.
+
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+
+use super::super::envelope::{self, Success};
+use super::sinks::{SinkData, sinks};
+use crate::clock;
+use crate::operate::Operator;
+
+/// The daemon at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct StatusData {
+    /// Version of the daemon.
+    version: &'static str,
+    /// Name of the configuration profile.
+    profile: String,
+    /// The data folder.
+    data_dir: String,
+    /// `fsync` or `os`.
+    durability: &'static str,
+    /// When the daemon started, RFC 3339.
+    started_at: String,
+    /// Seconds since then.
+    uptime_seconds: u64,
+    /// What does not work, in sentences; empty if everything does.
+    problems: Vec<String>,
+    /// Sequence number of the newest accepted request.
+    newest_seq: u64,
+    /// Bytes free on the disk of the data folder.
+    disk_free_bytes: i64,
+    /// Requests since the start, by what became of them.
+    requests: RequestCounts,
+    /// About how many bytes the request log takes; null if it cannot be read.
+    log_bytes: Option<u64>,
+    /// About how many bytes the payloads take that the journal keeps; null if they cannot be read.
+    payload_bytes: Option<u64>,
+    /// Payloads that could not be read and are put aside; null if that cannot be read.
+    quarantined_payloads: Option<u64>,
+    /// The files that grow; write-ahead logs end in `-wal`.
+    files: Vec<FileData>,
+    /// The sinks.
+    sinks: Vec<SinkData>,
+}
+
+/// A file of the data folder.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct FileData {
+    /// Its name.
+    name: &'static str,
+    /// Its size.
+    bytes: u64,
+}
+
+impl From<&(&'static str, u64)> for FileData {
+    fn from((name, bytes): &(&'static str, u64)) -> Self {
+        Self {
+            name,
+            bytes: *bytes,
+        }
+    }
+}
+
+/// Requests since the start.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct RequestCounts {
+    /// Stored.
+    accepted: u64,
+    /// Repeats.
+    duplicate: u64,
+    /// With test keys.
+    test: u64,
+    /// Refused with 400, 404, 413 or 429.
+    rejected: u64,
+    /// Without a valid key.
+    unauthorized: u64,
+    /// Refused because they could not be stored.
+    unavailable: u64,
+}
+
+/// `GET /api/admin/status`
+pub(in crate::http) struct GetStatus(pub(in crate::http) Operator);
+
+/// The daemon at a glance.
+#[endpoint(
+    operation_id = "status",
+    tags("status"),
+    responses(
+        (status_code = 200, body = Success<StatusData>, description = "How it is."),
+    ),
+)]
+impl GetStatus {
+    async fn handle(&self) -> Success<StatusData> {
+        let operator = &self.0;
+        let condition = operator.condition().await;
+        let amounts = operator.amounts(&condition).await;
+        let (about, metrics) = (&operator.about, &operator.metrics);
+        envelope::ok(StatusData {
+            version: env!("CARGO_PKG_VERSION"),
+            profile: about.profile.clone(),
+            data_dir: about.data_dir.clone(),
+            durability: about.durability,
+            started_at: clock::rfc3339(about.started_ms),
+            uptime_seconds: clock::unix_ms().saturating_sub(about.started_ms) / 1_000,
+            problems: operator.problems(&condition),
+            newest_seq: *operator.journal.newest().borrow(),
+            disk_free_bytes: metrics.disk_free_bytes.get(),
+            requests: RequestCounts {
+                accepted: metrics.accepted.get(),
+                duplicate: metrics.duplicates.get(),
+                test: metrics.tests.get(),
+                rejected: metrics.invalid.get()
+                    + metrics.stream_not_found.get()
+                    + metrics.too_large.get()
+                    + metrics.rate_limited.get(),
+                unauthorized: metrics.unauthorized.get(),
+                unavailable: metrics.unavailable.get(),
+            },
+            log_bytes: amounts.log_bytes,
+            payload_bytes: amounts.payload_bytes,
+            quarantined_payloads: condition.quarantined,
+            files: condition.files.iter().map(FileData::from).collect(),
+            sinks: sinks(&condition, &amounts),
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! The streams.
+//!
+//! **Invariant**: a stream that is declared in the configuration is shown and never changed.
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::super::envelope::{self, Listing, Success};
+use super::super::error::ApiError;
+use super::body::{self, Field, nullable, number, optional, required, text};
+use super::{by, paging, param};
+use crate::catalog::{CatalogError, Kind, Stream, StreamChange, StreamWish};
+use crate::clock;
+use crate::config::OnUpdate;
+use crate::operate::Operator;
+
+const ON_UPDATE: &[(&str, OnUpdate)] =
+    &[("replace", OnUpdate::Replace), ("merge", OnUpdate::Merge)];
+
+/// A stream.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct StreamData {
+    /// Its name.
+    name: String,
+    /// What an update does to the fields that it does not name: `replace` or `merge`.
+    on_update: &'static str,
+    /// After so long without data, renderers are told that it is stale.
+    stale_after_seconds: Option<u64>,
+    /// Whether it stands in a configuration file, and so cannot be changed at run time.
+    declared: bool,
+    /// When it was made at run time, RFC 3339.
+    created_at: Option<String>,
+}
+
+impl From<&Stream> for StreamData {
+    fn from(stream: &Stream) -> Self {
+        Self {
+            name: stream.name.to_string(),
+            on_update: stream.on_update.as_str(),
+            stale_after_seconds: stream.stale_after_seconds,
+            declared: stream.created_ms.is_none(),
+            created_at: stream.created_ms.map(clock::rfc3339),
+        }
+    }
+}
+
+/// A stream that is to be made.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct NewStream {
+    /// 1 to 128 characters, no control characters.
+    #[salvo(schema(value_type = String, required = true))]
+    name: Field,
+    /// What an update does to the fields that it does not name: `replace` (default) or `merge`.
+    #[salvo(schema(value_type = String, required = false))]
+    on_update: Field,
+    /// After so long without data, renderers are told that it is stale; null: never.
+    #[salvo(schema(value_type = Option<u64>))]
+    stale_after_seconds: Field,
+}
+
+/// What is to be changed of a stream; what is absent stays.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub(in crate::http) struct StreamPatch {
+    /// What an update does to the fields that it does not name: `replace` or `merge`.
+    #[salvo(schema(value_type = String, required = false))]
+    on_update: Field,
+    /// After so long without data, renderers are told that it is stale; null: never.
+    #[salvo(schema(value_type = Option<u64>))]
+    stale_after_seconds: Field,
+}
+
+/// `GET /api/admin/streams`
+pub(in crate::http) struct ListStreams(pub(in crate::http) Operator);
+
+/// The streams, by name.
+#[endpoint(
+    operation_id = "list_streams",
+    tags("streams"),
+    parameters(
+        ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+)]
+impl ListStreams {
+    async fn handle(&self, req: &mut Request) -> Result<Listing<StreamData>, ApiError> {
+        let all = self.0.catalog.streams();
+        paging::by_name(&all, |one| &one.name, |one| StreamData::from(one), req)
+    }
+}
+
+/// `POST /api/admin/streams`
+pub(in crate::http) struct CreateStream(pub(in crate::http) Operator);
+
+/// Create a stream.
+#[endpoint(
+    operation_id = "create_stream",
+    tags("streams"),
+    request_body(content = NewStream, description = "The stream.", example = json!({"name": "orders", "on_update": "replace"})),
+    responses(
+        (status_code = 201, body = Success<StreamData>, description = "It is there."),
+        (status_code = 409, description = "The name is taken."),
+    ),
+)]
+impl CreateStream {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let body: NewStream = body::read(req).await?;
+        let on_update = optional("on_update", body.on_update, body::choice(ON_UPDATE))?;
+        let stale = nullable("stale_after_seconds", body.stale_after_seconds, number)?;
+        let wanted = StreamWish {
+            name: required("name", body.name, text)?,
+            on_update: on_update.unwrap_or_default(),
+            stale_after_seconds: stale.flatten(),
+        };
+        let create = self.0.change(by(req), move |catalog, by| {
+            catalog.create_stream(wanted, by)
+        });
+        Ok(envelope::created(StreamData::from(&*create.await?)))
+    }
+}
+
+/// `GET /api/admin/streams/{name}`
+pub(in crate::http) struct GetStream(pub(in crate::http) Operator);
+
+/// One stream.
+#[endpoint(
+    operation_id = "get_stream",
+    tags("streams"),
+    parameters(("name" = String, Path, description = "Name of the stream.")),
+    responses(
+        (status_code = 200, body = Success<StreamData>, description = "The stream."),
+        (status_code = 404, description = "No such stream."),
+    ),
+)]
+impl GetStream {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let stream = self.0.catalog.stream(&param(req, "name"));
+        let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
+        Ok(envelope::ok(StreamData::from(&*stream)))
+    }
+}
+
+/// `PATCH /api/admin/streams/{name}`
+pub(in crate::http) struct ChangeStream(pub(in crate::http) Operator);
+
+/// Change a stream.
+///
+/// It counts for what is delivered from now on, and for renderers that are connected.
+#[endpoint(
+    operation_id = "change_stream",
+    tags("streams"),
+    parameters(("name" = String, Path, description = "Name of the stream.")),
+    request_body(content = StreamPatch, description = "What is to be another than it is.", example = json!({"stale_after_seconds": 60})),
+    responses(
+        (status_code = 200, body = Success<StreamData>, description = "As it is now."),
+        (status_code = 404, description = "No such stream."),
+        (status_code = 409, description = "It is declared in the configuration."),
+    ),
+)]
+impl ChangeStream {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let body: StreamPatch = body::read(req).await?;
+        let wanted = StreamChange {
+            on_update: optional("on_update", body.on_update, body::choice(ON_UPDATE))?,
+            stale_after_seconds: nullable("stale_after_seconds", body.stale_after_seconds, number)?,
+        };
+        let name = param(req, "name");
+        let changed = self.0.change(by(req), move |catalog, by| {
+            catalog.change_stream(&name, wanted, by)
+        });
+        Ok(envelope::ok(StreamData::from(&*changed.await?)))
+    }
+}
+
+/// `DELETE /api/admin/streams/{name}`
+pub(in crate::http) struct DeleteStream(pub(in crate::http) Operator);
+
+/// Delete a stream.
+///
+/// Its items stay in the data pool; what was accepted is delivered. While keys that can be used name it, it is
+/// refused. With `force` they stay, and what they submit or ask for is answered 404.
+#[endpoint(
+    operation_id = "delete_stream",
+    tags("streams"),
+    parameters(
+        ("name" = String, Path, description = "Name of the stream."),
+        ("force" = Option<bool>, Query, description = "`true`: also when keys name it."),
+    ),
+    responses(
+        (status_code = 200, body = Success<StreamData>, description = "It is gone."),
+        (status_code = 404, description = "No such stream."),
+        (status_code = 409, description = "Keys name it, or it is declared in the configuration."),
+    ),
+)]
+impl DeleteStream {
+    async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
+        let force = envelope::flag(req, "force", false)?;
+        let name = param(req, "name");
+        let deleted = self.0.change(by(req), move |catalog, by| {
+            catalog.delete_stream(&name, force, by)
+        });
+        Ok(envelope::ok(StreamData::from(&*deleted.await?)))
+    }
+}

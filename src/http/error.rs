@@ -1,0 +1,316 @@
+//! Why a request is not done, as callers hear it: status, code, sentence, places, headers.
+//!
+//! Handlers of the API return it with `?`; pages make a page of it (`web/frame.rs`).
+//!
+//! **Invariant**: an error of the core has one status and one code, whoever asks. What is answered with 500 says
+//! nothing of what went wrong inside: that goes to the log, with the id of the request.
+
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
+use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
+
+use super::envelope::{self, ErrorBody, Place};
+use super::middleware::request_id;
+use crate::backup::BackupError;
+use crate::catalog::{CatalogError, Fault, Kind};
+use crate::delivery::ReadError;
+use crate::error::AcceptError;
+use crate::ingest::AgainError;
+use crate::journal::StorageError;
+use crate::operate::requests::ReportError;
+use crate::operate::{OperateError, RemoveError};
+use crate::pool::PoolError;
+use crate::sqlite::damage;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    /// A constant for programs.
+    pub(super) code: &'static str,
+    /// A sentence for people.
+    pub(super) message: String,
+    pub(super) details: Vec<Place>,
+    pub(super) header: Option<(HeaderName, HeaderValue)>,
+    /// What went wrong inside, for the log alone.
+    pub(super) cause: Option<Cause>,
+}
+
+impl ApiError {
+    /// An error with nothing beside it.
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details: Vec::new(),
+            header: None,
+            cause: None,
+        }
+    }
+
+    /// A parameter, a header or a small body cannot be used.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+    }
+
+    /// There is nothing like this.
+    pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    /// It cannot be done as things are.
+    pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// The secret of the request is missing or not valid.
+    pub(super) fn unauthorized(message: impl Into<String>) -> Self {
+        Self {
+            header: Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            ..Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
+        }
+    }
+
+    /// Something went wrong inside. If that is damage of a file it is 503: the next start repairs it, and comes by itself.
+    pub(super) fn internal(cause: impl Into<Cause>) -> Self {
+        let cause = cause.into();
+        let error = match damage::is_behind(&*cause) {
+            true => Self {
+                header: Some((RETRY_AFTER, HeaderValue::from_static("2"))),
+                ..Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "UNAVAILABLE",
+                    "a file of the data folder is damaged and will be repaired now; try again in a moment",
+                )
+            },
+            false => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "INTERNAL",
+                "something went wrong here; the log has more under this request id",
+            ),
+        };
+        Self {
+            cause: Some(cause),
+            ..error
+        }
+    }
+
+    fn with_places(self, details: Vec<Place>) -> Self {
+        Self { details, ..self }
+    }
+
+    /// Answers with it.
+    pub(super) fn answer(self, req: &Request, res: &mut Response) {
+        if let Some(error) = &self.cause {
+            tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
+        }
+        if let Some((name, value)) = self.header {
+            res.headers_mut().insert(name, value);
+        }
+        let body = envelope::error_body(req, self.code, self.message, self.details);
+        envelope::write_json(res, self.status, body);
+    }
+}
+
+#[async_trait]
+impl Writer for ApiError {
+    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        self.answer(req, res);
+    }
+}
+
+impl EndpointOutRegister for ApiError {
+    /// Errors have one form: `openapi::complete` says so at every answer that is one.
+    fn register(components: &mut Components, _: &mut Operation) {
+        ErrorBody::to_schema(components);
+    }
+}
+
+impl From<AcceptError> for ApiError {
+    fn from(error: AcceptError) -> Self {
+        let (status, code) = error.status();
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let header = match &error {
+            AcceptError::Unauthorized => {
+                Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+            }
+            AcceptError::RateLimited {
+                retry_after_seconds: seconds,
+            }
+            | AcceptError::Unavailable {
+                retry_after_seconds: seconds,
+                ..
+            } => Some((RETRY_AFTER, HeaderValue::from(*seconds))),
+            _ => None,
+        };
+        let message = error.to_string();
+        let details = match error {
+            AcceptError::InvalidPayload { details, .. } => {
+                details.into_iter().map(Place::from).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            header,
+            ..Self::new(status, code, message).with_places(details)
+        }
+    }
+}
+
+impl From<CatalogError> for ApiError {
+    fn from(error: CatalogError) -> Self {
+        let message = error.to_string();
+        match error {
+            CatalogError::Invalid { field, fault } => Self::invalid(in_json(field, &fault))
+                .with_places(vec![Place::of_fault(field, &fault)]),
+            CatalogError::NotFound(kind) => {
+                let (code, listed_at) = of_kind(kind);
+                Self::not_found(code, format!("{message}; {listed_at} lists them"))
+            }
+            CatalogError::Declared(_) => Self::conflict("DECLARED", message),
+            CatalogError::Taken(_) => Self::conflict("NAME_TAKEN", message),
+            CatalogError::InUse(keys) => {
+                let hint = "delete them first, or use force=true: then what they submit or ask for is answered 404";
+                Self::conflict("STREAM_IN_USE", format!("{message}; {hint}"))
+                    .with_places(keys.into_iter().map(Place::from).collect())
+            }
+            CatalogError::Revoked => Self::conflict("KEY_REVOKED", message),
+            CatalogError::Full { .. } => Self::conflict("TOO_MANY", message),
+            CatalogError::DiskFull => unavailable("the disk is full"),
+            CatalogError::Busy => unavailable("another process holds catalog.db"),
+            CatalogError::Closed => unavailable("the service is stopping"),
+            error @ (CatalogError::Randomness(_)
+            | CatalogError::Storage(_)
+            | CatalogError::Newer { .. }) => Self::internal(error),
+        }
+    }
+}
+
+fn unavailable(reason: &'static str) -> ApiError {
+    let retry_after_seconds = 5;
+    ApiError::from(AcceptError::Unavailable {
+        reason,
+        retry_after_seconds,
+    })
+}
+
+/// What is wrong with a field of a JSON body, in words of the API.
+fn in_json(field: &str, fault: &Fault) -> String {
+    let text = fault.with_field(field);
+    match (fault, field) {
+        (Fault::Range { .. }, "stale_after_seconds") => format!("{text}, or null for never"),
+        (Fault::Range { .. }, "requests_per_second" | "burst") => {
+            format!("{text}, or null for the limit of all keys")
+        }
+        (Fault::Ended, _) => {
+            format!("this key has expired; give {field}, the end of the new one, or null for none")
+        }
+        (Fault::NoStream { meant: None, .. }, _) => {
+            format!("{text}; create it first, /api/admin/streams lists those that there are")
+        }
+        _ => text,
+    }
+}
+
+/// The code where there is none of a kind, and the route that lists them.
+fn of_kind(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Stream => ("STREAM_NOT_FOUND", "/api/admin/streams"),
+        Kind::Connector => ("CONNECTOR_NOT_FOUND", "/api/admin/connectors"),
+        Kind::Key => ("KEY_NOT_FOUND", "/api/admin/connectors/{id}/keys"),
+        Kind::ReadKey => ("READ_KEY_NOT_FOUND", "/api/admin/read-keys"),
+        Kind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
+        Kind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
+        Kind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
+        Kind::Backup | Kind::Ticket => ("NOT_FOUND", "/api/admin/audit"),
+    }
+}
+
+impl From<AgainError> for ApiError {
+    fn from(error: AgainError) -> Self {
+        let message = error.to_string();
+        match error {
+            AgainError::NotFound => Self::not_found("REQUEST_NOT_FOUND", message),
+            AgainError::Refused(refused) => Self::from(refused),
+            AgainError::Storage(error) => Self::from(error),
+            AgainError::Pool(error) => Self::from(error),
+            AgainError::Behind => Self::conflict("POOL_BEHIND", message),
+            AgainError::Duplicate(_) => Self::conflict("DUPLICATE", message),
+            AgainError::NothingToSend(_) => Self::conflict("NOTHING_TO_SEND", message),
+            AgainError::NoConnector(_) => Self::conflict("CONNECTOR_GONE", message),
+            AgainError::NoStream(_) => Self::conflict("STREAM_GONE", message),
+            AgainError::NotKept(_) => Self::new(StatusCode::GONE, "NOT_KEPT", message),
+        }
+    }
+}
+
+impl From<BackupError> for ApiError {
+    fn from(error: BackupError) -> Self {
+        let (status, code) = match &error {
+            BackupError::Folder(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
+            BackupError::Running => (StatusCode::CONFLICT, "BACKUP_RUNNING"),
+            BackupError::NotEmpty(_) => (StatusCode::CONFLICT, "FOLDER_NOT_EMPTY"),
+            BackupError::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            BackupError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL"),
+            BackupError::Journal(_) => return Self::internal(error),
+            BackupError::Copy { .. } | BackupError::NotGood { .. } | BackupError::Write { .. } => {
+                tracing::error!(%error, "a backup failed");
+                (StatusCode::INTERNAL_SERVER_ERROR, "BACKUP_FAILED")
+            }
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<OperateError> for ApiError {
+    fn from(error: OperateError) -> Self {
+        let message = error.to_string();
+        let lists = |what: &str| format!("{message}; {what} lists them");
+        match error {
+            OperateError::NoSink => Self::not_found("SINK_NOT_FOUND", lists("/api/admin/sinks")),
+            OperateError::NoLetter | OperateError::NoLetterOfRequest => {
+                Self::not_found("DEAD_LETTER_NOT_FOUND", lists("GET …/dead-letters"))
+            }
+            OperateError::NoRetry => {
+                let message = format!("{message}; GET …/retries lists those that wait");
+                Self::not_found("RETRY_NOT_FOUND", message)
+            }
+            OperateError::Configured => Self::conflict("SINK_CONFIGURED", message),
+            OperateError::Crashed => Self::conflict("SINK_CRASHED", message),
+            OperateError::Storage(error) => Self::internal(error),
+        }
+    }
+}
+
+impl From<RemoveError> for ApiError {
+    fn from(error: RemoveError) -> Self {
+        match error {
+            RemoveError::Refused(error) => error.into(),
+            RemoveError::Pool(error) => error.into(),
+        }
+    }
+}
+
+/// Errors that nobody outside can do anything about.
+macro_rules! internal {
+    ($($error:ty),+) => {
+        $(impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                Self::internal(error)
+            }
+        })+
+    };
+}
+
+internal!(
+    PoolError,
+    StorageError,
+    ReportError,
+    ReadError,
+    serde_json::Error,
+    getrandom::Error
+);

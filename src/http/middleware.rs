@@ -1,0 +1,181 @@
+//! What surrounds every request: its id, and an envelope for whatever goes wrong.
+//!
+//! **Invariant**: a panic in a handler ends that request with 500 and nothing else.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use salvo_core::conn::SocketAddr;
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderName, HeaderValue};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use uuid::Uuid;
+
+use super::error::ApiError;
+use crate::journal::log::Client;
+use crate::metrics::Metrics;
+
+/// The id of a request, in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestId(pub(super) Uuid);
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Gives the request its id and catches panics.
+pub(super) struct Outer {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) log_requests: bool,
+}
+
+#[async_trait]
+impl Handler for Outer {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let started = self.log_requests.then(Instant::now);
+        let id = Uuid::now_v7();
+        req.extensions_mut().insert(RequestId(id));
+        set_request_id(res, id);
+        let handled = AssertUnwindSafe(ctrl.call_next(req, depot, res))
+            .catch_unwind()
+            .await;
+        if handled.is_err() {
+            self.metrics.panics.inc();
+            tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
+            set_request_id(res, id);
+            failed().answer(req, res);
+        }
+        if let Some(started) = started {
+            // The path only: a query may hold what must not be logged.
+            tracing::info!(
+                request_id = %id,
+                method = %req.method(),
+                path = %req.uri().path(),
+                status = res.status_code.map(|status| status.as_u16()),
+                micros = started.elapsed().as_micros(),
+                "request"
+            );
+        }
+    }
+}
+
+/// The id that [`Outer`] gave the request.
+pub(super) fn request_id(req: &Request) -> Uuid {
+    req.extensions()
+        .get::<RequestId>()
+        .map_or_else(Uuid::now_v7, |id| id.0)
+}
+
+/// Who called, for the log.
+pub(super) fn client(req: &Request) -> Client {
+    match req.remote_addr() {
+        SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
+        SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
+        _ => Client::Unix,
+    }
+}
+
+/// Names the request in the answer; for a repeat this is the first request's id.
+pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
+    let mut buffer = Uuid::encode_buffer();
+    let text = id.hyphenated().encode_lower(&mut buffer);
+    if let Ok(value) = HeaderValue::from_str(text) {
+        res.headers_mut().insert(X_REQUEST_ID, value);
+    }
+}
+
+/// Answers that the framework makes without a body: unknown paths, wrong methods.
+pub(super) struct Refusal;
+
+#[async_trait]
+impl Handler for Refusal {
+    async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
+        let status = res.status_code.unwrap_or(StatusCode::NOT_FOUND);
+        let error = match status {
+            StatusCode::NOT_FOUND => ApiError::not_found(
+                "NOT_FOUND",
+                "there is nothing at this path; /openapi.json lists what there is",
+            ),
+            StatusCode::METHOD_NOT_ALLOWED => ApiError::new(
+                status,
+                "METHOD_NOT_ALLOWED",
+                "this path does not take this method; the header Allow lists those that it takes",
+            ),
+            status if status.is_server_error() => failed(),
+            _ => ApiError::invalid("the request cannot be understood"),
+        };
+        ApiError { status, ..error }.answer(req, res);
+    }
+}
+
+/// The log has the reason already.
+fn failed() -> ApiError {
+    let message = "something went wrong here; the log has more under this request id";
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use salvo_core::catcher::Catcher;
+    use salvo_core::{Router, Service};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::config::{Listen, Server};
+    use crate::http::bind;
+
+    struct Panics;
+
+    #[async_trait]
+    impl Handler for Panics {
+        async fn handle(&self, _: &mut Request, _: &mut Depot, _: &mut Response, _: &mut FlowCtrl) {
+            panic!("on purpose");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_in_the_envelope_and_the_server_goes_on() {
+        let metrics = Arc::new(Metrics::new());
+        let listen = Listen::Tcp("127.0.0.1:0".to_owned());
+        let bound = bind(&listen).await.expect("a free port");
+        let address = bound.address.trim_start_matches("http://").to_owned();
+        let service = Service::new(Router::new().get(Panics))
+            .hoop(Outer {
+                metrics: Arc::clone(&metrics),
+                log_requests: true,
+            })
+            .catcher(Catcher::new(Refusal));
+        let (stopper, serving) = bound.serve(service, &Server::default());
+        let asking = async {
+            for _ in 0..2 {
+                let mut socket = tokio::net::TcpStream::connect(&address)
+                    .await
+                    .expect("the server listens");
+                let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+                socket.write_all(request).await.expect("it reads");
+                let mut answer = String::new();
+                socket.read_to_string(&mut answer).await.expect("it writes");
+                assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+                assert!(answer.contains(r#"{"success":false,"error":{"code":"INTERNAL""#));
+                assert!(!answer.contains("on purpose"), "{answer}");
+                let id = answer.split("x-request-id: ").nth(1).expect("the header");
+                let id = &id[..36];
+                assert!(
+                    answer.contains(&format!(r#""request_id":"{id}""#)),
+                    "{answer}"
+                );
+            }
+            stopper.stop(Duration::ZERO);
+        };
+        tokio::join!(asking, serving);
+        assert_eq!(metrics.panics.get(), 2);
+    }
+}

@@ -1,0 +1,115 @@
+//! Tickets: what stands for a read key in a URL, once.
+//!
+//! **Invariant**: a ticket is for streams that its key reads, and the answer that holds it is kept by nobody.
+
+use std::sync::Arc;
+
+use salvo_core::Request;
+use salvo_oapi::{ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::body;
+use super::envelope::{self, Success};
+use super::error::ApiError;
+use super::reader::{self, Readers};
+use crate::catalog::Reader;
+use crate::clock;
+use crate::live::Live;
+use crate::live::tickets::Grant;
+
+/// What a ticket is asked for.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TicketRequest {
+    /// The streams that it is for; all that the key reads if absent.
+    streams: Option<Vec<String>>,
+    /// The origin that may use it; if absent, that of the page that asks.
+    origin: Option<String>,
+}
+
+/// A ticket.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TicketData {
+    /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
+    ticket: String,
+    /// Until when, RFC 3339.
+    expires_at: String,
+}
+
+/// `POST /api/tickets`
+pub(super) struct PostTicket(pub(super) Readers);
+
+/// Get a ticket.
+///
+/// It stands for the read key in a URL: once, for half a minute, for these streams, from this origin.
+#[endpoint(
+    operation_id = "create_ticket",
+    tags("read"),
+    request_body(content = Option<TicketRequest>, description = "May be absent.", example = json!({"streams": ["orders"]})),
+    responses(
+        (status_code = 201, body = Success<TicketData>, description = "The ticket."),
+        (status_code = 403, description = "The page's origin is not allowed."),
+        (status_code = 404, description = "The key does not read such a stream."),
+    ),
+)]
+impl PostTicket {
+    async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
+        let reader = self.0.with_key(req)?;
+        let origin = reader::page_origin(req.headers()).map(str::to_owned);
+        let (ticket, _) = give_ticket(&self.0.live, reader, origin, req).await?;
+        Ok(ticket)
+    }
+}
+
+/// Reads what is asked for; the ticket, and for which streams it is.
+pub(super) async fn give_ticket(
+    live: &Live,
+    reader: Arc<Reader>,
+    origin: Option<String>,
+    req: &mut Request,
+) -> Result<(Success<TicketData>, Vec<Arc<str>>), ApiError> {
+    let wanted: Option<TicketRequest> = body::small_json(req).await?;
+    let wanted = wanted.unwrap_or_default();
+    let streams = match &wanted.streams {
+        None => reader.streams.clone(),
+        Some(names) => choose(names, &reader.streams)?,
+    };
+    if streams.is_empty() && wanted.streams.is_some() {
+        let message = "`streams` must name a stream, or be left out for all of the key";
+        return Err(ApiError::invalid(message));
+    }
+    let grant = Grant {
+        reader,
+        streams: streams.clone(),
+        origin: wanted.origin.or(origin),
+    };
+    let (ticket, ends_ms) = live.tickets.give(grant)?;
+    let ticket = TicketData {
+        ticket,
+        expires_at: clock::rfc3339(ends_ms),
+    };
+    Ok((envelope::created(ticket), streams))
+}
+
+/// The streams of these names among those that are allowed.
+pub(super) fn choose(names: &[String], allowed: &[Arc<str>]) -> Result<Vec<Arc<str>>, ApiError> {
+    let find = |name: &str| allowed.iter().find(|stream| &***stream == name).cloned();
+    let mut chosen: Vec<Arc<str>> = Vec::new();
+    for name in names {
+        let found = match find(name) {
+            Some(stream) => vec![stream],
+            None => {
+                let parts = name
+                    .split(',')
+                    .map(|part| find(part).ok_or_else(reader::no_stream));
+                parts.collect::<Result<_, _>>()?
+            }
+        };
+        for stream in found {
+            if !chosen.contains(&stream) {
+                chosen.push(stream);
+            }
+        }
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,165 @@
+//! What an operator sees and does, free of HTTP and of the command line.
+//!
+//! The admin API and the admin pages call it and only translate: what they show is the same, and so is what they do.
+//!
+//! **Invariant**: whatever is done here stands in the audit trail when it is answered, with who did it.
+
+mod backups;
+pub mod condition;
+pub mod content;
+mod dead_letters;
+mod error;
+mod items;
+pub mod renderers;
+pub mod requests;
+mod resend;
+mod retries;
+mod sinks;
+mod status;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::backup::Backups;
+use crate::catalog::{Actor, AuditChange, AuditEntry, Catalog, CatalogError};
+use crate::config::InUse;
+use crate::delivery::Delivery;
+use crate::ingest::{Gate, Ingest};
+use crate::journal::Journal;
+use crate::journal::log::Client;
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::pool::Pool;
+
+pub use error::OperateError;
+pub use items::RemoveError;
+use requests::Requests;
+
+/// Facts that do not change while the daemon runs.
+#[derive(Debug)]
+pub struct About {
+    /// Name of the configuration profile.
+    pub profile: String,
+    /// Where the service listener is reached: `http://127.0.0.1:8080` or `unix:/…`.
+    pub service_address: String,
+    /// The data folder.
+    pub data_dir: String,
+    /// `fsync` or `os`.
+    pub durability: &'static str,
+    /// When the daemon started: Unix time in milliseconds.
+    pub started_ms: u64,
+}
+
+/// Everything that an operator can look at or change.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// Streams, connectors, keys.
+    pub catalog: Arc<Catalog>,
+    /// The request log.
+    pub journal: Arc<Journal>,
+    /// The data pool.
+    pub pool: Arc<Pool>,
+    /// The lanes.
+    pub delivery: Arc<Delivery>,
+    /// The pipeline.
+    pub ingest: Arc<Ingest>,
+    /// The renderers.
+    pub live: Arc<Live>,
+    /// Copies of the files.
+    pub backups: Arc<Backups>,
+    /// Whether requests are taken at the moment.
+    pub gate: Arc<Gate>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What became of requests.
+    pub requests: Requests,
+    /// What does not change while the daemon runs.
+    pub about: Arc<About>,
+    /// The configuration, and how the last reading of it went.
+    pub configuration: Arc<InUse>,
+}
+
+/// Who does something, and by which request.
+#[derive(Debug, Clone, Copy)]
+pub struct By {
+    /// By what they were admitted: `admin token` or `admin page`.
+    pub who: &'static str,
+    /// Where they call from.
+    pub client: Client,
+    /// The id of their request.
+    pub request_id: Uuid,
+}
+
+impl By {
+    /// For the audit trail.
+    pub fn actor(&self) -> Actor {
+        Actor {
+            who: self.who,
+            client: self.client.to_string(),
+        }
+    }
+}
+
+impl Operator {
+    /// Changes the catalog. A change that has begun is made or refused as a whole, also when its caller has gone;
+    /// renderers whose keys ended hear of it then.
+    ///
+    /// # Errors
+    /// See [`CatalogError`]; nothing was changed then.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        by: By,
+        work: impl FnOnce(&Catalog, &Actor) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<T, CatalogError> {
+        let (catalog, live) = (Arc::clone(&self.catalog), Arc::clone(&self.live));
+        let changed = in_background(move || {
+            let changed = work(&catalog, &by.actor());
+            live.recheck_keys();
+            changed
+        });
+        changed.await
+    }
+
+    /// Writes into the audit trail what was done to something that is not in the catalog. It is done: that the trail
+    /// cannot be written is told to the log alone.
+    pub async fn record(&self, by: By, change: AuditChange) {
+        let catalog = Arc::clone(&self.catalog);
+        in_background(move || {
+            if let Err(error) = catalog.note(&change, &by.actor()) {
+                tracing::error!(%error, ?change, "something was done, and the audit trail could not be written");
+            }
+        })
+        .await;
+    }
+
+    /// A page of the audit trail, newest first: entries before the one with the id `before`, and whether there are
+    /// more.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn audit(
+        &self,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<(Vec<AuditEntry>, bool), CatalogError> {
+        let catalog = Arc::clone(&self.catalog);
+        // One more tells whether there is a next page.
+        let mut entries = in_background(move || catalog.audit(before, limit + 1)).await?;
+        let more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        Ok((entries, more))
+    }
+}
+
+/// Runs what blocks.
+pub async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Blocking work is cancelled only when the runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,26 @@
+//! Backups.
+//!
+//! **Invariant**: a backup is told of once it is complete and was read back.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{By, Operator};
+use crate::backup::BackupError;
+use crate::backup::manifest::Manifest;
+use crate::catalog::{AuditChange, Kind};
+
+impl Operator {
+    /// Makes a backup in a folder that is missing or empty.
+    ///
+    /// # Errors
+    /// See [`BackupError`]; nothing of it is left then.
+    pub async fn back_up(&self, dir: &str, by: By) -> Result<Manifest, BackupError> {
+        let manifest = self.backups.make(PathBuf::from(dir)).await?;
+        let made = json!({ "bytes": manifest.bytes(), "highest_seq": manifest.highest_seq });
+        self.record(by, AuditChange::done("create", Kind::Backup, dir, made))
+            .await;
+        Ok(manifest)
+    }
+}

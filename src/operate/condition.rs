@@ -1,0 +1,258 @@
+//! How the daemon is at this moment: what status, pages and metrics show beside what is counted anyway.
+//!
+//! It is measured when somebody asks, so it costs nothing when nobody does.
+//!
+//! **Invariant**: what cannot be read is left out and said in [`Condition::unreadable`]; nothing here fails.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Operator;
+use super::error::CRASHED;
+use crate::delivery::{LaneState, LaneStatus};
+use crate::metrics::SinkGauges;
+use crate::pool::Undelivered;
+
+/// The files of the data folder that grow.
+const FILES: [&str; 6] = [
+    "journal.db",
+    "journal.db-wal",
+    "pool.db",
+    "pool.db-wal",
+    "catalog.db",
+    "catalog.db-wal",
+];
+
+/// How the daemon is.
+#[derive(Debug)]
+pub struct Condition {
+    /// Those that are configured, then those that were once and are not forgotten.
+    pub sinks: Vec<SinkCondition>,
+    /// Name and bytes of each file that is there.
+    pub files: Vec<(&'static str, u64)>,
+    /// Payloads that could not be read and are put aside.
+    pub quarantined: Option<u64>,
+    /// What could not be read, and why, in sentences.
+    pub unreadable: Vec<String>,
+}
+
+/// How a sink is.
+#[derive(Debug)]
+pub struct SinkCondition {
+    /// Its name.
+    pub name: Arc<str>,
+    /// None: it is not in the configuration any more, and not forgotten.
+    pub lane: Option<Arc<LaneStatus>>,
+    /// Everything up to this sequence number is behind it.
+    pub cursor: u64,
+    /// By how many sequence numbers it is behind.
+    pub lag: u64,
+    /// When the oldest request arrived that it has not taken: Unix time in milliseconds.
+    pub oldest_ms: Option<u64>,
+    /// None: the pool cannot be read.
+    pub undelivered: Option<Undelivered>,
+}
+
+/// What takes longer to measure.
+#[derive(Debug, Default)]
+pub struct Amounts {
+    /// About what the log takes.
+    pub log_bytes: Option<u64>,
+    /// About what the payloads take that the journal keeps.
+    pub payload_bytes: Option<u64>,
+    /// About what of it each sink has not taken, in the order of the sinks.
+    pub backlog_bytes: Vec<Option<u64>>,
+}
+
+impl Operator {
+    /// Looks.
+    pub async fn condition(&self) -> Condition {
+        let mut unreadable = Vec::new();
+        let mut sinks = Vec::new();
+        for lane in self.delivery.lanes() {
+            let name = Arc::clone(lane.name());
+            // In this order: what the cursor has passed is then seen among retries and dead letters.
+            let cursor = lane.cursor();
+            sinks.push(self.sink(name, Some(lane), cursor, &mut unreadable).await);
+        }
+        let known = self.pool.known_sinks().await;
+        for known in seen(known, "the data pool", &mut unreadable).unwrap_or_default() {
+            // Asked again: it may have been added since.
+            if self.delivery.lane(&known.name).is_none() {
+                let name = known.name.into();
+                sinks.push(self.sink(name, None, known.cursor, &mut unreadable).await);
+            }
+        }
+        let quarantined = self.journal.quarantined().await;
+        let quarantined = seen(quarantined, "the journal", &mut unreadable);
+        Condition {
+            sinks,
+            files: files(Path::new(&self.about.data_dir)),
+            quarantined,
+            unreadable,
+        }
+    }
+
+    async fn sink(
+        &self,
+        name: Arc<str>,
+        lane: Option<Arc<LaneStatus>>,
+        cursor: u64,
+        unreadable: &mut Vec<String>,
+    ) -> SinkCondition {
+        let lag = self.journal.lag(cursor);
+        let undelivered = self.pool.undelivered(&name).await;
+        let undelivered = seen(undelivered, "the data pool", unreadable);
+        let oldest_ms = match lag {
+            0 => None,
+            _ => {
+                let oldest = self.journal.oldest_after_ms(cursor).await;
+                seen(oldest, "the journal", unreadable).flatten()
+            }
+        };
+        SinkCondition {
+            name,
+            lane,
+            cursor,
+            lag,
+            oldest_ms,
+            undelivered,
+        }
+    }
+
+    /// Looks further. What cannot be read has been said.
+    pub async fn amounts(&self, condition: &Condition) -> Amounts {
+        let journal = &self.journal;
+        let mut backlog_bytes = Vec::with_capacity(condition.sinks.len());
+        for sink in &condition.sinks {
+            backlog_bytes.push(match sink.lag {
+                0 => Some(0),
+                _ => journal.payload_bytes_after(sink.cursor).await.ok(),
+            });
+        }
+        Amounts {
+            log_bytes: journal.log_bytes().await.ok(),
+            payload_bytes: journal.payload_bytes_after(0).await.ok(),
+            backlog_bytes,
+        }
+    }
+
+    /// All metrics as text, with gauges set to what is found now.
+    pub async fn metrics_now(&self) -> String {
+        let condition = self.condition().await;
+        let amounts = self.amounts(&condition).await;
+        let gauges = &self.metrics.condition;
+        gauges.begin();
+        for (sink, backlog_bytes) in condition.sinks.iter().zip(&amounts.backlog_bytes) {
+            let gauge = SinkGauges {
+                lag: sink.lag,
+                backlog_bytes: *backlog_bytes,
+                retries: sink.retries(),
+                dead_letters: sink.dead_letters(),
+            };
+            gauges.set_sink(&sink.name, gauge);
+        }
+        for (name, bytes) in &condition.files {
+            gauges.set_file(name, *bytes);
+        }
+        let quarantined = condition.quarantined;
+        gauges.set(amounts.log_bytes, amounts.payload_bytes, quarantined);
+        self.metrics.render()
+    }
+}
+
+impl SinkCondition {
+    /// `starting`, `running`, `paused`, `crashed` or `unconfigured`.
+    pub fn state(&self) -> &'static str {
+        match self.lane.as_ref().map(|lane| lane.state()) {
+            None => "unconfigured",
+            Some(LaneState::Starting) => "starting",
+            Some(LaneState::Running) => "running",
+            Some(LaneState::Crashed) => "crashed",
+            Some(LaneState::Paused { .. }) => "paused",
+        }
+    }
+
+    /// Why it does not run, and when a paused one is tried again: Unix time in milliseconds.
+    pub fn reason(&self) -> (Option<String>, Option<u64>) {
+        let Some(lane) = &self.lane else {
+            return (Some(self.why_kept()), None);
+        };
+        match lane.state() {
+            LaneState::Starting | LaneState::Running => (None, None),
+            LaneState::Crashed => (Some(CRASHED.to_owned()), None),
+            LaneState::Paused { reason, until_ms } => (Some(reason), Some(until_ms)),
+        }
+    }
+
+    /// What a sink that is not configured says of itself.
+    fn why_kept(&self) -> String {
+        let known = |number: Option<u64>| number.map_or("?".to_owned(), |one| one.to_string());
+        format!(
+            "it is not in the configuration; what was accepted since is kept for it ({} entries at most), with {} retries and {} dead letters: add it back, or `headgate sink forget {}`",
+            self.lag,
+            known(self.retries()),
+            known(self.dead_letters()),
+            self.name
+        )
+    }
+
+    /// Batches that wait for another attempt; none: the pool cannot be read.
+    pub fn retries(&self) -> Option<u64> {
+        self.undelivered.map(|undelivered| undelivered.retries)
+    }
+
+    /// Items given up; none: the pool cannot be read.
+    pub fn dead_letters(&self) -> Option<u64> {
+        self.undelivered.map(|undelivered| undelivered.dead_letters)
+    }
+
+    /// The built-in plugin's name, or the path of the component; empty if the sink is not configured.
+    pub fn plugin(&self) -> String {
+        let plugin = self.lane.as_ref().map(|lane| lane.sink().plugin.clone());
+        plugin.unwrap_or_default()
+    }
+
+    /// The streams as people read them.
+    pub fn streams_in_words(&self) -> String {
+        let Some(lane) = &self.lane else {
+            return String::new();
+        };
+        let sink = lane.sink();
+        let streams = sink.streams.join(", ");
+        match sink.except.as_slice() {
+            [] => streams,
+            except => format!("{streams} except {}", except.join(", ")),
+        }
+    }
+
+    /// Why newer settings, or a newer file of its plugin, are not in use.
+    pub fn refused(&self) -> Option<String> {
+        self.lane.as_ref()?.refused()
+    }
+}
+
+fn seen<T, E: std::fmt::Display>(
+    result: Result<T, E>,
+    what: &str,
+    unreadable: &mut Vec<String>,
+) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let sentence = format!("{what} cannot be read: {error}");
+            if !unreadable.contains(&sentence) {
+                unreadable.push(sentence);
+            }
+            None
+        }
+    }
+}
+
+fn files(data_dir: &Path) -> Vec<(&'static str, u64)> {
+    let size = |name: &'static str| {
+        let metadata = data_dir.join(name).metadata().ok()?;
+        Some((name, metadata.len()))
+    };
+    FILES.into_iter().filter_map(size).collect()
+}

@@ -1,0 +1,163 @@
+//! What is kept of a request, as far as it is shown.
+//!
+//! **Invariant**: what is shown of a request is bounded, and says how much is left out.
+
+use crate::ingest::Kept;
+use crate::item::{Items, field_name, members};
+
+/// Items, and fields of one, that are shown.
+const ITEMS_MAX: usize = 50;
+const FIELDS_MAX: usize = 200;
+/// Characters of a value, and of a body.
+const VALUE_CHARS_MAX: usize = 500;
+const BODY_CHARS_MAX: usize = 20_000;
+/// Bytes of all names and values together.
+const SHOWN_BYTES_MAX: usize = 256 << 10;
+
+/// What is kept of a request.
+#[derive(Debug)]
+pub enum Content {
+    /// Of an accepted request.
+    Items {
+        /// The first ones, flattened.
+        items: Vec<ItemContent>,
+        /// Items that are not shown.
+        left_out: usize,
+    },
+    /// Of a refused request.
+    Body {
+        /// Its beginning; bytes that are no UTF-8 are replaced.
+        text: String,
+        /// Bytes that are not shown.
+        left_out: usize,
+    },
+    /// Nothing: why, and what to do.
+    Nothing(&'static str),
+}
+
+/// An item of a request.
+#[derive(Debug)]
+pub struct ItemContent {
+    /// What identifies it in the stream.
+    pub key: String,
+    /// Its first fields.
+    pub fields: Vec<FieldContent>,
+    /// Fields that are not shown.
+    pub fields_left_out: usize,
+}
+
+/// A field of an item.
+#[derive(Debug)]
+pub struct FieldContent {
+    /// Its flattened name.
+    pub name: String,
+    /// The beginning of the JSON text of its value.
+    pub value: String,
+    /// Bytes of the value that are not shown.
+    pub bytes_left_out: usize,
+}
+
+impl From<&Kept> for Content {
+    fn from(kept: &Kept) -> Self {
+        match kept {
+            Kept::Items(entry) => of_items(&entry.items),
+            Kept::Body(body) => {
+                let text = String::from_utf8_lossy(&body.body);
+                let (shown, left_out) = beginning(&text, BODY_CHARS_MAX);
+                Self::Body {
+                    text: shown.to_owned(),
+                    left_out,
+                }
+            }
+            Kept::Nothing(why) => Self::Nothing(why),
+        }
+    }
+}
+
+fn of_items(items: &Items) -> Content {
+    let mut room = SHOWN_BYTES_MAX;
+    let mut shown = Vec::new();
+    for item in items.iter().take(ITEMS_MAX) {
+        if room == 0 {
+            break;
+        }
+        let mut fields = Vec::new();
+        let mut fields_left_out = 0;
+        for (name, value) in members(item.fields) {
+            if fields.len() >= FIELDS_MAX || room == 0 {
+                fields_left_out += 1;
+                continue;
+            }
+            let name = field_name(name).into_owned();
+            let (value, bytes_left_out) = beginning(value, VALUE_CHARS_MAX);
+            room = room.saturating_sub(name.len() + value.len());
+            fields.push(FieldContent {
+                name,
+                value: value.to_owned(),
+                bytes_left_out,
+            });
+        }
+        shown.push(ItemContent {
+            key: item.key.to_owned(),
+            fields,
+            fields_left_out,
+        });
+    }
+    Content::Items {
+        left_out: items.len() - shown.len(),
+        items: shown,
+    }
+}
+
+/// The first characters, and how many bytes are left out.
+fn beginning(text: &str, chars_max: usize) -> (&str, usize) {
+    let end = text.char_indices().nth(chars_max);
+    let end = end.map_or(text.len(), |(end, _)| end);
+    (&text[..end], text.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::ItemsWriter;
+
+    #[test]
+    fn what_is_shown_is_bounded_and_says_what_is_left_out() {
+        let long = format!(r#"{{"text":"{}"}}"#, "ü".repeat(10_000));
+        let fields: Vec<String> = (0..300).map(|n| format!(r#""f{n}":{n}"#)).collect();
+        let many = format!("{{{}}}", fields.join(","));
+        let mut writer = ItemsWriter::new(16 << 20, 0);
+        for number in 0..60 {
+            let fields = if number == 1 { &many } else { &long };
+            writer.push(&number.to_string(), fields).expect("it fits");
+        }
+        let Content::Items { items, left_out } = of_items(&writer.into_items()) else {
+            panic!("they are items");
+        };
+        assert_eq!((items.len(), left_out), (50, 10));
+        let value = &items[0].fields[0];
+        assert_eq!(value.value.chars().count(), VALUE_CHARS_MAX);
+        assert_eq!(value.value.len() + value.bytes_left_out, 20_002);
+        assert_eq!(items[1].fields.len(), FIELDS_MAX);
+        assert_eq!(items[1].fields_left_out, 100);
+    }
+
+    #[test]
+    fn all_of_it_together_is_bounded() {
+        let fields: Vec<String> = (0..200)
+            .map(|n| format!(r#""f{n}":"{}""#, "x".repeat(1_000)))
+            .collect();
+        let fields = format!("{{{}}}", fields.join(","));
+        let mut writer = ItemsWriter::new(16 << 20, 0);
+        for number in 0..50 {
+            writer.push(&number.to_string(), &fields).expect("it fits");
+        }
+        let Content::Items { items, left_out } = of_items(&writer.into_items()) else {
+            panic!("they are items");
+        };
+        let values = items.iter().flat_map(|item| &item.fields);
+        let bytes: usize = values.map(|field| field.value.len()).sum();
+        assert!(bytes <= SHOWN_BYTES_MAX + VALUE_CHARS_MAX, "{bytes}");
+        assert!(left_out > 40, "{left_out}");
+    }
+}

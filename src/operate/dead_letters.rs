@@ -1,0 +1,99 @@
+//! What a sink gave up: sending it again, or discarding it.
+//!
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! changed. What fails while a call works is not touched by it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{By, OperateError, Operator, in_background};
+use crate::catalog::{AuditChange, Kind};
+use crate::delivery::{Delivery, LaneStatus};
+use crate::pool::{Found, PoolError, Selection};
+
+type Change = fn(&Delivery, &LaneStatus, &Selection, i64) -> Result<u64, PoolError>;
+
+impl Operator {
+    /// Sends dead letters of a sink again; how many, and how many have nothing to send.
+    ///
+    /// # Errors
+    /// See [`OperateError`].
+    pub async fn send_letters_again(
+        &self,
+        sink: &str,
+        selection: Selection,
+        by: By,
+    ) -> Result<(u64, u64), OperateError> {
+        let lane = self.lane(sink)?;
+        let found = self.find_letters(&lane, &selection).await?;
+        let send = ("send_again", Delivery::send_again as Change);
+        let sent = self.change_letters(lane, selection, found.newest, send, by);
+        Ok((sent.await?, found.unreadable))
+    }
+
+    /// Discards dead letters of a sink; how many.
+    ///
+    /// # Errors
+    /// See [`OperateError`].
+    pub async fn discard_letters(
+        &self,
+        sink: &str,
+        selection: Selection,
+        by: By,
+    ) -> Result<u64, OperateError> {
+        let lane = self.lane(sink)?;
+        let found = self.find_letters(&lane, &selection).await?;
+        let discard = ("discard", Delivery::discard as Change);
+        let discarded = self.change_letters(lane, selection, found.newest, discard, by);
+        Ok(discarded.await?)
+    }
+
+    /// What a selection comes to. What is named must be there.
+    async fn find_letters(
+        &self,
+        lane: &LaneStatus,
+        selection: &Selection,
+    ) -> Result<Found, OperateError> {
+        let found = self.pool.find_letters(lane.name(), selection).await?;
+        match selection {
+            Selection::Ids(ids) if found.letters < ids.len().max(1) as u64 => {
+                Err(OperateError::NoLetter)
+            }
+            Selection::Request(_) if found.letters == 0 => Err(OperateError::NoLetterOfRequest),
+            _ => Ok(found),
+        }
+    }
+
+    /// Changes chunk after chunk until there is no more; lanes and other calls come in between. What was done stands in
+    /// the audit trail under the change's name, also if it did not come to its end.
+    async fn change_letters(
+        &self,
+        lane: Arc<LaneStatus>,
+        selection: Selection,
+        newest: i64,
+        (action, change): (&'static str, Change),
+        by: By,
+    ) -> Result<u64, PoolError> {
+        let selection = Arc::new(selection);
+        let mut changed = 0;
+        let ended = loop {
+            let delivery = Arc::clone(&self.delivery);
+            let (lane, selection) = (Arc::clone(&lane), Arc::clone(&selection));
+            match in_background(move || change(&delivery, &lane, &selection, newest)).await {
+                Ok(0) => break Ok(()),
+                Ok(chunk) => changed += chunk,
+                Err(error) => break Err(error),
+            }
+        };
+        let which = match &*selection {
+            Selection::All => json!("all"),
+            Selection::Ids(ids) => json!({ "ids": ids }),
+            Selection::Request(id) => json!({ "request_id": id }),
+        };
+        let done = json!({ "dead_letters": changed, "which": which });
+        let change = AuditChange::done(action, Kind::Sink, &**lane.name(), done);
+        self.record(by, change).await;
+        ended.map(|()| changed)
+    }
+}

@@ -1,0 +1,57 @@
+//! Having items of the data pool removed.
+//!
+//! **Invariant**: a removal is a request like a caller's: on disk before it is answered, and every sink hears of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{By, Operator};
+use crate::catalog::{AuditChange, Kind};
+use crate::error::AcceptError;
+use crate::pool::PoolError;
+
+/// How long the answer to a removal waits for the pool.
+const REMOVED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why an item is not removed, or why nobody knows.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// It was not accepted.
+    #[error(transparent)]
+    Refused(#[from] AcceptError),
+    /// It was accepted, and the pool cannot be read.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+impl Operator {
+    /// Removes an item of a stream; whether it is gone already, for which the pool is given a moment.
+    ///
+    /// # Errors
+    /// See [`RemoveError`].
+    pub async fn remove_item(&self, stream: &str, key: &str, by: By) -> Result<bool, RemoveError> {
+        let listener = self.pool.changes().listen(&[stream.into()]);
+        let removed = self
+            .ingest
+            .remove_for_operator(by.request_id, by.client, stream, key);
+        removed.await?;
+        let change = AuditChange {
+            before: Some(json!({ "stream": stream, "key": key })),
+            after: None,
+            ..AuditChange::done("remove", Kind::Item, key, Value::Null)
+        };
+        self.record(by, change).await;
+        tracing::info!(stream, "an item is removed by an operator");
+        let gone = async {
+            while self.pool.item(stream, key).await?.is_some() {
+                listener.bell.rung().await;
+            }
+            Ok::<_, PoolError>(())
+        };
+        match tokio::time::timeout(REMOVED_WITHIN, gone).await {
+            Ok(gone) => Ok(gone.map(|()| true)?),
+            Err(_) => Ok(false),
+        }
+    }
+}

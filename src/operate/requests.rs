@@ -1,0 +1,480 @@
+//! What became of requests: the request log joined with the state of the sinks.
+//!
+//! Operators read it, and so do callers of their own requests.
+//!
+//! **Invariant**: a status is computed when it is asked for, from cursors, retries and dead letters;
+//! nothing is updated for each request.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::batch::Action;
+use crate::delivery::Delivery;
+use crate::journal::log::{Filter, LogRow};
+use crate::journal::page::Budget;
+use crate::journal::{Journal, Outcome, StorageError};
+use crate::pool::{GivenUp, Pool, PoolError, SinkState};
+
+/// The status of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Stored, not yet in every sink.
+    Accepted,
+    /// In every sink that wants its stream.
+    Processed,
+    /// Some sink gave up on some of its items.
+    Failed,
+    /// Some sink gave up on some of its items, and somebody discarded them.
+    Discarded,
+    /// Refused.
+    Rejected,
+    /// A repeat.
+    Duplicate,
+    /// Came with a test key.
+    Test,
+    /// Removed an item.
+    Removed,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 8] = [
+        Status::Accepted,
+        Status::Processed,
+        Status::Failed,
+        Status::Discarded,
+        Status::Rejected,
+        Status::Duplicate,
+        Status::Test,
+        Status::Removed,
+    ];
+
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Processed => "processed",
+            Self::Failed => "failed",
+            Self::Discarded => "discarded",
+            Self::Rejected => "rejected",
+            Self::Duplicate => "duplicate",
+            Self::Test => "test",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// The status with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// How it stands in the log.
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Accepted | Self::Processed | Self::Failed | Self::Discarded => Outcome::Accepted,
+            Self::Rejected => Outcome::Rejected,
+            Self::Duplicate => Outcome::Duplicate,
+            Self::Test => Outcome::Test,
+            Self::Removed => Outcome::Removed,
+        }
+    }
+}
+
+/// One request with everything that is known of it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Its log entry.
+    pub row: LogRow,
+    /// What became of it.
+    pub status: Status,
+    /// When the last sink had it: Unix time in milliseconds. None unless every sink has it.
+    pub processed_ms: Option<u64>,
+    /// Why sinks gave up on it, a sentence each.
+    pub failures: Vec<String>,
+    /// The sinks that want its stream, by name; not those that were added later.
+    pub sinks: Vec<(String, SinkState)>,
+}
+
+/// A page of reports, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The requests.
+    pub reports: Vec<Report>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<u64>,
+    /// Of a page that is not full although there is a next one: when the oldest entry arrived that was looked at, Unix
+    /// time in milliseconds.
+    pub looked_back_to_ms: Option<u64>,
+}
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Journal(#[from] StorageError),
+    /// The state of the sinks cannot be read.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// Characters of a sink's reason.
+const REASON_CHARS_MAX: usize = 500;
+/// Entries whose status is computed in one go.
+const CHUNK: u32 = 200;
+
+/// The request log, and what the sinks made of it.
+#[derive(Debug, Clone)]
+pub struct Requests {
+    journal: Arc<Journal>,
+    pool: Arc<Pool>,
+    delivery: Arc<Delivery>,
+}
+
+impl Requests {
+    /// Over these files and lanes.
+    pub fn new(journal: &Arc<Journal>, pool: &Arc<Pool>, delivery: &Arc<Delivery>) -> Self {
+        Self {
+            journal: Arc::clone(journal),
+            pool: Arc::clone(pool),
+            delivery: Arc::clone(delivery),
+        }
+    }
+
+    /// One request.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn find(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
+        let row = self.journal.log_get(request_id).await?;
+        let mut reports = self.complete(row.into_iter().collect()).await?;
+        self.explain(&mut reports).await?;
+        Ok(reports.into_iter().next())
+    }
+
+    /// A page of the log. `statuses` empty: all. [`Filter::outcome`] is not looked at. A text that is the id of a request
+    /// finds that request; if there is none that the filter lets pass, it is looked for like any other text. What no
+    /// index leads to is looked for in a part of the log at a time: a page may be shorter than `limit`, or empty,
+    /// although there is a next one.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub async fn page(
+        &self,
+        filter: &Filter,
+        statuses: &[Status],
+        limit: u32,
+    ) -> Result<Page, ReportError> {
+        // In this order: what changes from accepted to another status meanwhile is seen twice rather than never.
+        let wanted: Vec<Status> = (Status::ALL.into_iter())
+            .filter(|status| statuses.contains(status))
+            .collect();
+        if let Some(report) = self.named(filter).await?
+            && (wanted.is_empty() || wanted.contains(&report.status))
+        {
+            return Ok(Page {
+                reports: vec![report],
+                ..Page::default()
+            });
+        }
+        let mut page = if wanted.is_empty() || wanted.len() == Status::ALL.len() {
+            let filter = Filter {
+                outcome: None,
+                ..filter.clone()
+            };
+            self.plain_page(&filter, limit, Budget::of(1)).await?
+        } else {
+            let mut pages = Vec::with_capacity(wanted.len());
+            let parts = u32::try_from(wanted.len()).unwrap_or(1);
+            for status in wanted {
+                let filter = Filter {
+                    outcome: Some(status.outcome()),
+                    ..filter.clone()
+                };
+                let budget = Budget::of(parts);
+                pages.push(match status {
+                    Status::Accepted | Status::Processed => {
+                        self.accepted_page(filter, status, limit, budget).await?
+                    }
+                    Status::Failed | Status::Discarded => {
+                        self.given_up_page(filter, status, limit, budget).await?
+                    }
+                    _ => self.plain_page(&filter, limit, budget).await?,
+                });
+            }
+            merged(pages, limit)
+        };
+        self.explain(&mut page.reports).await?;
+        if let Some(next) = page.next
+            && page.reports.len() < limit as usize
+        {
+            page.looked_back_to_ms = self.journal.log_time(next).await?;
+        }
+        Ok(page)
+    }
+
+    /// The request whose id the filter's text is, if nothing else in the filter speaks against it.
+    async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReportError> {
+        let id = (filter.text.as_deref()).and_then(|text| Uuid::try_parse(text).ok());
+        let report = match id {
+            Some(id) => self.find(id).await?,
+            None => None,
+        };
+        Ok(report.filter(|report| {
+            let entry = &report.row.entry;
+            let received_ms = entry.received_ms;
+            (filter.connector.as_ref()).is_none_or(|connector| *connector == entry.connector)
+                && filter.before.is_none_or(|before| report.row.seq < before)
+                && filter.since_ms.is_none_or(|since| received_ms >= since)
+                && filter.until_ms.is_none_or(|until| received_ms <= until)
+        }))
+    }
+
+    /// Every entry that the log finds.
+    async fn plain_page(
+        &self,
+        filter: &Filter,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let found = self.journal.log_page(filter, limit, &mut budget).await?;
+        Ok(Page {
+            reports: self.complete(found.rows).await?,
+            next: found.next,
+            looked_back_to_ms: None,
+        })
+    }
+
+    /// Those accepted requests that have the status, which is not failed.
+    async fn accepted_page(
+        &self,
+        mut filter: Filter,
+        status: Status,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let mut page = Page::default();
+        if status == Status::Processed {
+            let lanes = self.delivery.lanes();
+            let takes_all = lanes.iter().filter(|lane| lane.sink().takes_all());
+            if let Some(cursor) = takes_all.map(|lane| lane.cursor()).min() {
+                // What is behind the cursor of a sink that wants everything still waits.
+                lower(&mut filter, cursor);
+            }
+        }
+        let mut chunk = limit.min(CHUNK);
+        loop {
+            if status == Status::Accepted {
+                // What every lane has passed waits only for a retry.
+                let passed = self.delivery.passed();
+                if filter.before.is_some_and(|before| before <= passed + 1)
+                    || *self.journal.newest().borrow() <= passed
+                {
+                    let before = filter.before.unwrap_or(passed + 1).min(passed + 1);
+                    match self.pool.highest_retried(before).await? {
+                        Some(seq) => lower(&mut filter, seq),
+                        None => return Ok(page),
+                    }
+                }
+            }
+            let found = self.journal.log_page(&filter, chunk, &mut budget).await?;
+            budget.spend(found.rows.len());
+            for report in self.complete(found.rows).await? {
+                if report.status == status {
+                    page.next = Some(report.row.seq);
+                    page.reports.push(report);
+                    if page.reports.len() >= limit as usize {
+                        return Ok(page);
+                    }
+                }
+            }
+            page.next = found.next;
+            filter.before = found.next;
+            if found.next.is_none() || budget.is_spent() {
+                return Ok(page);
+            }
+            chunk = CHUNK;
+        }
+    }
+
+    /// Requests that have dead letters, or had some that were discarded.
+    async fn given_up_page(
+        &self,
+        mut filter: Filter,
+        status: Status,
+        limit: u32,
+        mut budget: Budget,
+    ) -> Result<Page, ReportError> {
+        let mut page = Page::default();
+        let mut chunk = limit.min(CHUNK);
+        loop {
+            page.next = None;
+            let Some(range) = self.journal.log_range(&filter).await? else {
+                return Ok(page);
+            };
+            let seqs = match status {
+                Status::Discarded => self.pool.discarded_seqs(range.end, chunk).await?,
+                _ => self.pool.failed_seqs(range.end, chunk).await?,
+            };
+            let rows = self.journal.log_at(&filter, &seqs).await?;
+            budget.spend(seqs.len());
+            for report in self.complete(rows).await? {
+                if report.status == status {
+                    page.next = Some(report.row.seq);
+                    page.reports.push(report);
+                    if page.reports.len() >= limit as usize {
+                        return Ok(page);
+                    }
+                }
+            }
+            let lowest = seqs.last().copied();
+            page.next =
+                lowest.filter(|lowest| seqs.len() == chunk as usize && *lowest > range.start);
+            filter.before = page.next;
+            if page.next.is_none() || budget.is_spent() {
+                return Ok(page);
+            }
+            chunk = CHUNK;
+        }
+    }
+
+    /// What became of these requests.
+    async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReportError> {
+        let report = |row: LogRow| Report {
+            status: match row.entry.outcome {
+                Outcome::Accepted => Status::Accepted,
+                Outcome::Rejected => Status::Rejected,
+                Outcome::Duplicate => Status::Duplicate,
+                Outcome::Test => Status::Test,
+                Outcome::Removed => Status::Removed,
+            },
+            row,
+            processed_ms: None,
+            failures: Vec::new(),
+            sinks: Vec::new(),
+        };
+        let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
+        for lane in self.delivery.lanes() {
+            let sink = lane.sink();
+            let takes_removals = lane.takes_removals();
+            let mut wanted: Vec<&mut Report> = (reports.iter_mut())
+                .filter(|report| match report.row.entry.outcome.action() {
+                    Some(Action::Remove) => takes_removals && has_payload(report),
+                    action => action.is_some(),
+                })
+                .filter(|report| sink.matches(&report.row.entry.stream))
+                .collect();
+            let seqs: Vec<u64> = wanted.iter().map(|report| report.row.seq).collect();
+            let states = self.pool.sink_states(lane.name(), &seqs).await?;
+            for (report, state) in wanted.iter_mut().zip(states) {
+                if let Some(state) = state {
+                    report.sinks.push((lane.name().to_string(), state));
+                }
+            }
+        }
+        let accepted = |report: &&mut Report| report.row.entry.outcome.action().is_some();
+        for report in reports.iter_mut().filter(accepted) {
+            let is = |wanted: fn(&SinkState) -> bool| {
+                let mut states = report.sinks.iter().map(|(_, state)| state);
+                states.any(wanted)
+            };
+            let became = if is(|state| *state == SinkState::Failed) {
+                Status::Failed
+            } else if is(|state| matches!(state, SinkState::Waiting | SinkState::Retrying)) {
+                Status::Accepted
+            } else if is(|state| matches!(state, SinkState::Discarded(_))) {
+                Status::Discarded
+            } else {
+                Status::Processed
+            };
+            // A removal is called so whatever becomes of it; its sinks say more.
+            if report.row.entry.outcome == Outcome::Accepted {
+                report.status = became;
+            }
+            if became == Status::Processed {
+                let done = report.sinks.iter().map(|(_, state)| match state {
+                    SinkState::Done(at_ms) => *at_ms,
+                    _ => None,
+                });
+                report.processed_ms = done.max().flatten();
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Adds why sinks gave up.
+    async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
+        for lane in self.delivery.lanes() {
+            let name = &**lane.name();
+            let failed = |report: &&mut Report| {
+                let mut sinks = report.sinks.iter();
+                sinks.any(|(sink, state)| *state == SinkState::Failed && *sink == *name)
+            };
+            let failed: Vec<&mut Report> = reports.iter_mut().filter(failed).collect();
+            if failed.is_empty() {
+                continue;
+            }
+            let seqs: Vec<u64> = failed.iter().map(|report| report.row.seq).collect();
+            let reasons = self.pool.reasons(name, &seqs).await?;
+            for (report, reasons) in failed.into_iter().zip(reasons) {
+                let told = reasons.iter().map(|reason| failure(name, reason));
+                report.failures.extend(told);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Everything that went wrong: why it was refused, what is odd about it, why sinks gave up.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        let failures = self.failures.iter().map(String::as_str);
+        self.row.entry.error.as_deref().into_iter().chain(failures)
+    }
+}
+
+/// `crm: answered 503 after 3 attempts`
+fn failure(sink: &str, given_up: &GivenUp) -> String {
+    let reason = &given_up.reason;
+    let cut = reason.char_indices().nth(REASON_CHARS_MAX);
+    let shown = match cut {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason.clone(),
+    };
+    // Without an attempt there was nothing to try.
+    match given_up.attempts {
+        0 => format!("{sink}: {shown}"),
+        1 => format!("{sink}: {shown} after 1 attempt"),
+        attempts => format!("{sink}: {shown} after {attempts} attempts"),
+    }
+}
+
+/// Removals that older versions logged were no business of the sinks.
+fn has_payload(report: &Report) -> bool {
+    report.row.entry.http_status == 202
+}
+
+/// Only entries up to this position from now on.
+fn lower(filter: &mut Filter, highest: u64) {
+    let before = highest.saturating_add(1);
+    filter.before = Some(filter.before.map_or(before, |old| old.min(before)));
+}
+
+/// One page of several, each of which has other entries of the same log.
+fn merged(pages: Vec<Page>, limit: u32) -> Page {
+    // Down to here all of them have looked.
+    let looked = pages.iter().filter_map(|page| page.next).max();
+    let mut reports: Vec<Report> = pages.into_iter().flat_map(|page| page.reports).collect();
+    reports.retain(|report| looked.is_none_or(|looked| report.row.seq >= looked));
+    reports.sort_by_key(|report| std::cmp::Reverse(report.row.seq));
+    reports.dedup_by_key(|report| report.row.seq);
+    let more = reports.len() > limit as usize;
+    reports.truncate(limit as usize);
+    let last = reports.last().map(|report| report.row.seq);
+    Page {
+        next: if more { last } else { looked },
+        reports,
+        looked_back_to_ms: None,
+    }
+}

@@ -1,0 +1,74 @@
+//! Sending a request again.
+//!
+//! **Invariant**: it is answered after the new request is on disk.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{By, Operator};
+use crate::catalog::{AuditChange, Kind};
+use crate::ingest::{AgainError, Newer, SentAgain};
+
+/// The built-in plugin that writes the data pool; how long it may take to catch up, and how often that is looked at.
+const POOL: &str = "pool";
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+const CATCH_UP_STEP: Duration = Duration::from_millis(5);
+
+impl Operator {
+    /// Sends what is kept of a request again, as a new one; with `overwrite` also items that something accepted later
+    /// changed or removed.
+    ///
+    /// # Errors
+    /// See [`AgainError`]; nothing was stored then.
+    pub async fn resend(
+        &self,
+        from: Uuid,
+        overwrite: bool,
+        by: By,
+    ) -> Result<SentAgain, AgainError> {
+        let newer = match overwrite {
+            true => Newer::IsOverwritten,
+            false => {
+                self.catch_up().await?;
+                Newer::Stays(&self.pool)
+            }
+        };
+        let sent = self
+            .ingest
+            .send_again(from, by.request_id, by.client, newer);
+        let sent = sent.await?;
+        if let Some(accepted) = &sent.accepted {
+            let became = json!({
+                "request_id": accepted.receipt.request_id.to_string(),
+                "items_left": sent.items_left,
+                "overwrite": overwrite,
+            });
+            let change = AuditChange {
+                connector: Some(sent.from.connector.to_string()),
+                ..AuditChange::done("send_again", Kind::Request, from.to_string(), became)
+            };
+            self.record(by, change).await;
+        }
+        Ok(sent)
+    }
+
+    /// Waits a while until the data pool has what was accepted so far: what is newer can be told then.
+    async fn catch_up(&self) -> Result<(), AgainError> {
+        let newest = *self.journal.newest().borrow();
+        let lanes = self.delivery.lanes();
+        let has_all = || {
+            let mut pools = lanes.iter().filter(|lane| lane.sink().plugin == POOL);
+            pools.all(|lane| lane.cursor() >= newest)
+        };
+        let until = Instant::now() + CATCH_UP_MAX;
+        while !has_all() {
+            if Instant::now() >= until {
+                return Err(AgainError::Behind);
+            }
+            tokio::time::sleep(CATCH_UP_STEP).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Batches that wait for another attempt: trying them now, and giving them up.
+//!
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! changed.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{By, OperateError, Operator, in_background};
+use crate::catalog::{AuditChange, Kind};
+use crate::delivery::{GivenUp, LaneState};
+
+impl Operator {
+    /// Makes the waiting retries of a sink due, and ends its pause; how many.
+    ///
+    /// # Errors
+    /// See [`OperateError`].
+    pub async fn retry(&self, sink: &str, by: By) -> Result<u64, OperateError> {
+        let lane = self.lane(sink)?;
+        if lane.state() == LaneState::Crashed {
+            return Err(OperateError::Crashed);
+        }
+        let delivery = Arc::clone(&self.delivery);
+        let retries = in_background(move || delivery.retry_now(&lane)).await?;
+        let change = AuditChange::done("retry", Kind::Sink, sink, json!({ "retries": retries }));
+        self.record(by, change).await;
+        Ok(retries)
+    }
+
+    /// Gives up one batch of a sink that waits, or all of them.
+    ///
+    /// # Errors
+    /// See [`OperateError`].
+    pub async fn give_up(
+        &self,
+        sink: &str,
+        id: Option<i64>,
+        by: By,
+    ) -> Result<GivenUp, OperateError> {
+        self.require_sink(sink).await?;
+        let given_up = self.delivery.give_up(sink, id).await?;
+        if id.is_some() && given_up.retries == 0 {
+            return Err(OperateError::NoRetry);
+        }
+        let done = json!({ "id": id, "retries": given_up.retries, "dead_letters": given_up.items });
+        self.record(by, AuditChange::done("give_up", Kind::Sink, sink, done))
+            .await;
+        Ok(given_up)
+    }
+}

@@ -1,0 +1,161 @@
+//! What does not work, in sentences.
+//!
+//! **Invariant**: what is wrong is named, not only coloured: there is no problem exactly when everything works.
+
+use std::path::Path;
+
+use super::Operator;
+use super::condition::{Condition, SinkCondition};
+use super::error::CRASHED;
+use crate::clock;
+use crate::delivery::LaneState;
+use crate::metrics::Minute;
+use crate::repair::report;
+use crate::sqlite::holders;
+
+/// A sink that is behind for so long is a problem.
+const LAG_MS_MAX: u64 = 60_000;
+/// A write-ahead log of this size is one: it is copied back long before, unless somebody keeps it.
+const WAL_BYTES_MAX: u64 = 256 << 20;
+/// So many requests refused in so many minutes are one, if they are such a share of all.
+const REFUSED_MIN: u64 = 10;
+const REFUSED_MINUTES: usize = 5;
+const REFUSED_PERCENT: u64 = 20;
+
+impl Operator {
+    /// What does not work, in sentences.
+    pub fn problems(&self, condition: &Condition) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Err(error) = self.gate.check() {
+            problems.push(error.to_string());
+        }
+        problems.extend(self.configuration.problem());
+        problems.extend(self.delivery.gaps(&self.catalog));
+        problems.extend(report::problems(Path::new(&self.about.data_dir)));
+        problems.extend(condition.unreadable.iter().cloned());
+        for sink in &condition.sinks {
+            let name = &sink.name;
+            let Some(lane) = &sink.lane else {
+                let told = sink.reason().0.unwrap_or_default();
+                problems.push(format!("the sink {name}: {told}"));
+                continue;
+            };
+            if let Some(reason) = lane.refused() {
+                problems.push(format!(
+                    "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+                ));
+            }
+            match lane.state() {
+                LaneState::Paused { reason, .. } => {
+                    problems.push(format!("the sink {name} is paused: {reason}"));
+                }
+                LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
+                LaneState::Starting | LaneState::Running => {}
+            }
+            problems.extend(undelivered(sink));
+        }
+        problems.extend(self.refused_lately());
+        if let Some(count @ 1..) = condition.quarantined {
+            problems.push(format!(
+                "{} could not be read and lie in the table quarantine of journal.db; their items are dead letters",
+                counted(count, "payload")
+            ));
+        }
+        for (name, bytes) in &condition.files {
+            if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
+                let file = Path::new(&self.about.data_dir).join(name.trim_end_matches("-wal"));
+                let readers = holders::readers(&file);
+                let who = match readers.is_empty() {
+                    true => "a program that reads the file for long".to_owned(),
+                    false => format!("{}, reading the file,", readers.join(", ")),
+                };
+                problems.push(format!(
+                    "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
+                    bytes >> 20
+                ));
+            }
+        }
+        problems
+    }
+
+    /// Connectors of whose requests many were refused lately, and requests of nobody known.
+    fn refused_lately(&self) -> Vec<String> {
+        let now_ms = clock::unix_ms();
+        let lately = |connector: Option<&str>| {
+            let hour = self.metrics.recent.hour(connector, now_ms);
+            let minutes = hour.into_iter().rev().take(REFUSED_MINUTES);
+            minutes.fold(Minute::default(), Minute::and)
+        };
+        let is_high = |errors: u64, requests: u64| {
+            errors >= REFUSED_MIN && errors.saturating_mul(100) >= requests * REFUSED_PERCENT
+        };
+        let share = |errors: u64, requests: u64| errors.saturating_mul(100) / requests.max(1);
+        let mut problems = Vec::new();
+        let mut known = Minute::default();
+        for connector in self.catalog.connectors() {
+            let sum = lately(Some(&connector.name));
+            known = known.and(sum);
+            if is_high(sum.errors, sum.requests) {
+                problems.push(format!(
+                    "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
+                    share(sum.errors, sum.requests),
+                    connector.name
+                ));
+            }
+        }
+        let all = lately(None);
+        let unknown = all.errors.saturating_sub(known.errors);
+        if is_high(unknown, all.requests) {
+            problems.push(format!(
+                "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
+                share(unknown, all.requests)
+            ));
+        }
+        problems
+    }
+}
+
+/// What a sink has not delivered, and why, as far as that is known.
+fn undelivered(sink: &SinkCondition) -> Vec<String> {
+    let name = &sink.name;
+    let mut problems = Vec::new();
+    let waits_ms = (sink.oldest_ms).map(|oldest_ms| clock::unix_ms().saturating_sub(oldest_ms));
+    if let Some(waits_ms) = waits_ms.filter(|waits_ms| *waits_ms >= LAG_MS_MAX) {
+        problems.push(format!(
+            "the sink {name} is {} behind; the oldest has waited for {} s",
+            counted(sink.lag, "request"),
+            waits_ms / 1_000
+        ));
+    }
+    let Some(undelivered) = sink.undelivered else {
+        return problems;
+    };
+    if undelivered.retries > 0 {
+        let why = sink.lane.as_ref().and_then(|lane| lane.last_error());
+        let why = why.map(|(_, why)| format!(": {why}"));
+        problems.push(format!(
+            "the sink {name} fails: {} for another attempt{}",
+            waits(undelivered.retries, "batch", "batches"),
+            why.unwrap_or_default()
+        ));
+    }
+    if undelivered.dead_letters > 0 {
+        problems.push(format!(
+            "the sink {name} gave up: {} to be sent again or discarded",
+            waits(undelivered.dead_letters, "dead letter", "dead letters")
+        ));
+    }
+    problems
+}
+
+fn counted(number: u64, thing: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{end}")
+}
+
+fn waits(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one} waits"),
+        number => format!("{number} {many} wait"),
+    }
+}
