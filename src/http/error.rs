@@ -32,8 +32,9 @@ pub(super) struct ApiError {
     pub(super) code: &'static str,
     /// A sentence for people.
     pub(super) message: String,
-    details: Vec<Place>,
-    header: Option<(HeaderName, HeaderValue)>,
+    pub(super) details: Vec<Place>,
+    /// In a box, to keep errors small.
+    pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
     /// What went wrong inside, for the log alone.
     pub(super) cause: Option<Cause>,
 }
@@ -69,7 +70,7 @@ impl ApiError {
     /// The secret of the request is missing or not valid.
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
         Self {
-            header: Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            header: header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             ..Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
         }
     }
@@ -92,12 +93,17 @@ impl ApiError {
         if let Some(error) = &self.cause {
             tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
         }
-        if let Some((name, value)) = self.header {
+        if let Some(header) = self.header {
+            let (name, value) = *header;
             res.headers_mut().insert(name, value);
         }
         let body = envelope::error_body(req, self.code, self.message, self.details);
         envelope::write_json(res, self.status, body);
     }
+}
+
+fn header(name: HeaderName, value: HeaderValue) -> Option<Box<(HeaderName, HeaderValue)>> {
+    Some(Box::new((name, value)))
 }
 
 #[async_trait]
@@ -120,7 +126,7 @@ impl From<AcceptError> for ApiError {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let header = match &error {
             AcceptError::Unauthorized => {
-                Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+                header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
             }
             AcceptError::RateLimited {
                 retry_after_seconds: seconds,
@@ -128,7 +134,7 @@ impl From<AcceptError> for ApiError {
             | AcceptError::Unavailable {
                 retry_after_seconds: seconds,
                 ..
-            } => Some((RETRY_AFTER, HeaderValue::from(*seconds))),
+            } => header(RETRY_AFTER, HeaderValue::from(*seconds)),
             _ => None,
         };
         let message = error.to_string();
