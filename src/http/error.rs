@@ -34,7 +34,8 @@ pub(super) struct ApiError {
     /// A sentence for people.
     pub(super) message: String,
     pub(super) details: Vec<Place>,
-    pub(super) header: Option<(HeaderName, HeaderValue)>,
+    /// In a box, to keep errors small.
+    pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
     /// What went wrong inside, for the log alone.
     pub(super) cause: Option<Cause>,
 }
@@ -70,7 +71,7 @@ impl ApiError {
     /// The secret of the request is missing or not valid.
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
         Self {
-            header: Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            header: header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             ..Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
         }
     }
@@ -80,7 +81,7 @@ impl ApiError {
         let cause = cause.into();
         let error = match damage::is_behind(&*cause) {
             true => Self {
-                header: Some((RETRY_AFTER, HeaderValue::from_static("2"))),
+                header: header(RETRY_AFTER, HeaderValue::from_static("2")),
                 ..Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "UNAVAILABLE",
@@ -108,12 +109,17 @@ impl ApiError {
         if let Some(error) = &self.cause {
             tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
         }
-        if let Some((name, value)) = self.header {
+        if let Some(header) = self.header {
+            let (name, value) = *header;
             res.headers_mut().insert(name, value);
         }
         let body = envelope::error_body(req, self.code, self.message, self.details);
         envelope::write_json(res, self.status, body);
     }
+}
+
+fn header(name: HeaderName, value: HeaderValue) -> Option<Box<(HeaderName, HeaderValue)>> {
+    Some(Box::new((name, value)))
 }
 
 #[async_trait]
@@ -136,7 +142,7 @@ impl From<AcceptError> for ApiError {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let header = match &error {
             AcceptError::Unauthorized => {
-                Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+                header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
             }
             AcceptError::RateLimited {
                 retry_after_seconds: seconds,
@@ -144,7 +150,7 @@ impl From<AcceptError> for ApiError {
             | AcceptError::Unavailable {
                 retry_after_seconds: seconds,
                 ..
-            } => Some((RETRY_AFTER, HeaderValue::from(*seconds))),
+            } => header(RETRY_AFTER, HeaderValue::from(*seconds)),
             _ => None,
         };
         let message = error.to_string();

@@ -321,6 +321,8 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
             .await
             .refused(409, code);
     }
+    let wall = json!({"name": "wall", "streams": ["news"]});
+    admin.make(READ_KEYS, wall).await;
     let refused = admin.call(Method::DELETE, "/api/admin/streams/news").await;
     let told = refused.refused(409, "STREAM_IN_USE");
     assert!(
@@ -331,11 +333,10 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
         told.details,
         [
             json!({"kind": "key", "name": "main", "connector": "crm"}),
-            json!({"kind": "read_key", "name": "screen"}),
+            json!({"kind": "read_key", "name": "wall"}),
         ]
     );
     let nowhere = json!({"name": "spare", "stream": "nowhere"});
-    let keys = "/api/admin/connectors/crm/keys";
     let refused = admin.send(Method::POST, keys, &nowhere).await;
     let told = refused.refused(400, "INVALID_REQUEST");
     assert!(told.message.contains("/api/admin/streams"), "{told:?}");

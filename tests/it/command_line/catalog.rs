@@ -167,7 +167,7 @@ fn what_is_refused_is_said_in_verbs_and_flags() {
         ("read-key revoke nope", "`headgate read-key list`"),
         ("sink retry nope", "`headgate sink list`"),
         (
-            "sink discard pool --id 7",
+            "sink discard pool --yes --id 7",
             "`headgate sink dead-letters NAME`",
         ),
         (
