@@ -72,7 +72,11 @@ fn escaped<'a>(text: &'a str, kept: &[char], escape: impl Fn(&mut String, char))
         }
         before = Some(character);
     }
-    Cow::Owned(out)
+    // What is escaped is longer.
+    match out.len() == text.len() {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(out),
+    }
 }
 
 /// Controls, marks of direction, and what Unicode lets programs leave out (`Default_Ignorable_Code_Point`). Joiners and
@@ -125,6 +129,7 @@ mod tests {
         );
         check("می\u{200c}خواهم", "می\u{200c}خواهم");
         assert_eq!(visible_lines("a\nb\r\nc"), "a\nb\\r\nc");
+        assert!(matches!(visible_lines("ä\nb"), Cow::Borrowed("ä\nb")));
     }
 
     #[test]

@@ -58,7 +58,10 @@ impl Refusal {
         let details: Vec<Value> = (refusal.details.iter())
             .filter_map(|detail| serde_json::from_str(detail).ok())
             .collect();
-        if let Some(sentence) = in_verbs(refusal.code.as_deref().unwrap_or_default(), &details) {
+        let code = refusal.code.as_deref().unwrap_or_default();
+        // A name that is nearly right is in the sentence, and no route.
+        let is_told = code == "INVALID_REQUEST" && !refusal.message.contains("/api/");
+        if let Some(sentence) = in_verbs(code, &details).filter(|_| !is_told) {
             refusal.message = sentence;
         }
         // What is no place in a body stands in the sentence already.

@@ -95,7 +95,7 @@ fn what_is_asked_names_what_would_be_gone() {
 async fn what_cannot_be_done_is_said() {
     let (done, _) = asked("retry nobody --all", None).await;
     let error = done.expect_err("there is none").to_string();
-    assert!(error.contains("no\\u{1b}[31m such sink"), "{error}");
+    assert!(error.contains("`headgate sink list`"), "{error}");
     let nothing = json!({"sent_again": 0, "skipped": 2});
     let (done, _) = asked("retry pool --all", Some(nothing)).await;
     let error = done.expect_err("nothing was sent").to_string();

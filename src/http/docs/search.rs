@@ -112,11 +112,13 @@ fn excerpt(text: &str, words: &[String]) -> String {
 /// The text with the words marked.
 fn marked(text: &str, words: &[String]) -> Markup {
     let mut rest = text;
+    let mut found = Vec::new();
+    while let Some((begin, end)) = words.iter().filter_map(|word| find(rest, word)).min() {
+        found.push((&rest[..begin], &rest[begin..end]));
+        rest = &rest[end..];
+    }
     html! {
-        @while let Some((begin, end)) = words.iter().filter_map(|word| find(rest, word)).min() {
-            (rest[..begin]) mark { (rest[begin..end]) }
-            @let _ = { rest = &rest[end..]; };
-        }
+        @for (before, word) in found { (before) mark { (word) } }
         (rest)
     }
 }

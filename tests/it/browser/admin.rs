@@ -334,7 +334,7 @@ fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
         }
         window.go(&url);
         let looked = window.run(
-            "return [window.broken === undefined, document.querySelectorAll('img, iframe, object, h1 ~ h1').length, \
+            "return [window.broken === undefined, document.querySelectorAll('img:not([src^=\"/docs/\"]), iframe, object, h1 ~ h1').length, \
              document.documentElement.scrollWidth <= innerWidth, \
              [...document.querySelectorAll('a[href]')].map((link) => link.href.split('#')[0])]",
             &json!([]),
