@@ -31,7 +31,7 @@ pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
 pub(crate) use setup::Setup;
 
 /// Longer than anything takes that a test waits for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running daemon.
 pub(crate) struct TestApp {

@@ -69,8 +69,9 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     let process = folder.start();
     door(&process, "close");
     let first = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
-    let behind = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
+    // Not before, or both are one batch.
     process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
+    let behind = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
     assert_eq!(process.request(&behind)["status"], "accepted", "it waits");
     let waiting = process.admin(RETRIES);
     let retry = &waiting[0];
