@@ -31,7 +31,7 @@ pub(crate) use folder::{Folder, with_no_other_sinks};
 /// The admin token of every [`Folder`].
 pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
 /// Longest wait for anything that should happen at once, on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 /// How much of its log a process is remembered by.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
