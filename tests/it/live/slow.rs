@@ -297,7 +297,8 @@ async fn a_renderer_that_does_not_read_does_not_keep_the_daemon_from_stopping() 
     let started = Instant::now();
     drop(app.stop().await);
     let took = started.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // Who waits for them ends with the time for open requests, 30 s.
+    assert!(took < Duration::from_secs(25), "{took:?}");
     drop(renderers);
 }
 
