@@ -235,9 +235,14 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
 }
 
 fn check_with_sqlite(path: &Path) -> Result<Option<String>, rusqlite::Error> {
-    let connection = crate::sqlite::open_reader(path, &Arc::default())?;
+    crate::sqlite::damage(&distrustful_reader(path, &Arc::default())?)
+}
+
+/// A reader that believes no cell of a page, and is interrupted when `stop` says so.
+fn distrustful_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, rusqlite::Error> {
+    let connection = crate::sqlite::open_reader(path, stop)?;
     connection.pragma_update(None, "cell_size_check", true)?;
-    crate::sqlite::damage(&connection)
+    Ok(connection)
 }
 
 /// What is wrong with a file that others read and write meanwhile, until `stop` says so. In a large file, indexes are not
@@ -251,8 +256,7 @@ pub fn look_beside(
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<String>, rusqlite::Error> {
     let path = data_dir.join(file);
-    let connection = crate::sqlite::open_reader(&path, stop)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
+    let connection = distrustful_reader(&path, stop)?;
     connection.pragma_update(None, "cache_size", -1_000)?;
     let is_large = path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES);
     let looked = match is_large {

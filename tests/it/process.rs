@@ -241,26 +241,35 @@ impl Process {
         answer.request_id()
     }
 
+    /// What the admin listener answers. A daemon that has met damage says so and starts again: it is away for a moment.
+    fn try_get(&self, path: &str) -> Option<Answer> {
+        let mut client = Client::connect(self.admin).ok()?;
+        let answer = client.get(path, ADMIN_TOKEN).ok()?;
+        (answer.status != 503).then_some(answer)
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        let answer = eventually("the daemon answers", || self.try_get(path));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer
+    }
+
     /// Gets something from the admin API; what stands under `data`.
     pub(crate) fn admin(&self, path: &str) -> Value {
-        // A daemon that has met damage says so and starts again: it is away for a moment.
-        let answer = eventually("the daemon answers", || {
-            let mut client = Client::connect(self.admin).ok()?;
-            let answer = client.get(path, ADMIN_TOKEN).ok()?;
-            (answer.status != 503).then_some(answer)
-        });
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        answer.json()["data"].take()
+        self.get(path).json()["data"].take()
+    }
+
+    /// The metrics, as text.
+    pub(crate) fn metrics(&self) -> String {
+        self.get("/metrics").body
     }
 
     /// Waits until the files were looked through: damage is repaired then, whoever met it.
     pub(crate) fn looked_through(&self) {
         const SERIES: &str = "headgate_files_checked_timestamp_seconds ";
         eventually("the files are looked through", || {
-            let mut client = Client::connect(self.admin).ok()?;
-            let answer = client.get("/metrics", ADMIN_TOKEN).ok()?;
-            let mut lines = answer.body.lines();
-            let at = lines.find_map(|line| line.strip_prefix(SERIES))?;
+            let metrics = self.try_get("/metrics")?.body;
+            let at = metrics.lines().find_map(|line| line.strip_prefix(SERIES))?;
             (at != "0").then_some(())
         });
     }

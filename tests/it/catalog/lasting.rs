@@ -243,11 +243,7 @@ fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
     ] {
         told += &process.admin(&format!("/api/admin/{path}")).to_string();
     }
-    let mut metrics = Client::connect(process.admin).expect("it listens");
-    told += &metrics
-        .get("/metrics", crate::process::ADMIN_TOKEN)
-        .expect("an answer")
-        .body;
+    told += &process.metrics();
     assert!(told.contains(&secrets[0][..16]), "prefixes are shown");
     let files = || -> Vec<(String, Vec<u8>)> {
         let entries = std::fs::read_dir(folder.data_dir()).expect("a folder");

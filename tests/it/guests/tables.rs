@@ -5,7 +5,7 @@ use serde_json::json;
 use super::nobody_else_suffers;
 use crate::command_line::run;
 use crate::postgres::{Line, PASSWORD, Postgres};
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually};
+use crate::process::{Folder, Process, eventually};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
@@ -18,12 +18,6 @@ fn writing(url: &str, config: &str) -> Folder {
     Folder::new(&["hostile", "innocent"])
         .with_sink("hostile", "postgres", "hostile", &more)
         .with_sink("pool", "pool", "innocent", "")
-}
-
-fn metrics(process: &Process) -> String {
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let answer = client.get("/metrics", ADMIN_TOKEN).expect("an answer");
-    answer.body
 }
 
 /// Waits until the sink complains so; nothing was given up.
@@ -62,7 +56,7 @@ fn items_become_rows_and_rows_follow_their_items() {
     let numbers = "SELECT key, fields->'n' FROM items ORDER BY key";
     assert_eq!(postgres.query(numbers), "a|3\nb|\nc|2");
     let rows = "headgate_plugin_events_total{sink=\"hostile\",name=\"rows\"} 5";
-    assert!(metrics(&process).contains(rows), "{}", metrics(&process));
+    assert!(process.metrics().contains(rows), "{}", process.metrics());
 
     // What is newer stays.
     postgres.query("UPDATE items SET received_at = now() + interval '1 h' WHERE key = 'a'");
@@ -172,7 +166,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
     assert_eq!(row(4), "1.50|\"x\"||");
     for rejected in ["rows\"} 999", "rejected\"} 1"] {
         let line = format!("headgate_plugin_events_total{{sink=\"hostile\",name=\"{rejected}");
-        assert!(metrics(&process).contains(&line), "{}", metrics(&process));
+        assert!(process.metrics().contains(&line), "{}", process.metrics());
     }
 
     // A constraint, a key that is not there, bytes that PostgreSQL does not know; the good ones between them are taken.
@@ -284,7 +278,7 @@ fn what_the_operator_can_mend_is_waited_for_and_no_password_is_shown() {
         process.log(),
         process.admin("/api/admin/sinks").to_string(),
         process.admin("/api/admin/status").to_string(),
-        metrics(&process),
+        process.metrics(),
         shown,
     ];
     for seen in seen {

@@ -13,7 +13,7 @@ use super::{
     C, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell, tried,
 };
 use crate::command_line::finish;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, items};
+use crate::process::{Folder, Process, items};
 use crate::receiver::{Receiver, answer};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
@@ -79,8 +79,7 @@ fn keeps_what_is_over_the_threshold(component: &Path) {
     let id = process.accepted("orders", BY_ID, r#"{"id": "b", "value": 11}"#);
     becomes(&process, &id, "processed");
     assert_eq!(items(folder.data_dir(), "orders").len(), 3);
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer").body;
+    let metrics = process.metrics();
     let counter = "headgate_plugin_events_total{sink=\"mine\",name=\"kept\"} 3";
     let counted = metrics.lines().any(|line| line.starts_with(counter));
     assert!(counted, "{metrics}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually, key_of};
+use crate::process::{Client, Folder, Process, eventually, key_of};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const REASON: &str = "bad: not for this sink after 1 attempt";
@@ -18,13 +18,6 @@ fn folder() -> Folder {
 
 fn problems(process: &Process) -> String {
     process.admin("/api/admin/status")["problems"].to_string()
-}
-
-fn metrics(process: &Process) -> String {
-    let mut client = Client::connect(process.admin).expect("the daemon listens");
-    let answer = client.get("/metrics", ADMIN_TOKEN).expect("an answer");
-    assert_eq!(answer.status, 200);
-    answer.body
 }
 
 /// Actions and kinds of the audit trail, newest first.
@@ -72,7 +65,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
         overview.contains("2 dead letters wait") && !overview.contains("Everything works."),
         "{overview}"
     );
-    let text = metrics(&process);
+    let text = process.metrics();
     for line in [
         "headgate_sink_dead_letters{sink=\"bad\"} 2",
         "headgate_sink_dead_letters{sink=\"pool\"} 0",
