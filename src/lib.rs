@@ -90,6 +90,7 @@
 //! | `lock` | the daemon | held while it runs |
 //! | `admin.token` | the daemon, once | |
 //! | `ballast` | the daemon | 2 MiB that a start on a full disk gives up, to have room to open the files |
+//! | `*.db.suspect` | who meets damage in a file: a lane, a request, or the look through the files after a start and once a day | at once; the next start looks at the file and removes it |
 //! | `*.damaged-…`, `repairs.json` | a repair: what was set aside, and what became of it | before the new file takes the old one's name |
 //!
 //! Items and cursor lie in one file and one transaction. A backup copies the pool before the journal, and no payload is deleted in between, so
