@@ -256,13 +256,13 @@ pub fn look_beside(
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<String>, rusqlite::Error> {
     let path = data_dir.join(file);
-    let connection = distrustful_reader(&path, stop)?;
-    connection.pragma_update(None, "cache_size", -1_000)?;
-    let is_large = path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES);
-    let looked = match is_large {
-        true => crate::sqlite::damage_of_pages(&connection),
-        false => crate::sqlite::damage(&connection),
-    };
+    let looked = distrustful_reader(&path, stop).and_then(|connection| {
+        connection.pragma_update(None, "cache_size", -1_000)?;
+        match path.metadata().is_ok_and(|it| it.len() > LARGE_BYTES) {
+            true => crate::sqlite::damage_of_pages(&connection),
+            false => crate::sqlite::damage(&connection),
+        }
+    });
     match looked {
         Err(error) if crate::sqlite::damage::is_damage(&error) => Ok(Some(error.to_string())),
         looked => looked,
