@@ -32,11 +32,8 @@ use crate::clock;
 use crate::config::Settings;
 use crate::sqlite::{self, Fuse, Trouble, WriteAheadLog};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
-pub use change::connector::{ConnectorChange, ConnectorWish};
-pub use change::key::{GRACE_SECONDS_MAX, KeyWish, Rotation};
-pub use change::looks_secret;
-pub use change::read_key::{ReadKeyChange, ReadKeyWish};
-pub use change::stream::{StreamChange, StreamWish};
+pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
+pub use change::read_key::{NewReadKey, ReadKeyPatch};
 pub use connector::{Connector, IngestKey, KeyState};
 use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};
@@ -45,7 +42,7 @@ pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
 pub use schema::FORMAT;
-pub use setup::{FirstStream, SetUpWish};
+pub use setup::{FirstStream, SetUp};
 pub use stream::Stream;
 
 /// Streams by their names.

@@ -33,6 +33,7 @@ mod outgoing;
 mod pool;
 mod problem;
 pub mod reach;
+mod run_time;
 mod schema;
 mod secret;
 mod settings;
@@ -43,13 +44,17 @@ mod validate;
 mod tests;
 
 pub use checks::{
-    digest_of_hex, item_key as check_item_key, name as check_name, stream_name as check_stream_name,
+    description as check_description, digest_of_hex, name as check_name,
+    stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
 pub use in_use::InUse;
 pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
+pub use run_time::{
+    Misfit, known_of_connector, known_of_stream, looks_secret, misfit_of_connector, misfit_of_stream,
+};
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{

@@ -17,7 +17,6 @@ use super::audit::Change;
 use super::{CatalogError, Kind};
 
 pub(super) use check::check_stream;
-pub use check::looks_secret;
 
 pub(super) type Changed<T> = Result<T, CatalogError>;
 

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: a key that was revoked is never valid again.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -9,30 +10,42 @@ use serde_json::{Value, json};
 
 use super::{KeyHash, Quota, key};
 use crate::clock;
-use crate::config::ConnectorKind;
+use crate::config::{self, ConnectorKind};
 
-/// A configured source of data.
+/// A configured source of data. What can be set of it is read as its own.
 #[derive(Debug, Clone)]
 pub struct Connector {
     /// Its name, which is also its id.
     pub name: Arc<str>,
-    /// How data comes in.
-    pub kind: ConnectorKind,
-    /// The field that identifies items when a request has no `X-Item-Key`.
-    pub item_key: Option<Box<str>>,
-    /// Whether its keys may remove items, where it was said.
-    pub may_delete: Option<bool>,
-    /// Requests a second of each of its keys, where that is not the limit for all.
-    pub requests_per_second: Option<u32>,
-    /// Burst of each of its keys, likewise.
-    pub burst: Option<u32>,
+    /// What can be set of it, in a file or at run time; its keys are not here.
+    pub settings: config::Connector,
     /// When it was made at run time: Unix time in milliseconds. None: it is declared.
     pub created_ms: Option<u64>,
     /// Its keys, by name.
     pub keys: Vec<Arc<IngestKey>>,
 }
 
+impl Deref for Connector {
+    type Target = config::Connector;
+
+    fn deref(&self) -> &config::Connector {
+        &self.settings
+    }
+}
+
 impl Connector {
+    pub(super) fn new(settings: config::Connector, created_ms: Option<u64>) -> Self {
+        Self {
+            name: settings.name.as_str().into(),
+            settings: config::Connector {
+                keys: Vec::new(),
+                ..settings
+            },
+            created_ms,
+            keys: Vec::new(),
+        }
+    }
+
     /// A key by its name.
     pub fn key(&self, name: &str) -> Option<&Arc<IngestKey>> {
         self.keys.iter().find(|key| *key.name == *name)
@@ -49,20 +62,9 @@ impl Connector {
 
     /// Whether its keys may remove items: by default those of programs, not those that are given to tools.
     pub fn may_delete(&self) -> bool {
-        self.may_delete
+        self.settings
+            .may_delete
             .unwrap_or(self.kind == ConnectorKind::Ingest)
-    }
-
-    /// For the audit trail, without its keys.
-    pub(super) fn shown(&self) -> Value {
-        json!({
-            "name": &*self.name,
-            "kind": self.kind.as_str(),
-            "item_key": self.item_key,
-            "may_delete": self.may_delete,
-            "requests_per_second": self.requests_per_second,
-            "burst": self.burst,
-        })
     }
 }
 
@@ -101,6 +103,7 @@ impl KeyState {
 pub(super) struct KeyRow {
     pub(super) connector: Arc<str>,
     pub(super) name: Box<str>,
+    pub(super) description: Option<Box<str>>,
     pub(super) hash: KeyHash,
     /// None while only the digest is known.
     pub(super) prefix: Option<Arc<str>>,
@@ -116,6 +119,7 @@ impl KeyRow {
         json!({
             "connector": &*self.connector,
             "name": &*self.name,
+            "description": self.description,
             "prefix": self.prefix.as_deref(),
             "stream": &*self.stream,
             "expires_at": self.expires_ms.map(clock::rfc3339),
@@ -129,10 +133,12 @@ impl KeyRow {
 pub struct IngestKey {
     /// Its name within the connector.
     pub name: Box<str>,
+    /// Who has it, or where it is used.
+    pub description: Option<Box<str>>,
     /// Name of the connector that it belongs to.
     pub connector: Arc<str>,
     /// The connector's default item key.
-    pub item_key: Option<Box<str>>,
+    pub item_key: Option<String>,
     /// Whether it may remove items.
     pub may_delete: bool,
     /// The one stream that it may submit to.
@@ -179,6 +185,7 @@ impl IngestKey {
         }
         let new = Self {
             name: row.name,
+            description: row.description,
             connector: row.connector,
             item_key: connector.item_key.clone(),
             may_delete: connector.may_delete(),
@@ -203,6 +210,7 @@ impl IngestKey {
 
     fn is_like(&self, other: &Self) -> bool {
         self.name == other.name
+            && self.description == other.description
             && self.connector == other.connector
             && self.item_key == other.item_key
             && self.may_delete == other.may_delete
@@ -279,6 +287,7 @@ impl IngestKey {
         KeyRow {
             connector: Arc::clone(&self.connector),
             name: self.name.clone(),
+            description: self.description.clone(),
             hash: self.hash,
             prefix: self.prefix.get().cloned(),
             stream: Arc::clone(&self.stream),

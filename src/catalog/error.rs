@@ -7,7 +7,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::config::quoted;
+use crate::config::{Misfit, quoted};
 use crate::sqlite::{self, Newer};
 
 /// Keys that a sentence names.
@@ -66,26 +66,15 @@ impl Kind {
 /// As a text it follows the field's name; [`Fault::StreamName`] and [`Fault::NoStream`] are sentences of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It has not the form that is wanted.
-    #[error("{0}")]
-    Form(String),
+    /// It breaks the rule that declared ones follow, too.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// The name of a stream has not the form that is wanted.
     #[error("{0}")]
     StreamName(String),
     /// It is one or two dots.
     #[error("must be more than \".\" or \"..\", which cannot stand in a URL")]
     Dots,
-    /// It looks like a secret.
-    #[error("begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it")]
-    Secret,
-    /// A number out of bounds.
-    #[error("must be from {min} to {max}")]
-    Range {
-        /// The least.
-        min: u64,
-        /// The most.
-        max: u64,
-    },
     /// Too few or too many streams.
     #[error("must name 1 to {max} streams")]
     StreamCount {

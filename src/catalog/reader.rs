@@ -15,6 +15,8 @@ use crate::clock;
 pub struct ReadKey {
     /// Its name.
     pub name: Arc<str>,
+    /// Who has it, or where it is used.
+    pub description: Option<Box<str>>,
     /// The part that may be shown. None while only the digest is known.
     pub prefix: Option<Box<str>>,
     /// The streams that it names; some may be gone.
@@ -42,6 +44,7 @@ impl ReadKey {
         let streams: Vec<&str> = self.streams.iter().map(|stream| &**stream).collect();
         json!({
             "name": &*self.name,
+            "description": self.description,
             "prefix": self.prefix,
             "streams": streams,
             "expires_at": self.expires_ms.map(clock::rfc3339),

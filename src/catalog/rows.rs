@@ -24,12 +24,7 @@ impl Rows {
     pub(super) fn declared(settings: &Settings) -> Self {
         let mut rows = Self::default();
         for stream in &settings.streams {
-            rows.streams.push(Stream {
-                name: stream.name.as_str().into(),
-                on_update: stream.on_update,
-                stale_after_seconds: stream.stale_after_seconds,
-                created_ms: None,
-            });
+            rows.streams.push(Stream::new(stream.clone(), None));
         }
         for connector in &settings.connectors {
             let name: Arc<str> = connector.name.as_str().into();
@@ -37,6 +32,7 @@ impl Rows {
                 rows.keys.push(KeyRow {
                     connector: Arc::clone(&name),
                     name: key.name.as_str().into(),
+                    description: key.description.as_deref().map(Into::into),
                     hash: hash(key.digest()),
                     prefix: prefix(key.secret.as_ref()).map(Arc::from),
                     stream: key.stream.as_str().into(),
@@ -45,21 +41,14 @@ impl Rows {
                     created_ms: None,
                 });
             }
-            rows.connectors.push(Connector {
-                name,
-                kind: connector.kind,
-                item_key: connector.item_key.as_deref().map(Into::into),
-                may_delete: connector.may_delete,
-                requests_per_second: connector.requests_per_second,
-                burst: connector.burst,
-                created_ms: None,
-                keys: Vec::new(),
-            });
+            let settings = connector.clone();
+            rows.connectors.push(Connector::new(settings, None));
         }
         for key in &settings.read_keys {
             let streams = key.streams.iter().map(|name| name.as_str().into());
             rows.read_keys.push(ReadKey {
                 name: key.name.as_str().into(),
+                description: key.description.as_deref().map(Into::into),
                 prefix: prefix(key.secret.as_ref()).map(Box::from),
                 streams: streams.collect(),
                 expires_ms: time(key.expires_at.as_deref()),

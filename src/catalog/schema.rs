@@ -1,24 +1,28 @@
 //! The tables of `catalog.db`: what was made at run time, and the audit trail.
 //!
+//! What can be set of a stream or a connector is one column of JSON: an option more is none of this file's business.
+//!
 //! **Invariant**: a change is flushed to the disk before it is answered, whatever `storage.durability` says: there
 //! are few.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection as Database, Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
-use crate::config::{ConnectorKind, OnUpdate};
+use crate::config;
 use crate::sqlite;
 
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
-/// Keys name their connectors and streams by name: either may be declared, or gone.
+/// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
 CREATE TABLE streams (
     name TEXT PRIMARY KEY,
@@ -82,11 +86,41 @@ const MAY_DELETE_2: &str = "
 ALTER TABLE connectors ADD COLUMN may_delete INTEGER;
 ";
 
+/// Settings of streams and connectors as they are declared, in one column, and descriptions.
+const SETTINGS_3: &str = "
+ALTER TABLE streams ADD COLUMN settings TEXT;
+UPDATE streams SET settings = json_object('name', name, 'on_update', on_update,
+    'stale_after_seconds', stale_after_seconds);
+ALTER TABLE streams DROP COLUMN on_update;
+ALTER TABLE streams DROP COLUMN stale_after_seconds;
+ALTER TABLE connectors ADD COLUMN settings TEXT;
+UPDATE connectors SET settings = json_object('name', name, 'kind', kind, 'item_key', item_key,
+    'may_delete', json(CASE may_delete WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE 'null' END),
+    'requests_per_second', requests_per_second, 'burst', burst);
+ALTER TABLE connectors DROP COLUMN kind;
+ALTER TABLE connectors DROP COLUMN item_key;
+ALTER TABLE connectors DROP COLUMN may_delete;
+ALTER TABLE connectors DROP COLUMN requests_per_second;
+ALTER TABLE connectors DROP COLUMN burst;
+ALTER TABLE keys ADD COLUMN description TEXT;
+ALTER TABLE read_keys ADD COLUMN description TEXT;
+";
+
+/// The tables of an older format.
+#[cfg(test)]
+pub(super) fn of_format(format: u32) -> String {
+    match format {
+        1 => TABLES.to_owned(),
+        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
+    }
+}
+
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     let from = [
-        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
-        &format!("{KEY_USES_2} {MAY_DELETE_2}"),
+        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
+        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
+        SETTINGS_3,
     ];
     sqlite::upgrade::<CatalogError>(&database, FORMAT, &from)?;
     Ok(database)
@@ -113,37 +147,33 @@ fn all<T>(
 }
 
 fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
-    Ok(Stream {
-        name: row.get("name")?,
-        on_update: match &*row.get::<_, String>("on_update")? {
-            "merge" => OnUpdate::Merge,
-            _ => OnUpdate::Replace,
-        },
-        stale_after_seconds: number(row, "stale_after_seconds")?,
-        created_ms: number(row, "created_ms")?,
-    })
+    let settings = settings(row, config::known_of_stream)?;
+    Ok(Stream::new(settings, number(row, "created_ms")?))
 }
 
 fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
-    Ok(Connector {
-        name: row.get("name")?,
-        kind: match &*row.get::<_, String>("kind")? {
-            "webhook" => ConnectorKind::Webhook,
-            _ => ConnectorKind::Ingest,
-        },
-        item_key: row.get("item_key")?,
-        may_delete: row.get("may_delete")?,
-        requests_per_second: row.get("requests_per_second")?,
-        burst: row.get("burst")?,
-        created_ms: number(row, "created_ms")?,
-        keys: Vec::new(),
-    })
+    let settings = settings(row, config::known_of_connector)?;
+    Ok(Connector::new(settings, number(row, "created_ms")?))
+}
+
+fn settings<T: DeserializeOwned>(row: &Row<'_>, known: fn(Value) -> Value) -> Result<T, rusqlite::Error> {
+    let settings: Value = json(&row.get::<_, String>("settings")?)?;
+    serde_json::from_value(known(settings)).map_err(unreadable)
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, rusqlite::Error> {
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
 }
 
 fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
     Ok(KeyRow {
         connector: row.get("connector")?,
         name: row.get("name")?,
+        description: row.get("description")?,
         hash: KeyHash::from_bytes(row.get("sha256")?),
         prefix: row.get("prefix")?,
         stream: row.get("stream")?,
@@ -154,14 +184,11 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
 }
 
 fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
-    let streams: String = row.get("streams")?;
-    let streams: Vec<Arc<str>> = serde_json::from_str(&streams).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
-    })?;
     Ok(ReadKey {
         name: row.get("name")?,
+        description: row.get("description")?,
         prefix: row.get("prefix")?,
-        streams,
+        streams: json(&row.get::<_, String>("streams")?)?,
         expires_ms: number(row, "expires_ms")?,
         revoked_ms: number(row, "revoked_ms")?,
         allow_in_url: row.get("allow_in_url")?,
@@ -178,15 +205,23 @@ fn stored(number: Option<u64>) -> Option<i64> {
     number.map(u64::cast_signed)
 }
 
+/// What can be set, as it is written down and stands in the audit trail.
+pub(super) fn shown(settings: &impl Serialize) -> Value {
+    let mut settings = serde_json::to_value(settings).unwrap_or_default();
+    if let Some(settings) = settings.as_object_mut() {
+        settings.shift_remove("keys");
+    }
+    settings
+}
+
 /// Writes a stream, in place of the one of its name.
 pub(super) fn put_stream(database: &Database, stream: &Stream) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO streams VALUES (?1, ?2, ?3, ?4)",
+        "INSERT OR REPLACE INTO streams (name, settings, created_ms) VALUES (?1, ?2, ?3)",
         params![
             stream.name,
-            stream.on_update.as_str(),
-            stored(stream.stale_after_seconds),
+            shown(&stream.settings).to_string(),
             stored(stream.created_ms),
         ],
     )
@@ -199,16 +234,11 @@ pub(super) fn put_connector(
 ) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO connectors (name, kind, item_key, requests_per_second, burst, created_ms, may_delete)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT OR REPLACE INTO connectors (name, settings, created_ms) VALUES (?1, ?2, ?3)",
         params![
             connector.name,
-            connector.kind.as_str(),
-            connector.item_key,
-            connector.requests_per_second,
-            connector.burst,
+            shown(&connector.settings).to_string(),
             stored(connector.created_ms),
-            connector.may_delete,
         ],
     )
 }
@@ -217,7 +247,7 @@ pub(super) fn put_connector(
 pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             key.connector,
             key.name,
@@ -227,16 +257,17 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
             stored(key.expires_ms),
             stored(key.revoked_ms),
             stored(key.created_ms),
+            key.description,
         ],
     )
 }
 
 /// Writes a read key, in place of the one of its name.
 pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rusqlite::Error> {
-    let streams = serde_json::Value::from_iter(key.streams.iter().map(|name| &**name));
+    let streams = Value::from_iter(key.streams.iter().map(|name| &**name));
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -246,6 +277,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             stored(key.expires_ms),
             stored(key.revoked_ms),
             stored(key.created_ms),
+            key.description,
         ],
     )
 }

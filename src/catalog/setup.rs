@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
-use super::change::connector::{ConnectorWish, build_connector, insert_connector};
-use super::change::key::{KeyWish, build_key, insert_key, reload_key};
-use super::change::stream::{StreamWish, build_stream, insert_stream};
+use super::change::connector::{build_connector, insert_connector};
+use super::change::key::{NewKey, build_key, insert_key, reload_key};
+use super::change::stream::{build_stream, insert_stream};
 use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
 use crate::catalog::key::KeyText;
+use crate::config;
 
 /// What is to be made together.
 #[derive(Debug, Clone)]
-pub struct SetUpWish {
+pub struct SetUp {
     /// The connector.
-    pub connector: ConnectorWish,
+    pub connector: config::Connector,
     /// Name of its first key.
     pub key: String,
     /// Where the key submits to.
@@ -30,7 +31,7 @@ pub enum FirstStream {
     /// One that there is, by its name.
     Existing(String),
     /// One that is to be made. What is wrong with its name is told of the field `new_stream`.
-    New(StreamWish),
+    New(config::Stream),
 }
 
 impl Catalog {
@@ -38,18 +39,19 @@ impl Catalog {
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
-    pub fn set_up(&self, wish: SetUpWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
-        let connector = build_connector(wish.connector)?;
-        let (name, stream) = match wish.stream {
+    pub fn set_up(&self, new: SetUp, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
+        let connector = build_connector(new.connector)?;
+        let (name, stream) = match new.stream {
             FirstStream::Existing(name) => (name, None),
-            FirstStream::New(wish) => {
-                let stream = build_stream(wish).map_err(of_new_stream)?;
+            FirstStream::New(settings) => {
+                let stream = build_stream(settings).map_err(of_new_stream)?;
                 (stream.name.to_string(), Some(stream))
             }
         };
-        let (text, key) = build_key(KeyWish {
+        let (text, key) = build_key(NewKey {
             connector: connector.name.to_string(),
-            name: wish.key,
+            name: new.key,
+            description: None,
             stream: name,
             test: false,
             expires_ms: None,

@@ -2,32 +2,36 @@
 //!
 //! **Invariant**: what was not made at run time is declared.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::config;
 
-use crate::config::OnUpdate;
-
-/// A named destination for items.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A named destination for items. What can be set of it is read as its own.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     /// Its name.
     pub name: Arc<str>,
-    /// What an update does to the fields that it does not name.
-    pub on_update: OnUpdate,
-    /// After so long without data, renderers are told that it is stale.
-    pub stale_after_seconds: Option<u64>,
+    /// What can be set of it, in a file or at run time.
+    pub settings: config::Stream,
     /// When it was made at run time: Unix time in milliseconds. None: it is declared.
     pub created_ms: Option<u64>,
 }
 
 impl Stream {
-    /// For the audit trail.
-    pub(super) fn shown(&self) -> Value {
-        json!({
-            "name": &*self.name,
-            "on_update": self.on_update.as_str(),
-            "stale_after_seconds": self.stale_after_seconds,
-        })
+    pub(super) fn new(settings: config::Stream, created_ms: Option<u64>) -> Self {
+        Self {
+            name: settings.name.as_str().into(),
+            settings,
+            created_ms,
+        }
+    }
+}
+
+impl Deref for Stream {
+    type Target = config::Stream;
+
+    fn deref(&self) -> &config::Stream {
+        &self.settings
     }
 }

@@ -42,6 +42,13 @@ fn settings() -> Settings {
     settings
 }
 
+fn ending(expires_ms: Option<u64>) -> KeyPatch {
+    KeyPatch {
+        expires_ms: Some(expires_ms),
+        ..KeyPatch::default()
+    }
+}
+
 struct Desk {
     folder: tempfile::TempDir,
     catalog: Catalog,
@@ -70,46 +77,43 @@ impl Desk {
     }
 
     fn stream(&self, name: &str) -> Result<Arc<Stream>, CatalogError> {
-        let wish = StreamWish {
+        let stream = config::Stream {
             name: name.to_owned(),
-            on_update: OnUpdate::Replace,
-            stale_after_seconds: None,
+            ..config::Stream::default()
         };
-        self.catalog.create_stream(wish, &actor())
+        self.catalog.create_stream(stream, &actor())
     }
 
     fn connector(&self, name: &str) -> Result<Arc<Connector>, CatalogError> {
-        let wish = ConnectorWish {
+        let connector = config::Connector {
             name: name.to_owned(),
-            kind: ConnectorKind::Ingest,
-            item_key: None,
-            may_delete: None,
-            requests_per_second: None,
-            burst: None,
+            ..config::Connector::default()
         };
-        self.catalog.create_connector(wish, &actor())
+        self.catalog.create_connector(connector, &actor())
     }
 
     fn key(&self, connector: &str, name: &str, stream: &str) -> Result<String, CatalogError> {
-        let wish = KeyWish {
+        let new = NewKey {
             connector: connector.to_owned(),
             name: name.to_owned(),
+            description: None,
             stream: stream.to_owned(),
             test: false,
             expires_ms: None,
         };
-        let (text, _) = self.catalog.create_key(wish, &actor())?;
+        let (text, _) = self.catalog.create_key(new, &actor())?;
         Ok(text.expose().to_owned())
     }
 
     fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
-        let wish = ReadKeyWish {
+        let new = NewReadKey {
             name: name.to_owned(),
+            description: None,
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
             expires_ms: None,
             allow_in_url: false,
         };
-        let (text, _) = self.catalog.create_read_key(wish, &actor())?;
+        let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())
     }
 
@@ -189,9 +193,11 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
     assert!(Arc::ptr_eq(&desk.known(DECLARED), &declared));
     // Another end, the same rate: what was used of it stays used.
     before.quota.take().expect("room");
-    let ends = Some(Some(clock::unix_ms() + 60_000));
-    let changed = desk.catalog.change_key("shop", "second", ends, &actor());
-    assert_eq!(changed.expect("changed").expires_ms, ends.flatten());
+    let ends = Some(clock::unix_ms() + 60_000);
+    let changed = desk
+        .catalog
+        .change_key("shop", "second", ending(ends), &actor());
+    assert_eq!(changed.expect("changed").expires_ms, ends);
     let after = desk.known(&secret);
     assert!(Arc::ptr_eq(&after.quota, &before.quota));
     assert!(!before.is_gone());
@@ -211,10 +217,9 @@ fn what_changes_of_a_connector_counts_for_its_keys() {
         desk.known(&secret).quota.take().map(|state| state.burst),
         Ok(limit)
     );
-    let change = ConnectorChange {
-        item_key: Some(Some("order.id".to_owned())),
-        burst: Some(Some(7)),
-        ..ConnectorChange::default()
+    let change = |connector: &mut config::Connector| {
+        connector.item_key = Some("order.id".to_owned());
+        connector.burst = Some(7);
     };
     let after = desk
         .catalog
@@ -259,9 +264,8 @@ fn a_key_that_is_revoked_or_removed_is_gone_also_for_who_holds_it() {
         .collect();
     assert_eq!(states, ["revoked", "active", "revoked", "active"]);
     // For good.
-    let late = Some(None);
     let refused = catalog
-        .change_key("shop", "a", late, &actor())
+        .change_key("shop", "a", ending(None), &actor())
         .expect_err("revoked");
     assert!(matches!(refused, CatalogError::Revoked));
     let refused = catalog.rotate_key("shop", "a", Rotation::default(), &actor());
@@ -290,7 +294,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     // A key that ends sooner is not prolonged by its grace, and its successor ends with it.
     let soon = clock::unix_ms() + 60_000;
     desk.catalog
-        .change_key("shop", "web", Some(Some(soon)), &actor())
+        .change_key("shop", "web", ending(Some(soon)), &actor())
         .expect("changed");
     let rotation = Rotation {
         grace_seconds: 3_600,
@@ -313,15 +317,15 @@ fn what_is_declared_cannot_be_changed_and_names_are_unique() {
     let by = actor();
     for refused in [
         catalog
-            .change_stream("orders", StreamChange::default(), &by)
+            .change_stream("orders", |_| {}, &by)
             .map(drop),
         catalog.delete_stream("orders", true, &by).map(drop),
         catalog
-            .change_connector("shop", ConnectorChange::default(), &by)
+            .change_connector("shop", |_| {}, &by)
             .map(drop),
         catalog.delete_connector("shop", &by).map(drop),
         catalog
-            .change_key("shop", "main", Some(None), &by)
+            .change_key("shop", "main", ending(None), &by)
             .map(drop),
         catalog
             .rotate_key("shop", "main", Rotation::default(), &by)
@@ -329,7 +333,7 @@ fn what_is_declared_cannot_be_changed_and_names_are_unique() {
         catalog.revoke_key("shop", "main", &by).map(drop),
         catalog.delete_key("shop", "main", &by).map(drop),
         catalog
-            .change_read_key("lobby", ReadKeyChange::default(), &by)
+            .change_read_key("lobby", ReadKeyPatch::default(), &by)
             .map(drop),
         catalog.revoke_read_key("lobby", &by).map(drop),
         catalog.delete_read_key("lobby", &by).map(drop),
@@ -441,12 +445,11 @@ fn a_follower_hears_of_streams_before_they_can_be_used() {
             .all(|name| *name == "orders".into() || !catalog.has_stream(name));
         told.lock().expect("no panic").push((streams.len(), early));
     });
-    let wish = StreamWish {
+    let news = config::Stream {
         name: "news".to_owned(),
-        on_update: OnUpdate::Merge,
-        stale_after_seconds: Some(5),
+        ..config::Stream::default()
     };
-    catalog.create_stream(wish, &actor()).expect("a stream");
+    catalog.create_stream(news, &actor()).expect("a stream");
     catalog.set_readers(&settings());
     assert_eq!(*heard.lock().expect("no panic"), [(1, true), (2, true)]);
 }
@@ -475,9 +478,10 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
         assert!(told.contains(says), "{told}");
         assert!(!told.contains("wrong_place"), "{told}");
     }
-    let passed = KeyWish {
+    let passed = NewKey {
         connector: "shop".to_owned(),
         name: "a".to_owned(),
+        description: None,
         stream: "orders".to_owned(),
         test: false,
         expires_ms: Some(1),
@@ -494,15 +498,84 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
 }
 
 #[test]
+fn descriptions_are_kept_changed_and_taken_away() {
+    let desk = Desk::new(&settings());
+    let by = actor();
+    let said = |text: &str| Some(text.to_owned());
+    desk.stream("news").expect("a stream");
+    desk.connector("crm").expect("a connector");
+    desk.key("crm", "main", "news").expect("a key");
+    desk.read_key("screen", &["news"]).expect("a read key");
+    let catalog = &desk.catalog;
+    let describe = |text: Option<String>| -> Result<(), CatalogError> {
+        catalog.change_stream("news", |one| one.description = text.clone(), &by)?;
+        catalog.change_connector("crm", |one| one.description = text.clone(), &by)?;
+        let patch = KeyPatch {
+            description: Some(text.clone()),
+            ..KeyPatch::default()
+        };
+        catalog.change_key("crm", "main", patch, &by)?;
+        let patch = ReadKeyPatch {
+            description: Some(text),
+            ..ReadKeyPatch::default()
+        };
+        catalog.change_read_key("screen", patch, &by).map(drop)
+    };
+    let found = |catalog: &Catalog| {
+        let connector = catalog.connector("crm").expect("it is there");
+        [
+            catalog.stream("news").expect("it is there").description.clone(),
+            connector.description.clone(),
+            connector.keys[0].description.as_deref().map(str::to_owned),
+            catalog.read_key("screen").expect("it is there").description.as_deref().map(str::to_owned),
+        ]
+    };
+    describe(said("Grüße an alle")).expect("changed");
+    let kept = said("Grüße an alle");
+    assert_eq!(found(catalog), [(); 4].map(|()| kept.clone()));
+    for wrong in ["", "two\nlines", &"ä".repeat(201), "ik_live_in_the_wrong_place"] {
+        let refused = describe(said(wrong)).expect_err(wrong).to_string();
+        assert!(refused.starts_with("description "), "{refused}");
+        assert!(!refused.contains("wrong_place"), "{refused}");
+    }
+    let desk = desk.reopened(&settings());
+    assert_eq!(found(&desk.catalog), [(); 4].map(|()| kept.clone()));
+}
+
+#[test]
+fn files_of_older_formats_keep_what_they_hold() {
+    for format in [1, 2] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = Connection::open(folder.path().join("catalog.db")).expect("a file");
+        let added = match format {
+            1 => "",
+            _ => "UPDATE connectors SET may_delete = 1;",
+        };
+        let made = schema::of_format(format)
+            + "INSERT INTO streams VALUES ('news', 'merge', 60, 1000);
+               INSERT INTO connectors (name, kind, item_key, burst, created_ms)
+                   VALUES ('crm', 'webhook', 'order.id', 7, 2000);"
+            + added
+            + &format!("PRAGMA user_version = {format};");
+        file.execute_batch(&made).expect("rows");
+        drop(file);
+        let desk = Desk::in_folder(folder, &settings());
+        let news = desk.catalog.stream("news").expect("it is there");
+        assert_eq!((news.on_update, news.stale_after_seconds), (OnUpdate::Merge, Some(60)));
+        assert_eq!(news.created_ms, Some(1000));
+        let crm = desk.catalog.connector("crm").expect("it is there");
+        assert_eq!((crm.kind, crm.item_key.as_deref()), (ConnectorKind::Webhook, Some("order.id")));
+        assert_eq!((crm.requests_per_second, crm.burst), (None, Some(7)));
+        assert_eq!(crm.settings.may_delete, (format == 2).then_some(true));
+    }
+}
+
+#[test]
 fn each_change_is_in_the_audit_trail_once() {
     let desk = Desk::new(&settings());
     desk.stream("news").expect("a stream");
-    let change = StreamChange {
-        stale_after_seconds: Some(Some(9)),
-        ..StreamChange::default()
-    };
     desk.catalog
-        .change_stream("news", change, &actor())
+        .change_stream("news", |news| news.stale_after_seconds = Some(9), &actor())
         .expect("changed");
     desk.key("shop", "a", "news").expect("a key");
     desk.catalog

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{confirmed, note, shown};
-use super::resource::{Column, ListArgs, Resource, given, number_or};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, number_or, text_or_none};
 
 /// What `headgate connector` is told.
 #[derive(Debug, clap::Args)]
@@ -83,6 +83,9 @@ struct DeleteArgs {
 /// What can be set of a connector.
 #[derive(Debug, clap::Args)]
 struct Settings {
+    /// What it is for, in at most 200 characters; empty: nothing is said any more
+    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
+    description: Option<Value>,
     /// How requests come: `ingest` for programs, `webhook` for tools that are given a URL
     #[arg(long, value_parser = ["ingest", "webhook"])]
     kind: Option<String>,
@@ -108,6 +111,7 @@ impl Settings {
             _ => Value::Null,
         });
         given([
+            ("description", self.description),
             ("kind", self.kind.map(Value::from)),
             ("item_key", self.item_key.map(Value::from)),
             ("may_delete", may_delete),
@@ -129,6 +133,7 @@ const COLUMNS: &[Column] = &[
         keys.map_or(0, Vec::len).to_string()
     }),
     Column::field("DECLARED", "declared"),
+    DESCRIPTION,
 ];
 
 /// Runs the verb.
@@ -157,7 +162,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
             if args.no_item_key {
                 body.insert("item_key".to_owned(), Value::Null);
             }
-            let options = "--kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
+            let options = "--description, --kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
             connectors.change(&args.name, body, options).await
         }
         ConnectorCommand::Delete(args) => {

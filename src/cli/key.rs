@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
-use super::resource::{Column, ListArgs, Resource, given, time_or_never};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never};
 use crate::text::percent_encoded;
 
 mod new;
@@ -33,7 +33,7 @@ enum KeyCommand {
     List(KeysArgs),
     /// Make a new key in place of one, which ends after a grace
     Rotate(RotateArgs),
-    /// Change when a key ends
+    /// Change a key: when it ends, and what is said of it
     Change(ChangeArgs),
     /// Revoke a key, for good: nothing is accepted with it from now on
     #[command(after_help = "\
@@ -61,6 +61,9 @@ struct CreateArgs {
     connector: String,
     /// The key's name: letters, digits, `_`, `.` or `-`
     name: String,
+    /// Who has it, or where it is used, in at most 200 characters
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
     /// The one stream that it may submit to
     #[arg(long)]
     stream: String,
@@ -123,9 +126,12 @@ Examples:
 struct ChangeArgs {
     #[command(flatten)]
     key: Named,
+    /// Who has it, or where it is used, in at most 200 characters; empty: nothing is said any more
+    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
+    description: Option<Value>,
     /// When it ends, such as 2030-01-31T00:00:00Z; or `never`
     #[arg(long, value_name = "TIME", value_parser = time_or_never)]
-    expires: Value,
+    expires: Option<Value>,
 }
 
 /// Which key.
@@ -157,6 +163,7 @@ const COLUMNS: &[Column] = &[
     Column::field("LAST USED", "last_used_at"),
     Column::field("DECLARED", "declared"),
     Column::field("PATH", "path"),
+    DESCRIPTION,
 ];
 
 /// Runs the verb.
@@ -171,11 +178,13 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
         }
         KeyCommand::Rotate(args) => rotate(args).await,
         KeyCommand::Change(args) => {
-            let body = given([("expires_at", Some(args.expires))]);
-            args.key
-                .keys()?
-                .change(&args.key.name, body, "--expires")
-                .await
+            let body = given([
+                ("description", args.description),
+                ("expires_at", args.expires),
+            ]);
+            let options = "--description, --expires";
+            let keys = args.key.keys()?;
+            keys.change(&args.key.name, body, options).await
         }
         KeyCommand::Revoke(key) => revoke(&key).await,
         KeyCommand::Delete(key) => key.keys()?.delete(&key.name, "").await,
@@ -196,6 +205,7 @@ impl Named {
 async fn create(args: CreateArgs) -> Result<(), CliError> {
     let body = given([
         ("name", Some(args.name.into())),
+        ("description", args.description.map(Value::from)),
         ("stream", Some(args.stream.into())),
         ("test", Some(args.test.into())),
         ("expires_at", args.expires.map(Value::from)),

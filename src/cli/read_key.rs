@@ -11,7 +11,7 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::key::{MadeOutput, print_made};
 use super::output::{cut, plain};
-use super::resource::{Column, ListArgs, Resource, given, time_or_never};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never};
 
 /// What `headgate read-key` is told.
 #[derive(Debug, clap::Args)]
@@ -51,6 +51,9 @@ Example:
 struct CreateArgs {
     /// Its name: letters, digits, `_`, `.` or `-`
     name: String,
+    /// Who has it, or where it is used, in at most 200 characters
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
     /// A stream that it may read; may be repeated
     #[arg(long, value_name = "STREAM", required = true)]
     stream: Vec<String>,
@@ -75,6 +78,9 @@ Example:
 struct ChangeArgs {
     #[command(flatten)]
     key: Named,
+    /// Who has it, or where it is used, in at most 200 characters; empty: nothing is said any more
+    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
+    description: Option<Value>,
     /// A stream that it may read from now on, instead of those so far; may be repeated
     #[arg(long, value_name = "STREAM")]
     stream: Vec<String>,
@@ -105,6 +111,7 @@ const COLUMNS: &[Column] = &[
     Column::field("STATE", "state"),
     Column::field("EXPIRES", "expires_at"),
     Column::field("DECLARED", "declared"),
+    DESCRIPTION,
 ];
 
 /// Runs the verb.
@@ -119,6 +126,7 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
         ReadKeyCommand::Create(args) => {
             let body = given([
                 ("name", Some(args.name.into())),
+                ("description", args.description.map(Value::from)),
                 ("streams", Some(args.stream.into())),
                 ("expires_at", args.expires.map(Value::from)),
                 ("allow_in_url", Some(args.allow_in_url.into())),
@@ -131,11 +139,12 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
         ReadKeyCommand::Change(args) => {
             let streams = Some(args.stream).filter(|streams| !streams.is_empty());
             let body = given([
+                ("description", args.description),
                 ("streams", streams.map(Value::from)),
                 ("expires_at", args.expires),
                 ("allow_in_url", args.allow_in_url.map(Value::from)),
             ]);
-            let options = "--stream, --expires, --allow-in-url";
+            let options = "--description, --stream, --expires, --allow-in-url";
             let keys = keys(&args.key.admin)?;
             keys.change(&args.key.name, body, options).await
         }

@@ -62,6 +62,9 @@ impl Column {
     }
 }
 
+/// What people said of an entry.
+pub(super) const DESCRIPTION: Column = Column::beginning("DESCRIPTION", "description");
+
 /// A row for each entry.
 pub(super) fn table(columns: &[Column], entries: &[Value]) -> Table {
     let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
@@ -199,6 +202,14 @@ pub(super) fn number_or(
         Err(_) if text == none => Ok(Value::Null),
         Err(_) => Err(format!("give a whole number, or {none}")),
     }
+}
+
+/// Reads a text, of which an empty one stands for none.
+pub(super) fn text_or_none(text: &str) -> Result<Value, std::convert::Infallible> {
+    Ok(match text {
+        "" => Value::Null,
+        text => json!(text),
+    })
 }
 
 /// Reads the word `never`, or a time, which the daemon checks.

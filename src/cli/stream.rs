@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::resource::{Column, ListArgs, Resource, given, number_or};
+use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, number_or, text_or_none};
 
 /// What `headgate stream` is told.
 #[derive(Debug, clap::Args)]
@@ -78,6 +78,9 @@ struct DeleteArgs {
 /// What can be set of a stream.
 #[derive(Debug, clap::Args)]
 struct Settings {
+    /// What it is for, in at most 200 characters; empty: nothing is said any more
+    #[arg(long, value_name = "TEXT", value_parser = text_or_none)]
+    description: Option<Value>,
     /// What an update does to the fields that it does not name: they go, or stay
     #[arg(long, value_name = "HOW", value_parser = ["replace", "merge"])]
     on_update: Option<String>,
@@ -89,6 +92,7 @@ struct Settings {
 impl Settings {
     fn body(self) -> Map<String, Value> {
         given([
+            ("description", self.description),
             ("on_update", self.on_update.map(Value::from)),
             ("stale_after_seconds", self.stale_after),
         ])
@@ -101,6 +105,7 @@ const COLUMNS: &[Column] = &[
     Column::field("STALE AFTER", "stale_after_seconds"),
     Column::field("DECLARED", "declared"),
     Column::field("CREATED", "created_at"),
+    DESCRIPTION,
 ];
 
 /// Runs the verb.
@@ -118,7 +123,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
         }
         StreamCommand::Change(args) => {
             let streams = streams(&args.admin)?;
-            let options = "--on-update, --stale-after";
+            let options = "--description, --on-update, --stale-after";
             let body = args.settings.body();
             streams.change(&args.name, body, options).await
         }

@@ -12,6 +12,7 @@ use super::problem::{self, quoted};
 /// Longest name of a stream, in characters (contract: 1 to 128).
 const STREAM_NAME_CHARS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
+const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const KEY_BYTES_MIN: usize = 24;
 const KEY_BYTES_MAX: usize = 512;
@@ -68,6 +69,21 @@ pub fn name(text: &str) -> Result<(), String> {
     } else {
         Err(format!(
             "wants 1 to {NAME_BYTES_MAX} letters, digits, \"_\", \".\" or \"-\""
+        ))
+    }
+}
+
+/// Checks a description.
+///
+/// # Errors
+/// What it wants.
+pub fn description(text: &str) -> Result<(), String> {
+    let fits = (1..=DESCRIPTION_CHARS_MAX).contains(&text.chars().count());
+    if fits && !text.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants 1 to {DESCRIPTION_CHARS_MAX} characters on one line; leave it out to have none"
         ))
     }
 }

@@ -194,18 +194,20 @@ const PLUGINS: &[Field] = &[
 
 const POOL: &[Field] = &[field("enabled", Shape::Boolean)];
 
-const STREAM: Element = Element {
+pub(super) const STREAM: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::stream_name)),
+        field("description", Shape::Text(checks::description)),
         field("on_update", Shape::Choice(&["replace", "merge"])),
         field("stale_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
     ],
     one_of: &[],
 };
 
-const CONNECTOR: Element = Element {
+pub(super) const CONNECTOR: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
+        field("description", Shape::Text(checks::description)),
         required("kind", Shape::Choice(&["ingest", "webhook"])),
         field("item_key", Shape::Text(checks::item_key)),
         field("may_delete", Shape::Boolean),
@@ -219,6 +221,7 @@ const CONNECTOR: Element = Element {
 const KEY: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
+        field("description", Shape::Text(checks::description)),
         required("stream", Shape::Text(checks::stream_name)),
         field("secret", Shape::Secret),
         field("sha256", Shape::Digest(checks::sha256_of_key)),
@@ -230,6 +233,7 @@ const KEY: Element = Element {
 const READ_KEY: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
+        field("description", Shape::Text(checks::description)),
         required("streams", Shape::List(checks::stream_name, 1)),
         field("secret", Shape::Secret),
         field("sha256", Shape::Digest(checks::sha256_of_key)),

@@ -215,6 +215,8 @@ pub struct Pool {
 pub struct Stream {
     /// 1 to 128 characters, no control characters.
     pub name: String,
+    /// What it is for, in free words; at most 200 characters.
+    pub description: Option<String>,
     /// What an update does to the fields that it does not name.
     pub on_update: OnUpdate,
     /// After so long without data, renderers are told that the stream is stale.
@@ -248,6 +250,8 @@ impl OnUpdate {
 pub struct Connector {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     pub name: String,
+    /// What it is for, in free words; at most 200 characters.
+    pub description: Option<String>,
     /// How its requests come.
     pub kind: ConnectorKind,
     /// The item key of requests without `X-Item-Key`.
@@ -289,6 +293,8 @@ impl ConnectorKind {
 pub struct Key {
     /// Unique within the connector.
     pub name: String,
+    /// Who has it, or where it is used, in free words; at most 200 characters.
+    pub description: Option<String>,
     /// The one stream that it may submit to.
     pub stream: String,
     /// The key itself.
@@ -305,6 +311,8 @@ pub struct Key {
 pub struct ReadKey {
     /// Unique among the read keys.
     pub name: String,
+    /// Who has it, or where it is used, in free words; at most 200 characters.
+    pub description: Option<String>,
     /// The streams that it may read.
     pub streams: Vec<String>,
     /// The key itself.

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::error::ApiError;
 use super::middleware::request_id;
-use crate::catalog::{Fault, Kind, NamedBy, looks_secret};
+use crate::catalog::{Fault, Kind, NamedBy};
+use crate::config::looks_secret;
 use crate::error::Detail;
 
 /// Most places that an error lists.

@@ -1,15 +1,15 @@
-//! What a wish is checked for before anything is written.
+//! What is checked before anything is made or changed.
 //!
-//! **Invariant**: what looks like a secret is refused wherever a name is wanted, and never repeated.
+//! **Invariant**: what looks like a secret is refused wherever a text is wanted, and never repeated.
 
 use std::sync::Arc;
 
 use super::Changed;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
-use crate::catalog::{CatalogError, Connector, Kind};
+use crate::catalog::{CatalogError, Kind};
 use crate::clock;
-use crate::config::{RATE_MAX, STALE_SECONDS_MAX, check_item_key, check_name, nearest};
+use crate::config::{Misfit, check_description, check_name, looks_secret, nearest};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
 const COUNT_MAX: usize = 10_000;
@@ -37,9 +37,34 @@ pub(super) fn require_capacity(count: usize) -> Changed<()> {
 
 /// Names of connectors and keys.
 pub(super) fn check_own_name(name: &str) -> Changed<()> {
-    check_no_secret("name", name)?;
-    check_name(name).map_err(|wants| Fault::Form(wants).of("name"))?;
+    check_text("name", name, check_name)?;
     check_addressable(name)
+}
+
+/// Descriptions of keys.
+pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
+    let check = |text| check_text("description", text, check_description);
+    description.map_or(Ok(()), check)
+}
+
+fn check_text(
+    field: &'static str,
+    text: &str,
+    check: fn(&str) -> Result<(), String>,
+) -> Changed<()> {
+    // What looks like a key was pasted into the wrong place: it would be kept and shown.
+    if looks_secret(text) {
+        return Err(Fault::from(Misfit::Secret).of(field));
+    }
+    check(text).map_err(|wants| Fault::from(Misfit::Form(wants)).of(field))
+}
+
+/// What can be set follows the rules of the configuration.
+pub(super) fn check_settings(misfit: Option<(&'static str, Misfit)>) -> Changed<()> {
+    match misfit {
+        None => Ok(()),
+        Some((field, misfit)) => Err(Fault::from(misfit).of(field)),
+    }
 }
 
 /// Programs take these for the folder, or the one above it, in any URL.
@@ -50,34 +75,6 @@ pub(super) fn check_addressable(name: &str) -> Changed<()> {
     }
 }
 
-/// What looks like a key was pasted into the wrong place: it would be kept and shown.
-pub(super) fn check_no_secret(field: &'static str, text: &str) -> Changed<()> {
-    match looks_secret(text) {
-        true => Err(Fault::Secret.of(field)),
-        false => Ok(()),
-    }
-}
-
-/// Whether a text begins like a key or a token, and so is kept and repeated nowhere.
-pub fn looks_secret(text: &str) -> bool {
-    let markers = ["ik_", "rk_", "at_"];
-    markers.iter().any(|marker| text.starts_with(marker))
-}
-
-pub(super) fn check_stale(seconds: Option<u64>) -> Changed<()> {
-    check_range("stale_after_seconds", seconds, 1, STALE_SECONDS_MAX)
-}
-
-pub(super) fn check_connector(connector: &Connector) -> Changed<()> {
-    if let Some(field) = &connector.item_key {
-        check_no_secret("item_key", field)?;
-        check_item_key(field).map_err(|wants| Fault::Form(wants).of("item_key"))?;
-    }
-    let rate = connector.requests_per_second.map(u64::from);
-    check_range("requests_per_second", rate, 1, RATE_MAX)?;
-    check_range("burst", connector.burst.map(u64::from), 1, RATE_MAX)
-}
-
 /// A number lies within bounds, if it is given.
 pub(super) fn check_range(
     field: &'static str,
@@ -86,7 +83,7 @@ pub(super) fn check_range(
     max: u64,
 ) -> Changed<()> {
     if value.is_some_and(|value| !(min..=max).contains(&value)) {
-        return Err(Fault::Range { min, max }.of(field));
+        return Err(Fault::from(Misfit::Range { min, max }).of(field));
     }
     Ok(())
 }
@@ -98,7 +95,7 @@ pub(super) fn check_future(expires_ms: Option<u64>) -> Changed<()> {
     Ok(())
 }
 
-/// The `field` of a wish names a stream that there is.
+/// The `field` names a stream that there is.
 pub(in crate::catalog) fn check_stream(
     entries: &Entries,
     field: &'static str,

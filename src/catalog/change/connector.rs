@@ -8,52 +8,24 @@ use rusqlite::Connection as Database;
 use serde_json::Value;
 
 use super::check::{
-    check_connector, check_own_name, require_capacity, require_free, require_runtime_made,
+    check_own_name, check_settings, require_capacity, require_free, require_runtime_made,
 };
-use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use super::{Changed, audit_changed, audit_created, audit_deleted};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::{Catalog, CatalogError, Connector, Kind, schema};
 use crate::clock;
-use crate::config::ConnectorKind;
-
-/// A connector that is to be made.
-#[derive(Debug, Clone)]
-pub struct ConnectorWish {
-    /// 1 to 64 letters, digits, `_`, `.` or `-`.
-    pub name: String,
-    /// How its requests come.
-    pub kind: ConnectorKind,
-    /// The item key of requests without `X-Item-Key`.
-    pub item_key: Option<String>,
-    /// Whether its keys may remove items; none: as its kind says.
-    pub may_delete: Option<bool>,
-    /// Of each key; none: the limit for all.
-    pub requests_per_second: Option<u32>,
-    /// Likewise.
-    pub burst: Option<u32>,
-}
-
-/// What is to be changed of a connector.
-#[derive(Debug, Clone, Default)]
-pub struct ConnectorChange {
-    /// As in [`ConnectorWish`].
-    pub kind: Option<ConnectorKind>,
-    /// As in [`ConnectorWish`].
-    pub item_key: Option<Option<String>>,
-    /// As in [`ConnectorWish`].
-    pub may_delete: Option<Option<bool>>,
-    /// As in [`ConnectorWish`].
-    pub requests_per_second: Option<Option<u32>>,
-    /// As in [`ConnectorWish`].
-    pub burst: Option<Option<u32>>,
-}
+use crate::config::{self, misfit_of_connector};
 
 /// Connectors.
 impl Catalog {
     /// Makes a connector without keys.
-    pub fn create_connector(&self, wish: ConnectorWish, actor: &Actor) -> Changed<Arc<Connector>> {
-        let connector = build_connector(wish)?;
+    pub fn create_connector(
+        &self,
+        settings: config::Connector,
+        actor: &Actor,
+    ) -> Changed<Arc<Connector>> {
+        let connector = build_connector(settings)?;
         self.commit(actor, |database, entries| {
             let change = insert_connector(database, entries, &connector)?;
             Ok((Arc::new(connector), change))
@@ -65,21 +37,16 @@ impl Catalog {
     pub fn change_connector(
         &self,
         id: &str,
-        change: ConnectorChange,
+        change: impl FnOnce(&mut config::Connector),
         actor: &Actor,
     ) -> Changed<Arc<Connector>> {
         let (after, entries) = self.commit(actor, |database, entries| {
             let before = find_runtime_connector(entries, id)?;
             let mut after = Connector::clone(before);
-            set_if_given(&mut after.kind, change.kind);
-            let item_key = change.item_key.map(|one| one.map(Into::into));
-            set_if_given(&mut after.item_key, item_key);
-            set_if_given(&mut after.may_delete, change.may_delete);
-            set_if_given(&mut after.requests_per_second, change.requests_per_second);
-            set_if_given(&mut after.burst, change.burst);
-            check_connector(&after)?;
+            change(&mut after.settings);
+            check_settings(misfit_of_connector(&after))?;
             schema::put_connector(database, &after)?;
-            let change = audit_changed(Kind::Connector, id, before.shown(), after.shown());
+            let change = audit_changed(Kind::Connector, id, shown(before), shown(&after));
             Ok((after, change))
         })?;
         // With its keys as they are now.
@@ -93,7 +60,7 @@ impl Catalog {
             let connector = find_runtime_connector(entries, id)?;
             schema::delete_keys(database, id)?;
             schema::delete_connector(database, id)?;
-            let mut before = connector.shown();
+            let mut before = shown(connector);
             let keys = connector.keys.iter().map(|key| key.row().shown());
             before["keys"] = Value::from_iter(keys);
             let change = audit_deleted(Kind::Connector, id, before);
@@ -103,20 +70,10 @@ impl Catalog {
     }
 }
 
-pub(in crate::catalog) fn build_connector(wish: ConnectorWish) -> Changed<Connector> {
-    check_own_name(&wish.name)?;
-    let connector = Connector {
-        name: wish.name.into(),
-        kind: wish.kind,
-        item_key: wish.item_key.map(Into::into),
-        may_delete: wish.may_delete,
-        requests_per_second: wish.requests_per_second,
-        burst: wish.burst,
-        created_ms: Some(clock::unix_ms()),
-        keys: Vec::new(),
-    };
-    check_connector(&connector)?;
-    Ok(connector)
+pub(in crate::catalog) fn build_connector(settings: config::Connector) -> Changed<Connector> {
+    check_own_name(&settings.name)?;
+    check_settings(misfit_of_connector(&settings))?;
+    Ok(Connector::new(settings, Some(clock::unix_ms())))
 }
 
 pub(in crate::catalog) fn insert_connector(
@@ -133,7 +90,7 @@ pub(in crate::catalog) fn insert_connector(
     Ok(audit_created(
         Kind::Connector,
         &connector.name,
-        connector.shown(),
+        shown(connector),
     ))
 }
 
@@ -145,4 +102,9 @@ pub(super) fn find_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a 
 fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc<Connector>> {
     let connector = find_connector(entries, id)?;
     require_runtime_made(Kind::Connector, connector.created_ms).map(|()| connector)
+}
+
+/// For the audit trail, without its keys.
+fn shown(connector: &Connector) -> Value {
+    schema::shown(&connector.settings)
 }

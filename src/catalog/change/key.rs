@@ -8,7 +8,7 @@ use rusqlite::Connection as Database;
 use serde_json::json;
 
 use super::check::{
-    check_future, check_own_name, check_range, check_stream, require_capacity, require_free,
+    check_future, check_own_description, check_own_name, check_range, check_stream, require_capacity, require_free,
     require_runtime_made,
 };
 use super::connector::find_connector;
@@ -27,17 +27,28 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// An ingest key that is to be made.
 #[derive(Debug, Clone)]
-pub struct KeyWish {
+pub struct NewKey {
     /// Its connector; it may be declared.
     pub connector: String,
     /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
     pub name: String,
+    /// At most 200 characters.
+    pub description: Option<String>,
     /// The one stream that it may submit to.
     pub stream: String,
     /// Whether what it submits is checked and logged only.
     pub test: bool,
     /// When it ends: Unix time in milliseconds.
     pub expires_ms: Option<u64>,
+}
+
+/// What is to be changed of an ingest key.
+#[derive(Debug, Clone, Default)]
+pub struct KeyPatch {
+    /// As in [`NewKey`].
+    pub description: Option<Option<String>>,
+    /// As in [`NewKey`].
+    pub expires_ms: Option<Option<u64>>,
 }
 
 /// How a key is to be rotated.
@@ -52,8 +63,8 @@ pub struct Rotation {
 /// Ingest keys.
 impl Catalog {
     /// Makes a key. Its text is in the answer and nowhere else.
-    pub fn create_key(&self, wish: KeyWish, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
-        let (text, row) = build_key(wish)?;
+    pub fn create_key(&self, new: NewKey, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
+        let (text, row) = build_key(new)?;
         let ((), entries) = self.commit(actor, |database, entries| {
             let connector = find_connector(entries, &row.connector)?;
             require_free(Kind::Key, connector.key(&row.name).is_some())?;
@@ -64,19 +75,22 @@ impl Catalog {
         Ok((text, reload_key(&entries, &row)?))
     }
 
-    /// Changes when a key ends.
+    /// Changes a key: what is said of it, when it ends.
     pub fn change_key(
         &self,
         connector: &str,
         name: &str,
-        expires_ms: Option<Option<u64>>,
+        patch: KeyPatch,
         actor: &Actor,
     ) -> Changed<Arc<IngestKey>> {
+        check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
         self.rewrite_key(connector, name, "change", actor, |key| {
             if key.revoked_ms.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            set_if_given(&mut key.expires_ms, expires_ms);
+            let description = patch.description.map(|one| one.map(Into::into));
+            set_if_given(&mut key.description, description);
+            set_if_given(&mut key.expires_ms, patch.expires_ms);
             Ok(())
         })
     }
@@ -202,21 +216,23 @@ impl Catalog {
     }
 }
 
-pub(in crate::catalog) fn build_key(wish: KeyWish) -> Changed<(KeyText, KeyRow)> {
-    check_own_name(&wish.name)?;
-    check_future(wish.expires_ms)?;
-    let text = generate(if wish.test {
+pub(in crate::catalog) fn build_key(new: NewKey) -> Changed<(KeyText, KeyRow)> {
+    check_own_name(&new.name)?;
+    check_own_description(new.description.as_deref())?;
+    check_future(new.expires_ms)?;
+    let text = generate(if new.test {
         KeyKind::IngestTest
     } else {
         KeyKind::Ingest
     })?;
     let row = KeyRow {
-        connector: wish.connector.into(),
-        name: wish.name.into(),
+        connector: new.connector.into(),
+        name: new.name.into(),
+        description: new.description.map(Into::into),
         hash: text.hash(),
         prefix: Some(text.prefix().into()),
-        stream: wish.stream.into(),
-        expires_ms: wish.expires_ms,
+        stream: new.stream.into(),
+        expires_ms: new.expires_ms,
         revoked_ms: None,
         created_ms: Some(clock::unix_ms()),
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 
 use super::check::{
-    check_future, check_own_name, check_streams, require_capacity, require_free,
+    check_future, check_own_description, check_own_name, check_streams, require_capacity, require_free,
     require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
@@ -19,9 +19,11 @@ use crate::clock;
 
 /// A read key that is to be made.
 #[derive(Debug, Clone)]
-pub struct ReadKeyWish {
+pub struct NewReadKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     pub name: String,
+    /// At most 200 characters.
+    pub description: Option<String>,
     /// What it may read, at least one.
     pub streams: Vec<String>,
     /// When it ends: Unix time in milliseconds.
@@ -32,12 +34,14 @@ pub struct ReadKeyWish {
 
 /// What is to be changed of a read key.
 #[derive(Debug, Clone, Default)]
-pub struct ReadKeyChange {
-    /// As in [`ReadKeyWish`].
+pub struct ReadKeyPatch {
+    /// As in [`NewReadKey`].
+    pub description: Option<Option<String>>,
+    /// As in [`NewReadKey`].
     pub streams: Option<Vec<String>>,
-    /// As in [`ReadKeyWish`].
+    /// As in [`NewReadKey`].
     pub expires_ms: Option<Option<u64>>,
-    /// As in [`ReadKeyWish`].
+    /// As in [`NewReadKey`].
     pub allow_in_url: Option<bool>,
 }
 
@@ -46,19 +50,21 @@ impl Catalog {
     /// Makes a read key. Its text is in the answer and nowhere else.
     pub fn create_read_key(
         &self,
-        wish: ReadKeyWish,
+        new: NewReadKey,
         actor: &Actor,
     ) -> Changed<(KeyText, Arc<ReadKey>)> {
-        check_own_name(&wish.name)?;
-        check_future(wish.expires_ms)?;
+        check_own_name(&new.name)?;
+        check_own_description(new.description.as_deref())?;
+        check_future(new.expires_ms)?;
         let text = generate(KeyKind::Read)?;
         let key = ReadKey {
-            name: wish.name.into(),
+            name: new.name.into(),
+            description: new.description.map(Into::into),
             prefix: Some(text.prefix().into()),
-            streams: drop_repeats(wish.streams),
-            expires_ms: wish.expires_ms,
+            streams: drop_repeats(new.streams),
+            expires_ms: new.expires_ms,
             revoked_ms: None,
-            allow_in_url: wish.allow_in_url,
+            allow_in_url: new.allow_in_url,
             created_ms: Some(clock::unix_ms()),
             hash: text.hash(),
         };
@@ -77,19 +83,22 @@ impl Catalog {
     pub fn change_read_key(
         &self,
         name: &str,
-        change: ReadKeyChange,
+        patch: ReadKeyPatch,
         actor: &Actor,
     ) -> Changed<Arc<ReadKey>> {
+        check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
         self.rewrite_read_key(name, "change", actor, |key, entries| {
             if key.revoked_ms.is_some() {
                 return Err(CatalogError::Revoked);
             }
-            if let Some(streams) = change.streams {
+            let description = patch.description.map(|one| one.map(Into::into));
+            set_if_given(&mut key.description, description);
+            if let Some(streams) = patch.streams {
                 key.streams = drop_repeats(streams);
                 check_streams(entries, &key.streams)?;
             }
-            set_if_given(&mut key.expires_ms, change.expires_ms);
-            set_if_given(&mut key.allow_in_url, change.allow_in_url);
+            set_if_given(&mut key.expires_ms, patch.expires_ms);
+            set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             Ok(())
         })
     }

@@ -5,38 +5,18 @@
 use std::sync::Arc;
 
 use rusqlite::Connection as Database;
+use serde_json::Value;
 
 use super::check::{
-    check_addressable, check_no_secret, check_stale, require_capacity, require_free,
-    require_runtime_made,
+    check_addressable, check_settings, require_capacity, require_free, require_runtime_made,
 };
-use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use super::{Changed, audit_changed, audit_created, audit_deleted};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::error::{Fault, NamedBy};
 use crate::catalog::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
 use crate::clock;
-use crate::config::{OnUpdate, check_stream_name};
-
-/// A stream that is to be made.
-#[derive(Debug, Clone)]
-pub struct StreamWish {
-    /// 1 to 128 characters, no control characters.
-    pub name: String,
-    /// What an update does to the fields that it does not name.
-    pub on_update: OnUpdate,
-    /// After so long without data, renderers are told that it is stale.
-    pub stale_after_seconds: Option<u64>,
-}
-
-/// What is to be changed of a stream.
-#[derive(Debug, Clone, Default)]
-pub struct StreamChange {
-    /// As in [`StreamWish`].
-    pub on_update: Option<OnUpdate>,
-    /// As in [`StreamWish`].
-    pub stale_after_seconds: Option<Option<u64>>,
-}
+use crate::config::{self, Misfit, misfit_of_stream};
 
 /// Streams.
 impl Catalog {
@@ -44,8 +24,12 @@ impl Catalog {
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
-    pub fn create_stream(&self, wish: StreamWish, actor: &Actor) -> Changed<Arc<Stream>> {
-        let stream = build_stream(wish)?;
+    pub fn create_stream(
+        &self,
+        settings: config::Stream,
+        actor: &Actor,
+    ) -> Changed<Arc<Stream>> {
+        let stream = build_stream(settings)?;
         self.commit(actor, |database, entries| {
             let change = insert_stream(database, entries, &stream)?;
             Ok((Arc::new(stream), change))
@@ -57,17 +41,16 @@ impl Catalog {
     pub fn change_stream(
         &self,
         name: &str,
-        change: StreamChange,
+        change: impl FnOnce(&mut config::Stream),
         actor: &Actor,
     ) -> Changed<Arc<Stream>> {
-        check_stale(change.stale_after_seconds.flatten())?;
         self.commit(actor, |database, entries| {
             let before = find_runtime_stream(entries, name)?;
             let mut after = Stream::clone(before);
-            set_if_given(&mut after.on_update, change.on_update);
-            set_if_given(&mut after.stale_after_seconds, change.stale_after_seconds);
+            change(&mut after.settings);
+            check_settings(misfit_of_stream(&after))?;
             schema::put_stream(database, &after)?;
-            let change = audit_changed(Kind::Stream, name, before.shown(), after.shown());
+            let change = audit_changed(Kind::Stream, name, shown(before), shown(&after));
             Ok((Arc::new(after), change))
         })
         .map(|(stream, _)| stream)
@@ -83,24 +66,24 @@ impl Catalog {
                 return Err(CatalogError::InUse(named_by));
             }
             schema::delete_stream(database, name)?;
-            let change = audit_deleted(Kind::Stream, name, stream.shown());
+            let change = audit_deleted(Kind::Stream, name, shown(stream));
             Ok((Arc::clone(stream), change))
         })
         .map(|(stream, _)| stream)
     }
 }
 
-pub(in crate::catalog) fn build_stream(wish: StreamWish) -> Changed<Stream> {
-    check_no_secret("name", &wish.name)?;
-    check_stream_name(&wish.name).map_err(|wants| Fault::StreamName(wants).of("name"))?;
-    check_addressable(&wish.name)?;
-    check_stale(wish.stale_after_seconds)?;
-    Ok(Stream {
-        name: wish.name.into(),
-        on_update: wish.on_update,
-        stale_after_seconds: wish.stale_after_seconds,
-        created_ms: Some(clock::unix_ms()),
-    })
+pub(in crate::catalog) fn build_stream(settings: config::Stream) -> Changed<Stream> {
+    check_settings(misfit_of_stream(&settings)).map_err(|error| match error {
+        // Sentences of their own.
+        CatalogError::Invalid {
+            field: "name",
+            fault: Fault::Misfit(Misfit::Form(wants)),
+        } => Fault::StreamName(wants).of("name"),
+        error => error,
+    })?;
+    check_addressable(&settings.name)?;
+    Ok(Stream::new(settings, Some(clock::unix_ms())))
 }
 
 pub(in crate::catalog) fn insert_stream(
@@ -111,7 +94,7 @@ pub(in crate::catalog) fn insert_stream(
     require_free(Kind::Stream, entries.streams.contains_key(&stream.name))?;
     require_capacity(entries.streams.len())?;
     schema::put_stream(database, stream)?;
-    Ok(audit_created(Kind::Stream, &stream.name, stream.shown()))
+    Ok(audit_created(Kind::Stream, &stream.name, shown(stream)))
 }
 
 fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<Stream>> {
@@ -137,4 +120,9 @@ fn find_keys_naming(entries: &Entries, stream: &str) -> Vec<NamedBy> {
         key: key.name.to_string(),
     });
     keys.chain(readers).collect()
+}
+
+/// For the audit trail.
+fn shown(stream: &Stream) -> Value {
+    schema::shown(&stream.settings)
 }

@@ -78,6 +78,13 @@ pub(super) fn nullable<T>(
     }
 }
 
+/// Sets what was given.
+pub(super) fn set<T>(value: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *value = given;
+    }
+}
+
 /// A text.
 pub(super) fn text(name: &str, value: Value) -> Result<String, ApiError> {
     match value {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::super::envelope::{self, Listing, Success};
 use super::super::error::ApiError;
-use super::body::{self, Field, flag, nullable, optional, rate, required, text};
+use super::body::{self, Field, flag, nullable, optional, rate, required, set, text};
 use super::keys::KeyData;
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Connector, ConnectorChange, ConnectorWish, Kind};
+use crate::catalog::{CatalogError, Connector, Kind};
 use crate::clock;
-use crate::config::ConnectorKind;
+use crate::config::{self, ConnectorKind};
 use crate::operate::Operator;
 
 const KINDS: &[(&str, ConnectorKind)] = &[
@@ -28,6 +28,8 @@ pub(in crate::http) struct ConnectorData {
     id: String,
     /// Its name.
     name: String,
+    /// What it is for; null: nobody said.
+    description: Option<String>,
     /// `ingest` or `webhook`.
     kind: &'static str,
     /// The field that identifies items when a request does not name one.
@@ -52,8 +54,9 @@ impl From<&Connector> for ConnectorData {
         Self {
             id: connector.name.to_string(),
             name: connector.name.to_string(),
+            description: connector.description.clone(),
             kind: connector.kind.as_str(),
-            item_key: connector.item_key.as_deref().map(str::to_owned),
+            item_key: connector.item_key.clone(),
             may_delete: connector.may_delete(),
             requests_per_second: connector.requests_per_second,
             burst: connector.burst,
@@ -70,6 +73,9 @@ pub(in crate::http) struct NewConnector {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
+    /// What it is for, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// `ingest` (default) or `webhook`.
     #[salvo(schema(value_type = String, required = false))]
     kind: Field,
@@ -91,6 +97,9 @@ pub(in crate::http) struct NewConnector {
 /// What is to be changed of a connector; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub(in crate::http) struct ConnectorPatch {
+    /// What it is for, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// `ingest` or `webhook`.
     #[salvo(schema(value_type = String, required = false))]
     kind: Field,
@@ -107,6 +116,25 @@ pub(in crate::http) struct ConnectorPatch {
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     burst: Field,
+}
+
+impl ConnectorPatch {
+    fn read(self) -> Result<impl FnOnce(&mut config::Connector) + Send + 'static, ApiError> {
+        let description = nullable("description", self.description, text)?;
+        let kind = optional("kind", self.kind, body::choice(KINDS))?;
+        let item_key = nullable("item_key", self.item_key, text)?;
+        let may_delete = nullable("may_delete", self.may_delete, flag)?;
+        let per_second = nullable("requests_per_second", self.requests_per_second, rate)?;
+        let burst = nullable("burst", self.burst, rate)?;
+        Ok(move |connector: &mut config::Connector| {
+            set(&mut connector.description, description);
+            set(&mut connector.kind, kind);
+            set(&mut connector.item_key, item_key);
+            set(&mut connector.may_delete, may_delete);
+            set(&mut connector.requests_per_second, per_second);
+            set(&mut connector.burst, burst);
+        })
+    }
 }
 
 /// `GET /api/admin/connectors`
@@ -146,17 +174,21 @@ pub(in crate::http) struct CreateConnector(pub(in crate::http) Operator);
 impl CreateConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let body: NewConnector = body::read(req).await?;
-        let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
-        let wanted = ConnectorWish {
+        let mut connector = config::Connector {
             name: required("name", body.name, text)?,
-            kind: optional("kind", body.kind, body::choice(KINDS))?.unwrap_or_default(),
-            item_key: nullable("item_key", body.item_key, text)?.flatten(),
-            may_delete: nullable("may_delete", body.may_delete, flag)?.flatten(),
-            requests_per_second: per_second.flatten(),
-            burst: nullable("burst", body.burst, rate)?.flatten(),
+            ..config::Connector::default()
         };
+        let given = ConnectorPatch {
+            description: body.description,
+            kind: body.kind,
+            item_key: body.item_key,
+            may_delete: body.may_delete,
+            requests_per_second: body.requests_per_second,
+            burst: body.burst,
+        };
+        given.read()?(&mut connector);
         let create = self.0.change(by(req), move |catalog, by| {
-            catalog.create_connector(wanted, by)
+            catalog.create_connector(connector, by)
         });
         Ok(envelope::created(ConnectorData::from(&*create.await?)))
     }
@@ -203,17 +235,9 @@ pub(in crate::http) struct ChangeConnector(pub(in crate::http) Operator);
 impl ChangeConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
         let body: ConnectorPatch = body::read(req).await?;
-        let per_second = nullable("requests_per_second", body.requests_per_second, rate)?;
-        let wanted = ConnectorChange {
-            kind: optional("kind", body.kind, body::choice(KINDS))?,
-            item_key: nullable("item_key", body.item_key, text)?,
-            may_delete: nullable("may_delete", body.may_delete, flag)?,
-            requests_per_second: per_second,
-            burst: nullable("burst", body.burst, rate)?,
-        };
-        let id = param(req, "id");
+        let (id, change) = (param(req, "id"), body.read()?);
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_connector(&id, wanted, by)
+            catalog.change_connector(&id, change, by)
         });
         Ok(envelope::ok(ConnectorData::from(&*changed.await?)))
     }

@@ -13,7 +13,7 @@ use super::super::envelope::{self, Listing, Success};
 use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Connector, IngestKey, KeyWish, Kind, Rotation};
+use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
 use crate::clock;
 use crate::config::ConnectorKind;
 use crate::operate::Operator;
@@ -26,6 +26,8 @@ const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 pub(in crate::http) struct KeyData {
     /// Its name.
     name: String,
+    /// Who has it, or where it is used; null: nobody said.
+    description: Option<String>,
     /// The part that may be shown; empty while only the digest is known.
     prefix: String,
     /// The stream that it may submit to.
@@ -50,6 +52,7 @@ impl KeyData {
     pub(super) fn new(key: &IngestKey, kind: ConnectorKind) -> Self {
         Self {
             name: key.name.to_string(),
+            description: key.description.as_deref().map(str::to_owned),
             prefix: key.prefix().to_string(),
             stream: key.stream.to_string(),
             path: match kind {
@@ -85,6 +88,9 @@ pub(in crate::http) struct NewKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
+    /// Who has it, or where it is used, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// The one stream that it may submit to.
     #[salvo(schema(value_type = String, required = true))]
     stream: Field,
@@ -96,9 +102,12 @@ pub(in crate::http) struct NewKey {
     expires_at: Field,
 }
 
-/// What is to be changed of a key.
+/// What is to be changed of a key; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub(in crate::http) struct KeyPatch {
+    /// Who has it, or where it is used, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
@@ -161,9 +170,10 @@ pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
 impl CreateKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeKey>, ApiError> {
         let body: NewKey = body::read(req).await?;
-        let wanted = KeyWish {
+        let wanted = catalog::NewKey {
             connector: param(req, "id"),
             name: required("name", body.name, text)?,
+            description: nullable("description", body.description, text)?.flatten(),
             stream: required("stream", body.stream, text)?,
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
@@ -208,7 +218,7 @@ impl GetKey {
 /// `PATCH /api/admin/connectors/{id}/keys/{name}`
 pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
 
-/// Change when a key ends.
+/// Change a key: when it ends, and what is said of it.
 #[endpoint(
     operation_id = "change_key",
     tags("keys"),
@@ -216,7 +226,7 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    request_body(content = KeyPatch, description = "When it ends.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
+    request_body(content = KeyPatch, description = "What is to be another than it is.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
         (status_code = 404, description = "No such connector or key."),
@@ -226,10 +236,13 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
 impl ChangeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
         let body: KeyPatch = body::read(req).await?;
-        let expires_ms = nullable("expires_at", body.expires_at, time)?;
+        let patch = catalog::KeyPatch {
+            description: nullable("description", body.description, text)?,
+            expires_ms: nullable("expires_at", body.expires_at, time)?,
+        };
         let (id, name) = (param(req, "id"), param(req, "name"));
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_key(&id, &name, expires_ms, by)
+            catalog.change_key(&id, &name, patch, by)
         });
         Ok(envelope::ok(show(&self.0, &*changed.await?)))
     }

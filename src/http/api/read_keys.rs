@@ -11,7 +11,7 @@ use super::super::envelope::{self, Listing, Success};
 use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, optional, required, text, texts, time};
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
+use crate::catalog::{self, CatalogError, Kind, ReadKey};
 use crate::clock;
 use crate::operate::Operator;
 
@@ -20,6 +20,8 @@ use crate::operate::Operator;
 pub(in crate::http) struct ReadKeyData {
     /// Its name.
     name: String,
+    /// Who has it, or where it is used; null: nobody said.
+    description: Option<String>,
     /// The part that may be shown; empty while only the digest is known.
     prefix: String,
     /// The streams that it names; of those that are gone it reads nothing.
@@ -42,6 +44,7 @@ impl From<&ReadKey> for ReadKeyData {
     fn from(key: &ReadKey) -> Self {
         Self {
             name: key.name.to_string(),
+            description: key.description.as_deref().map(str::to_owned),
             prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
             streams: key.streams.iter().map(ToString::to_string).collect(),
             state: key.state().as_str(),
@@ -69,6 +72,9 @@ pub(in crate::http) struct NewReadKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
+    /// Who has it, or where it is used, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// What it may read, at least one stream.
     #[salvo(schema(value_type = Vec<String>, required = true))]
     streams: Field,
@@ -83,6 +89,9 @@ pub(in crate::http) struct NewReadKey {
 /// What is to be changed of a read key; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub(in crate::http) struct ReadKeyPatch {
+    /// Who has it, or where it is used, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// What it may read, at least one stream.
     #[salvo(schema(value_type = Vec<String>, required = false))]
     streams: Field,
@@ -132,8 +141,9 @@ pub(in crate::http) struct CreateReadKey(pub(in crate::http) Operator);
 impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
         let body: NewReadKey = body::read(req).await?;
-        let wanted = ReadKeyWish {
+        let wanted = catalog::NewReadKey {
             name: required("name", body.name, text)?,
+            description: nullable("description", body.description, text)?.flatten(),
             streams: required("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
@@ -191,7 +201,8 @@ pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Operator);
 impl ChangeReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
         let body: ReadKeyPatch = body::read(req).await?;
-        let wanted = ReadKeyChange {
+        let wanted = catalog::ReadKeyPatch {
+            description: nullable("description", body.description, text)?,
             streams: optional("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,

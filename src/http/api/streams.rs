@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::envelope::{self, Listing, Success};
 use super::super::error::ApiError;
-use super::body::{self, Field, nullable, number, optional, required, text};
+use super::body::{self, Field, nullable, number, optional, required, set, text};
 use super::{by, paging, param};
-use crate::catalog::{CatalogError, Kind, Stream, StreamChange, StreamWish};
+use crate::catalog::{CatalogError, Kind, Stream};
 use crate::clock;
-use crate::config::OnUpdate;
+use crate::config::{self, OnUpdate};
 use crate::operate::Operator;
 
 const ON_UPDATE: &[(&str, OnUpdate)] =
@@ -23,6 +23,8 @@ const ON_UPDATE: &[(&str, OnUpdate)] =
 pub(in crate::http) struct StreamData {
     /// Its name.
     name: String,
+    /// What it is for; null: nobody said.
+    description: Option<String>,
     /// What an update does to the fields that it does not name: `replace` or `merge`.
     on_update: &'static str,
     /// After so long without data, renderers are told that it is stale.
@@ -37,6 +39,7 @@ impl From<&Stream> for StreamData {
     fn from(stream: &Stream) -> Self {
         Self {
             name: stream.name.to_string(),
+            description: stream.description.clone(),
             on_update: stream.on_update.as_str(),
             stale_after_seconds: stream.stale_after_seconds,
             declared: stream.created_ms.is_none(),
@@ -51,6 +54,9 @@ pub(in crate::http) struct NewStream {
     /// 1 to 128 characters, no control characters.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
+    /// What it is for, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// What an update does to the fields that it does not name: `replace` (default) or `merge`.
     #[salvo(schema(value_type = String, required = false))]
     on_update: Field,
@@ -62,12 +68,28 @@ pub(in crate::http) struct NewStream {
 /// What is to be changed of a stream; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub(in crate::http) struct StreamPatch {
+    /// What it is for, at most 200 characters; null: none.
+    #[salvo(schema(value_type = Option<String>))]
+    description: Field,
     /// What an update does to the fields that it does not name: `replace` or `merge`.
     #[salvo(schema(value_type = String, required = false))]
     on_update: Field,
     /// After so long without data, renderers are told that it is stale; null: never.
     #[salvo(schema(value_type = Option<u64>))]
     stale_after_seconds: Field,
+}
+
+impl StreamPatch {
+    fn read(self) -> Result<impl FnOnce(&mut config::Stream) + Send + 'static, ApiError> {
+        let description = nullable("description", self.description, text)?;
+        let on_update = optional("on_update", self.on_update, body::choice(ON_UPDATE))?;
+        let stale = nullable("stale_after_seconds", self.stale_after_seconds, number)?;
+        Ok(move |stream: &mut config::Stream| {
+            set(&mut stream.description, description);
+            set(&mut stream.on_update, on_update);
+            set(&mut stream.stale_after_seconds, stale);
+        })
+    }
 }
 
 /// `GET /api/admin/streams`
@@ -105,15 +127,18 @@ pub(in crate::http) struct CreateStream(pub(in crate::http) Operator);
 impl CreateStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let body: NewStream = body::read(req).await?;
-        let on_update = optional("on_update", body.on_update, body::choice(ON_UPDATE))?;
-        let stale = nullable("stale_after_seconds", body.stale_after_seconds, number)?;
-        let wanted = StreamWish {
+        let mut stream = config::Stream {
             name: required("name", body.name, text)?,
-            on_update: on_update.unwrap_or_default(),
-            stale_after_seconds: stale.flatten(),
+            ..config::Stream::default()
         };
+        let given = StreamPatch {
+            description: body.description,
+            on_update: body.on_update,
+            stale_after_seconds: body.stale_after_seconds,
+        };
+        given.read()?(&mut stream);
         let create = self.0.change(by(req), move |catalog, by| {
-            catalog.create_stream(wanted, by)
+            catalog.create_stream(stream, by)
         });
         Ok(envelope::created(StreamData::from(&*create.await?)))
     }
@@ -160,13 +185,9 @@ pub(in crate::http) struct ChangeStream(pub(in crate::http) Operator);
 impl ChangeStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let body: StreamPatch = body::read(req).await?;
-        let wanted = StreamChange {
-            on_update: optional("on_update", body.on_update, body::choice(ON_UPDATE))?,
-            stale_after_seconds: nullable("stale_after_seconds", body.stale_after_seconds, number)?,
-        };
-        let name = param(req, "name");
+        let (name, change) = (param(req, "name"), body.read()?);
         let changed = self.0.change(by(req), move |catalog, by| {
-            catalog.change_stream(&name, wanted, by)
+            catalog.change_stream(&name, change, by)
         });
         Ok(envelope::ok(StreamData::from(&*changed.await?)))
     }

@@ -212,6 +212,7 @@ fn sending(
     html! {
         div.panel {
             dl {
+                (form::description(connector.description.as_deref()))
                 dt { "Kind" } dd { (kind(connector)) }
                 dt { "Item key" } dd { @match &connector.item_key {
                     Some(field) => { (text(field)) },
@@ -270,7 +271,7 @@ fn keys(connector: &Connector) -> Markup {
             div.table { table {
                 thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } th { "" } } }
                 tbody { @for key in &connector.keys { tr {
-                    td data-label="Key" { span { (text(&key.name)) } }
+                    td data-label="Key" { span { (text(&key.name)) (form::described(key.description.as_deref())) } }
                     td.mono data-label="Begins with" { @let prefix = key.prefix(); @if prefix.is_empty() { span.quiet { "known after its first request" } } @else { span { (text(&prefix)) "…" } } }
                     td data-label="Stream" { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
                     td data-label="State" { span { (state(key)) } }

@@ -10,9 +10,9 @@ use salvo_core::{Depot, Request, handler};
 
 use super::form::{self, Typed};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::new_connector::{KINDS, kind, may_delete, rate, settings};
+use super::new_connector::{connector_of, kind, settings};
 use super::text::{count, segment, text};
-use crate::catalog::{CatalogError, Connector, ConnectorChange, Kind};
+use crate::catalog::{CatalogError, Connector, Kind};
 use crate::operate::Operator;
 
 pub(super) const NO_CONNECTOR: NoPage =
@@ -30,7 +30,9 @@ impl ShowChange {
             .may_delete
             .map(|may| if may { "yes" } else { "no" });
         let item_key = connector.item_key.as_deref().unwrap_or_default();
+        let described = connector.description.clone();
         let values = [
+            ("description", described.unwrap_or_default()),
             ("kind", connector.kind.as_str().to_owned()),
             ("item_key", item_key.to_owned()),
             ("may_delete", may.unwrap_or_default().to_owned()),
@@ -50,16 +52,10 @@ impl Change {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let connector = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
-        let wanted = ConnectorChange {
-            kind: typed.choice("kind", &KINDS),
-            item_key: Some(typed.optional("item_key")),
-            may_delete: Some(may_delete(&typed)),
-            requests_per_second: Some(rate(&mut typed, "requests_per_second")),
-            burst: Some(rate(&mut typed, "burst")),
-        };
+        let wanted = connector_of(&mut typed, connector.name.to_string());
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_connector(&id, wanted, by)
+            catalog.change_connector(&id, |settings| *settings = wanted, by)
         });
         Ok(match changed.await? {
             Some(changed) => {

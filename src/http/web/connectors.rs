@@ -7,7 +7,7 @@ use salvo_core::handler;
 
 use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, time};
-use super::{badge, chart};
+use super::{badge, chart, form};
 use crate::catalog::Connector;
 use crate::clock;
 use crate::config::ConnectorKind;
@@ -47,6 +47,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                     td data-label="Connector" { span {
                         a href={ "/sources/" (segment(&connector.name)) } { (text(&connector.name)) }
                         @if connector.created_ms.is_none() { " " span.badge { "declared" } }
+                        (form::described(connector.description.as_deref()))
                     } }
                     td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
                         @if place > 0 { ", " } (text(stream))

@@ -12,9 +12,9 @@ use salvo_core::{Depot, Request};
 use super::frame::{FormPage, NoPage, Sent};
 use super::guard::{Form, by};
 use super::text::{as_sentence, grouped, plain};
-use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind, looks_secret};
+use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind};
 use crate::clock;
-use crate::config::check_name;
+use crate::config::{check_name, looks_secret};
 use crate::operate::Operator;
 
 /// Characters of a message, which may name what was typed.
@@ -408,6 +408,23 @@ pub(super) const NAME: Field<'_> = Field {
     hint: "What it is called here: letters, digits, dots, dashes and underscores.",
 };
 
+/// What people say of a stream, connector or key.
+pub(super) const DESCRIPTION: Field<'_> = Field {
+    name: "description",
+    label: "Description (optional)",
+    hint: "What it is for, or who has it: at most 200 characters.",
+};
+
+/// What people said of it, below its name in a list.
+pub(super) fn described(description: Option<&str>) -> Markup {
+    html! { @if let Some(said) = description { br; span.quiet { (text(said)) } } }
+}
+
+/// The same among its facts.
+pub(super) fn description(description: Option<&str>) -> Markup {
+    html! { @if let Some(said) = description { dt { "Description" } dd { (text(said)) } } }
+}
+
 /// A question before something is lost. The way back has the focus.
 pub(super) fn question(
     typed: &Typed,
@@ -477,6 +494,7 @@ fn in_words(fault: &Fault) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Misfit;
 
     #[test]
     fn times_of_a_form_are_utc() {
@@ -491,10 +509,10 @@ mod tests {
     fn what_is_wrong_is_a_sentence_that_names_no_route() {
         let check = |fault: Fault, expected| assert_eq!(in_words(&fault), expected);
         check(
-            Fault::Form("wants 1 to 64 letters".to_owned()),
+            Misfit::Form("wants 1 to 64 letters".to_owned()).into(),
             "Wants 1 to 64 letters.",
         );
-        check(Fault::Range { min: 1, max: 9 }, "Must be from 1 to 9.");
+        check(Misfit::Range { min: 1, max: 9 }.into(), "Must be from 1 to 9.");
         let no_stream = |meant: Option<&str>| Fault::NoStream {
             name: "none".to_owned(),
             meant: meant.map(str::to_owned),

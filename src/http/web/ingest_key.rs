@@ -13,7 +13,7 @@ use super::form::{self, Field, NAME, Typed, form_time};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
 use super::text::{segment, text, time};
-use crate::catalog::{Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation};
+use crate::catalog::{self, Connector, GRACE_SECONDS_MAX, IngestKey, KeyPatch, KeyState, Kind, Rotation};
 use crate::clock;
 use crate::operate::Operator;
 
@@ -53,18 +53,19 @@ impl NewKey {
         let connector = connector(&self.0, req)?;
         let mut typed = Typed::sent(depot);
         let stream = typed.raw("stream").to_owned();
-        let wish = KeyWish {
+        let new = catalog::NewKey {
             connector: connector.name.to_string(),
             name: typed.name(),
+            description: typed.optional("description"),
             test: typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
             expires_ms: typed.time("expires_at"),
             stream,
         };
-        if wish.stream.is_empty() {
+        if new.stream.is_empty() {
             typed.wrong("stream", "Choose a stream.");
         }
         let made = typed.submit(&self.0, req, &[], |catalog, by| {
-            catalog.create_key(wish, by)
+            catalog.create_key(new, by)
         });
         Ok(match made.await? {
             Some((secret, key)) => Sent::Made(Made {
@@ -97,6 +98,7 @@ fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &T
             form.panel method="post" {
                 (token(depot))
                 (typed.input(NAME, 64, true))
+                (typed.input(form::DESCRIPTION, 200, false))
                 (typed.stream_select(stream, &operator.catalog, None))
                 (typed.select(mode, &[("live", "live"), ("test", "test")]))
                 (typed.time_input(ENDS))
@@ -125,7 +127,9 @@ impl ShowKey {
 
 /// What stands in the forms of a key at first.
 fn begun(key: &IngestKey) -> Typed {
+    let described = key.description.as_deref().unwrap_or_default();
     let values = [
+        ("description", described.to_owned()),
         ("expires_at", form_time(key.expires_ms)),
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
@@ -141,10 +145,13 @@ impl ChangeKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let key = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
-        let expires_ms = typed.time("expires_at");
+        let patch = KeyPatch {
+            description: Some(typed.optional("description")),
+            expires_ms: Some(typed.time("expires_at")),
+        };
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_key(&id, &name, Some(expires_ms), by)
+            catalog.change_key(&id, &name, patch, by)
         });
         Ok(match changed.await? {
             Some(_) => {
@@ -225,8 +232,8 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
             @if key.state() != KeyState::Revoked {
                 h2 { "Rotate" }
                 form.panel method="post" action={ (path) "/rotate" } { (token(depot)) (rotate_fields(typed)) p.row { button { "Rotate the key" } } }
-                h2 { "Change when it ends" }
-                form.panel method="post" action={ (path) "/change" } { (token(depot)) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
+                h2 { "Change" }
+                form.panel method="post" action={ (path) "/change" } { (token(depot)) (typed.input(form::DESCRIPTION, 200, false)) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
             }
             p.row {
                 @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -239,6 +246,7 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
 
 fn facts(key: &IngestKey) -> Markup {
     html! { dl {
+        (form::description(key.description.as_deref()))
         dt { "Begins with" } dd.mono { (text(&key.prefix())) "…" }
         dt { "Stream" } dd { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
         dt { "State" } dd { (state(key)) }

@@ -10,8 +10,8 @@ use super::form::{self, Field, NAME, Typed};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::sessions::Made;
 use super::text::grouped;
-use crate::catalog::{Catalog, ConnectorWish, FirstStream, SetUpWish, StreamWish};
-use crate::config::{ConnectorKind, OnUpdate, RATE_MAX};
+use crate::catalog::{Catalog, FirstStream, SetUp};
+use crate::config::{self, ConnectorKind, RATE_MAX};
 use crate::operate::Operator;
 
 const FIRST_KEY: &str = "main";
@@ -34,9 +34,9 @@ pub(super) struct NewConnector(pub(super) Operator);
 impl NewConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
-        let wish = wish(&mut typed);
-        let path = path(&wish.connector.name);
-        let made = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(wish, by));
+        let wanted = wanted(&mut typed);
+        let path = path(&wanted.connector.name);
+        let made = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(wanted, by));
         Ok(match made.await? {
             Some((secret, key)) => Sent::Made(Made {
                 path,
@@ -120,6 +120,7 @@ pub(super) fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
         hint: "How many may come in one moment.",
     };
     html! {
+        (typed.input(form::DESCRIPTION, 200, false))
         (typed.input(item_key, 255, false))
         (typed.select(may_delete, &[("", "as its kind says"), ("yes", "yes"), ("no", "no")]))
         div.fields {
@@ -130,13 +131,13 @@ pub(super) fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
 }
 
 /// Words of the field `kind`.
-pub(super) const KINDS: [(&str, ConnectorKind); 2] = [
+const KINDS: [(&str, ConnectorKind); 2] = [
     ("webhook", ConnectorKind::Webhook),
     ("ingest", ConnectorKind::Ingest),
 ];
 
 /// What the field `may_delete` says, if anything.
-pub(super) fn may_delete(typed: &Typed) -> Option<bool> {
+fn may_delete(typed: &Typed) -> Option<bool> {
     match typed.raw("may_delete") {
         "yes" => Some(true),
         "no" => Some(false),
@@ -145,19 +146,32 @@ pub(super) fn may_delete(typed: &Typed) -> Option<bool> {
 }
 
 /// A number of requests.
-pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
+fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
     let number = typed.number(name, RATE_MAX)?;
     u32::try_from(number).ok()
 }
 
+/// The connector of this name as the form has it.
+pub(super) fn connector_of(typed: &mut Typed, name: String) -> config::Connector {
+    config::Connector {
+        name,
+        description: typed.optional("description"),
+        kind: typed.choice("kind", &KINDS).unwrap_or_default(),
+        item_key: typed.optional("item_key"),
+        may_delete: may_delete(typed),
+        requests_per_second: rate(typed, "requests_per_second"),
+        burst: rate(typed, "burst"),
+        keys: Vec::new(),
+    }
+}
+
 /// What the form asks for.
-fn wish(typed: &mut Typed) -> SetUpWish {
+fn wanted(typed: &mut Typed) -> SetUp {
     let name = typed.name();
     let stream = match (typed.raw("stream"), typed.optional("new_stream")) {
-        ("", new) => FirstStream::New(StreamWish {
+        ("", new) => FirstStream::New(config::Stream {
             name: new.unwrap_or_else(|| name.clone()),
-            on_update: OnUpdate::Replace,
-            stale_after_seconds: None,
+            ..config::Stream::default()
         }),
         (existing, new) => {
             let existing = existing.to_owned();
@@ -168,15 +182,8 @@ fn wish(typed: &mut Typed) -> SetUpWish {
             FirstStream::Existing(existing)
         }
     };
-    SetUpWish {
-        connector: ConnectorWish {
-            name,
-            kind: typed.choice("kind", &KINDS).unwrap_or_default(),
-            item_key: typed.optional("item_key"),
-            may_delete: may_delete(typed),
-            requests_per_second: rate(typed, "requests_per_second"),
-            burst: rate(typed, "burst"),
-        },
+    SetUp {
+        connector: connector_of(typed, name),
         key: FIRST_KEY.to_owned(),
         stream,
     }

@@ -14,7 +14,7 @@ use super::ingest_key::Ending;
 use super::sessions::Made;
 use super::text::{segment, text, time};
 use super::{key_shown_once, snippets};
-use crate::catalog::{Catalog, KeyState, Kind, ReadKey, ReadKeyChange, ReadKeyWish};
+use crate::catalog::{self, Catalog, KeyState, Kind, ReadKey, ReadKeyPatch};
 use crate::clock;
 use crate::operate::Operator;
 
@@ -38,14 +38,15 @@ pub(super) struct NewReadKey(pub(super) Operator);
 impl NewReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let mut typed = Typed::sent(depot);
-        let wish = ReadKeyWish {
+        let new = catalog::NewReadKey {
             name: typed.name(),
+            description: typed.optional("description"),
             streams: streams(&mut typed),
             expires_ms: typed.time("expires_at"),
             allow_in_url: typed.is_ticked("allow_in_url"),
         };
         let made = typed.submit(&self.0, req, &[], |catalog, by| {
-            catalog.create_read_key(wish, by)
+            catalog.create_read_key(new, by)
         });
         Ok(match made.await? {
             Some((secret, key)) => Sent::Made(Made {
@@ -102,6 +103,7 @@ fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
         hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
     };
     html! {
+        (typed.input(form::DESCRIPTION, 200, false))
         (typed.stream_boxes(streams, catalog))
         (typed.time_input(ends))
         (typed.tick(in_url))
@@ -121,6 +123,8 @@ impl ShowReadKey {
             .iter()
             .map(|name| ("streams", name.to_string()))
             .collect();
+        let described = key.description.as_deref().unwrap_or_default();
+        values.push(("description", described.to_owned()));
         values.push(("expires_at", form_time(key.expires_ms)));
         if key.allow_in_url {
             values.push(("allow_in_url", "yes".to_owned()));
@@ -155,7 +159,8 @@ impl ChangeReadKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let key = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
-        let wanted = ReadKeyChange {
+        let wanted = ReadKeyPatch {
+            description: Some(typed.optional("description")),
             streams: Some(streams(&mut typed)),
             expires_ms: Some(typed.time("expires_at")),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
@@ -212,6 +217,7 @@ fn key_page(
 fn facts(operator: &Operator, key: &ReadKey) -> Markup {
     let prefix = key.prefix.as_deref().unwrap_or_default();
     html! { dl {
+        (form::description(key.description.as_deref()))
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
         dt { "State" } dd { (form::key_state(key.state(), key.expires_ms, false)) }

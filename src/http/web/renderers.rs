@@ -78,6 +78,7 @@ fn keys(operator: &Operator) -> Markup {
                     td data-label="Read key" { span {
                         a id={ "key-" (key.name) } href=(read_key::path(key)) { (text(&key.name)) }
                         @if key.created_ms.is_none() { " " span.badge { "declared" } }
+                        (form::described(key.description.as_deref()))
                     } }
                     td.mono data-label="Begins with" { @match &key.prefix {
                         Some(prefix) => span { (text(prefix)) "…" },

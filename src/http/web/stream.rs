@@ -80,6 +80,7 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
     html! {
         div.panel {
             dl {
+                (form::description(stream.description.as_deref()))
                 dt { "When an item comes again" } dd { @match stream.on_update {
                     OnUpdate::Replace => "it has only the new fields (replace)",
                     OnUpdate::Merge => "it keeps fields that do not come again (merge)",

@@ -11,8 +11,8 @@ use super::form::{self, Field, Typed};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
 use super::stream::NO_STREAM;
 use super::text::{plain, segment, text};
-use crate::catalog::{Kind, Stream, StreamChange, StreamWish};
-use crate::config::{OnUpdate, STALE_SECONDS_MAX};
+use crate::catalog::{Kind, Stream};
+use crate::config::{self, OnUpdate, STALE_SECONDS_MAX};
 use crate::operate::Operator;
 
 /// Words of the field `on_update`.
@@ -41,14 +41,10 @@ impl NewStream {
         if name.is_empty() {
             typed.wrong("name", "Give it a name.");
         }
-        let wish = StreamWish {
-            name,
-            on_update: typed.choice("on_update", &ON_UPDATE).unwrap_or_default(),
-            stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
-        };
+        let stream = stream_of(&mut typed, name);
         let fields = [("new_stream", "name")];
         let made = typed.submit(&self.0, req, &fields, |catalog, by| {
-            catalog.create_stream(wish, by)
+            catalog.create_stream(stream, by)
         });
         Ok(match made.await? {
             Some(stream) => {
@@ -93,11 +89,22 @@ fn settings(typed: &Typed) -> Markup {
         hint: "Renderers are told then, and when data is back.",
     };
     html! {
+        (typed.input(form::DESCRIPTION, 200, false))
         (typed.select(on_update, &[
             ("replace", "replace: it has only the new fields"),
             ("merge", "merge: it keeps fields that do not come again"),
         ]))
         (typed.number_input(stale, "never"))
+    }
+}
+
+/// The stream of this name as the form has it.
+fn stream_of(typed: &mut Typed, name: String) -> config::Stream {
+    config::Stream {
+        name,
+        description: typed.optional("description"),
+        on_update: typed.choice("on_update", &ON_UPDATE).unwrap_or_default(),
+        stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
     }
 }
 
@@ -111,7 +118,9 @@ impl ShowChange {
         let stale = stream
             .stale_after_seconds
             .map(|seconds| seconds.to_string());
+        let described = stream.description.clone();
         let values = [
+            ("description", described.unwrap_or_default()),
             ("on_update", stream.on_update.as_str().to_owned()),
             ("stale_after_seconds", stale.unwrap_or_default()),
         ];
@@ -128,13 +137,10 @@ impl Change {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
         let stream = own(&self.0, req)?;
         let mut typed = Typed::sent(depot);
-        let wanted = StreamChange {
-            on_update: typed.choice("on_update", &ON_UPDATE),
-            stale_after_seconds: Some(typed.number("stale_after_seconds", STALE_SECONDS_MAX)),
-        };
+        let wanted = stream_of(&mut typed, stream.name.to_string());
         let name = Arc::clone(&stream.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_stream(&name, wanted, by)
+            catalog.change_stream(&name, |settings| *settings = wanted, by)
         });
         Ok(match changed.await? {
             Some(changed) => {

@@ -5,6 +5,7 @@
 use maud::html;
 use salvo_core::handler;
 
+use super::form;
 use super::frame::{NoPage, Page, Place};
 use super::text::{grouped, segment, text, time};
 use crate::operate::Operator;
@@ -25,12 +26,10 @@ impl Streams {
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let mut rows = Vec::new();
     for stream in operator.catalog.streams() {
-        let name = std::sync::Arc::clone(&stream.name);
-        let declared = stream.created_ms.is_none();
-        let items = operator.pool.count(&name, COUNTED_MAX + 1).await?;
-        let newest = operator.pool.newest_data(&name).await?;
-        let view = operator.pool.view(&name).await?;
-        rows.push((name, declared, items, newest, view));
+        let items = operator.pool.count(&stream.name, COUNTED_MAX + 1).await?;
+        let newest = operator.pool.newest_data(&stream.name).await?;
+        let view = operator.pool.view(&stream.name).await?;
+        rows.push((stream, items, newest, view));
     }
     let live = html! {
         @if rows.is_empty() {
@@ -38,8 +37,12 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         } @else {
             div.table { table {
                 thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
-                tbody { @for (name, declared, items, newest, view) in &rows { tr {
-                    td data-label="Stream" { span { a href={ "/streams/" (segment(name)) } { (text(name)) } @if *declared { " " span.badge { "declared" } } } }
+                tbody { @for (stream, items, newest, view) in &rows { tr {
+                    td data-label="Stream" { span {
+                        a href={ "/streams/" (segment(&stream.name)) } { (text(&stream.name)) }
+                        @if stream.created_ms.is_none() { " " span.badge { "declared" } }
+                        (form::described(stream.description.as_deref()))
+                    } }
                     td.number data-label="Items" {
                         @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }
                     }

@@ -1,0 +1,80 @@
+//! What is made at run time is held to the rules that the schema has for what a file declares.
+//!
+//! The catalog asks before it makes or changes something.
+//!
+//! **Invariant**: no message repeats a text that begins like a secret.
+
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::schema::{CONNECTOR, Element, STREAM, Shape};
+use super::{Connector, Stream};
+
+/// What is wrong with one field. As a text it follows the field's name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// It begins like a key or a token, and so is kept and repeated nowhere.
+    #[error("begins like a secret (ik_, rk_, at_), which it must not; nothing was kept of it")]
+    Secret,
+    /// A number out of bounds.
+    #[error("must be from {min} to {max}")]
+    Range {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A text of another form than is wanted.
+    #[error("{0}")]
+    Form(String),
+}
+
+/// Whether a text begins like a key or a token.
+pub fn looks_secret(text: &str) -> bool {
+    let markers = ["ik_", "rk_", "at_"];
+    markers.iter().any(|marker| text.starts_with(marker))
+}
+
+/// The first field of a stream that does not fit, and why.
+pub fn misfit_of_stream(stream: &Stream) -> Option<(&'static str, Misfit)> {
+    misfit(&STREAM, stream)
+}
+
+/// The first field of a connector that does not fit, and why. Its keys are not looked at.
+pub fn misfit_of_connector(connector: &Connector) -> Option<(&'static str, Misfit)> {
+    misfit(&CONNECTOR, connector)
+}
+
+/// A connector as it was written down, whichever version did: options that this one does not know are left out.
+pub fn known_of_connector(written: Value) -> Value {
+    known(&CONNECTOR, written)
+}
+
+/// The same of a stream.
+pub fn known_of_stream(written: Value) -> Value {
+    known(&STREAM, written)
+}
+
+fn known(element: &Element, mut written: Value) -> Value {
+    if let Some(options) = written.as_object_mut() {
+        options.retain(|name, _| element.fields.iter().any(|field| field.name == name));
+    }
+    written
+}
+
+fn misfit(element: &Element, settings: &impl Serialize) -> Option<(&'static str, Misfit)> {
+    let settings = serde_json::to_value(settings).unwrap_or_default();
+    element.fields.iter().find_map(|field| {
+        let wrong = match (&field.shape, &settings[field.name]) {
+            (Shape::Text(_), Value::String(text)) if looks_secret(text) => Misfit::Secret,
+            (Shape::Text(check), Value::String(text)) => Misfit::Form(check(text).err()?),
+            (Shape::Integer(min, max), Value::Number(number)) => {
+                let fits = number.as_u64().is_some_and(|it| (*min..=*max).contains(&it));
+                (!fits).then_some(Misfit::Range { min: *min, max: *max })?
+            }
+            _ => return None,
+        };
+        Some((field.name, wrong))
+    })
+}
