@@ -30,7 +30,7 @@ use rusqlite::Connection;
 
 use crate::clock;
 use crate::config::Settings;
-use crate::sqlite::{self, Fuse, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileError, Fuse, Trouble, WriteAheadLog};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
 pub use change::connector::{ConnectorChange, ConnectorWish};
 pub use change::key::{GRACE_SECONDS_MAX, KeyWish, Rotation};
@@ -317,10 +317,10 @@ impl Catalog {
             }
             Err(error) => {
                 let error = match error {
-                    CatalogError::Storage(error) => match judge(&error) {
+                    CatalogError::File(FileError::Write(error)) => match judge(&error) {
                         Trouble::Full => CatalogError::DiskFull,
                         Trouble::Busy => CatalogError::Busy,
-                        Trouble::Damaged | Trouble::Failed => CatalogError::Storage(error),
+                        Trouble::Damaged | Trouble::Failed => error.into(),
                     },
                     refused => refused,
                 };

@@ -39,7 +39,7 @@ use uuid::Uuid;
 use crate::batch::{Action, Entry};
 use crate::item::Items;
 use crate::metrics::Metrics;
-use crate::sqlite::{self, Fuse, Newer, Notice};
+use crate::sqlite::{self, FileError, Fuse, Notice};
 
 pub use crate::config::Durability;
 pub use log::{LogEntry, Outcome};
@@ -122,50 +122,29 @@ pub enum JournalError {
 /// Why the journal could not be opened or read.
 #[derive(Debug, Error)]
 pub enum StorageError {
-    /// SQLite said so, in the writing connection.
+    /// The file cannot be opened, read or written.
     #[error("journal: {0}")]
-    Write(#[source] rusqlite::Error),
-    /// SQLite said so, in a reading connection.
-    #[error("journal: {0}")]
-    Read(#[source] sqlx::Error),
+    File(#[source] FileError),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// The file was written by a newer version.
-    #[error("journal: {0}")]
-    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
 static DAMAGE: Notice = Notice::new();
 
-impl From<rusqlite::Error> for StorageError {
-    fn from(error: rusqlite::Error) -> Self {
-        DAMAGE.look_at_write(&error);
-        Self::Write(error)
-    }
-}
-
-impl From<sqlx::Error> for StorageError {
-    fn from(error: sqlx::Error) -> Self {
-        DAMAGE.look_at(&error);
-        Self::Read(error)
+impl<E: Into<FileError>> From<E> for StorageError {
+    fn from(error: E) -> Self {
+        Self::File(DAMAGE.look_at(error.into()))
     }
 }
 
 impl StorageError {
-    /// Whether there was no room on the disk.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Write(error) if sqlite::is_full(error))
-    }
-
-    /// Whether a file that cannot be opened for this may be damaged.
-    pub fn may_be_damage(&self) -> bool {
+    /// What is the matter with the file, if that is it.
+    pub fn of_file(&self) -> Option<&FileError> {
         match self {
-            Self::Write(error) => sqlite::damage::may_be_damage(error),
-            Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer(_) => true,
-            _ => false,
+            Self::File(error) => Some(error),
+            _ => None,
         }
     }
 }

@@ -39,7 +39,7 @@ use thiserror::Error;
 use crate::batch::Batch;
 use crate::clock;
 use crate::config::OnUpdate;
-use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileError, Fuse, Notice, Trouble, WriteAheadLog};
 
 use apply::{Pass, Target};
 use changes::Changes;
@@ -74,31 +74,17 @@ pub enum PoolError {
     /// A file of the data folder cannot be trusted any more: the daemon is about to end.
     #[error("pool: nothing is written any more")]
     Closed,
-    /// SQLite said so, in the writing connection.
+    /// The file cannot be opened, read or written.
     #[error("pool: {0}")]
-    Write(#[source] rusqlite::Error),
-    /// SQLite said so, in a reading connection.
-    #[error("pool: {0}")]
-    Read(#[source] sqlx::Error),
-    /// The file was written by a newer version.
-    #[error("pool: {0}")]
-    Newer(#[from] Newer),
+    File(#[source] FileError),
 }
 
 /// Damage that anybody met in the file.
 static DAMAGE: Notice = Notice::new();
 
-impl From<rusqlite::Error> for PoolError {
-    fn from(error: rusqlite::Error) -> Self {
-        DAMAGE.look_at_write(&error);
-        Self::Write(error)
-    }
-}
-
-impl From<sqlx::Error> for PoolError {
-    fn from(error: sqlx::Error) -> Self {
-        DAMAGE.look_at(&error);
-        Self::Read(error)
+impl<E: Into<FileError>> From<E> for PoolError {
+    fn from(error: E) -> Self {
+        Self::File(DAMAGE.look_at(error.into()))
     }
 }
 
@@ -112,18 +98,16 @@ impl PoolError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full => true,
-            Self::Write(error) => sqlite::is_full(error),
+            Self::File(error) => error.is_full(),
             _ => false,
         }
     }
 
-    /// Whether a file that cannot be opened for this may be damaged.
-    pub fn may_be_damage(&self) -> bool {
+    /// What is the matter with the file, if that is it.
+    pub fn of_file(&self) -> Option<&FileError> {
         match self {
-            Self::Write(error) => sqlite::damage::may_be_damage(error),
-            Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer(_) => true,
-            _ => false,
+            Self::File(error) => Some(error),
+            _ => None,
         }
     }
 }
@@ -333,7 +317,7 @@ impl Pool {
                 Err(match trouble {
                     Trouble::Full => PoolError::Full,
                     Trouble::Busy => PoolError::Busy,
-                    Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
+                    Trouble::Damaged | Trouble::Failed => PoolError::File(error.into()),
                 })
             }
         }

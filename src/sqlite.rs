@@ -8,6 +8,7 @@
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
 pub mod damage;
+mod error;
 pub mod holders;
 pub mod suspect;
 mod trouble;
@@ -21,8 +22,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use thiserror::Error;
-pub use trouble::{Fuse, Notice, State, Trouble};
+
+pub use error::{FileError, Newer, Notice, is_full};
+pub use trouble::{Fuse, State, Trouble};
 
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,27 +259,12 @@ fn verdict(connection: &Connection, check: &str) -> Result<Option<String>, rusql
     Ok((problem != "ok").then(|| problem.to_owned()))
 }
 
-/// A file has a format that this version does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-)]
-pub struct Newer {
-    /// The file's format.
-    pub found: i64,
-    /// The format of this version.
-    pub known: i64,
-}
-
 /// Brings a file to the format `known`; `from[n]` are the statements that lead there from format `n`, of an empty file
 /// from 0. They happen together or not at all.
 ///
 /// # Errors
 /// SQLite's, and [`Newer`].
-pub fn upgrade<E>(connection: &Connection, known: i64, from: &[&str]) -> Result<(), E>
-where
-    E: From<rusqlite::Error> + From<Newer>,
-{
+pub fn upgrade(connection: &Connection, known: i64, from: &[&str]) -> Result<(), FileError> {
     let found = format(connection)?;
     if found == known {
         return Ok(());
@@ -318,15 +305,6 @@ pub async fn open_readers(
         .max_connections(connections_max)
         .connect_with(options)
         .await
-}
-
-/// Whether SQLite says that there is no room on the disk: for the file, or for the index of its write-ahead log. What
-/// a writer has at hand tells more: [`Trouble::of`].
-pub fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| {
-        error.code == rusqlite::ErrorCode::DiskFull
-            || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
-    })
 }
 
 fn refused(message: String) -> rusqlite::Error {

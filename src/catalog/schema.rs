@@ -88,7 +88,7 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2}"),
     ];
-    sqlite::upgrade::<CatalogError>(&database, FORMAT, &from)?;
+    sqlite::upgrade(&database, FORMAT, &from)?;
     Ok(database)
 }
 

@@ -114,7 +114,7 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
         TIMELINE_3,
     ];
-    sqlite::upgrade::<StorageError>(&connection, FORMAT, &from)?;
+    sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
 }
 

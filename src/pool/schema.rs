@@ -227,6 +227,6 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
     ];
-    sqlite::upgrade::<PoolError>(&connection, FORMAT, &from)?;
+    sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
 }
