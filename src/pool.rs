@@ -39,7 +39,7 @@ use thiserror::Error;
 use crate::batch::Batch;
 use crate::clock;
 use crate::config::OnUpdate;
-use crate::sqlite::{self, FileError, Fuse, Notice, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileError, FileWriter, Fuse, Notice, Trouble};
 
 use apply::{Pass, Target};
 use changes::Changes;
@@ -179,8 +179,7 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Writer {
-    connection: Connection,
-    log: WriteAheadLog,
+    connection: FileWriter,
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
     /// Number of the last change.
@@ -195,6 +194,7 @@ impl Pool {
     /// The file cannot be opened, is not a pool, or was written by a newer version.
     pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
+        let connection = FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
         let removals = Removals::load(&connection)?;
@@ -204,7 +204,6 @@ impl Pool {
         Ok(Arc::new(Self {
             writer: Mutex::new(Writer {
                 connection,
-                log: WriteAheadLog::default(),
                 views,
                 on_update: HashMap::new(),
                 seq: history.seq,
@@ -293,33 +292,21 @@ impl Pool {
         writer: &mut Writer,
         work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
-        if self.fuse.is_blown() {
+        if writer.connection.is_stopped() {
             return Err(PoolError::Closed);
         }
-        let judge = |writer: &Writer, error: &rusqlite::Error| {
-            self.fuse.judge(&self.path, &writer.connection, error)
-        };
         let done = writer.in_transaction(work);
         writer.views.ended(done.is_ok());
         match done {
             Ok(done) => {
-                // It is done, whatever becomes of its way from the log into the file.
-                if let Err(error) = writer.log.tend(&writer.connection, CHECKPOINT_FRAMES) {
-                    judge(writer, &error);
-                }
+                writer.connection.committed();
                 Ok(done)
             }
-            Err(error) => {
-                let trouble = judge(writer, &error);
-                if let Err(error) = sqlite::roll_back(&writer.connection) {
-                    judge(writer, &error);
-                }
-                Err(match trouble {
-                    Trouble::Full => PoolError::Full,
-                    Trouble::Busy => PoolError::Busy,
-                    Trouble::Damaged | Trouble::Failed => PoolError::File(error.into()),
-                })
-            }
+            Err(error) => Err(match writer.connection.failed(&error) {
+                Trouble::Full => PoolError::Full,
+                Trouble::Busy => PoolError::Busy,
+                Trouble::Damaged | Trouble::Failed => PoolError::File(error.into()),
+            }),
         }
     }
 
@@ -370,7 +357,7 @@ impl Pool {
         // For whoever reads the file while the daemon is away. What is left is made after the next start.
         let begun = Instant::now();
         while begun.elapsed() < VIEWS_AT_END && matches!(self.refresh_views(), Ok(true)) {}
-        Ok(sqlite::empty_log(&self.lock().connection)?)
+        Ok(self.lock().connection.close()?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

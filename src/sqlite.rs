@@ -12,8 +12,8 @@ mod error;
 pub mod holders;
 pub mod suspect;
 mod trouble;
+mod writer;
 
-use std::cell::Cell;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 pub use error::{FileError, Newer, Notice, is_full};
 pub use trouble::{Fuse, State, Trouble};
+pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +42,9 @@ const VERSION_MIN: i32 = 3_051_003;
 const WAL_BYTES_KEPT: u32 = 64 << 20;
 /// How long a writer waits for another process that writes the file: what waits behind it is answered then.
 const WRITER_WAITS_MAX: Duration = Duration::from_secs(1);
-/// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
-const RESTART_FACTOR: u32 = 4;
-/// How long beginning anew waits for readers. The daemon's own end within milliseconds.
-const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
 
 /// Opens the one writing connection of a file, in WAL mode. There are no automatic checkpoints: the
-/// owner of the file has a [`WriteAheadLog`] looked after when it has committed.
+/// owner of the file has a [`FileWriter`] see to them.
 ///
 /// # Errors
 /// SQLite's; also when a setting did not take.
@@ -94,7 +91,6 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
         }
     }
     connection.set_prepared_statement_cache_capacity(64);
-    connection.wal_hook(Some(count_frames));
     Ok(connection)
 }
 
@@ -132,66 +128,6 @@ pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
         true => Ok(()),
         false => connection.execute_batch("ROLLBACK"),
     }
-}
-
-thread_local! {
-    /// Frames in the write-ahead log after the last commit on this thread.
-    static FRAMES: Cell<u32> = const { Cell::new(0) };
-}
-
-fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
-    FRAMES.set(frames.unsigned_abs());
-    Ok(())
-}
-
-/// What the writer of a file knows of its write-ahead log.
-#[derive(Debug, Default)]
-pub struct WriteAheadLog {
-    /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
-    /// then a checkpoint after each commit would look through all of them in vain.
-    seen: u32,
-}
-
-impl WriteAheadLog {
-    /// Copies the log back when `frames_max` were added to it. Call it after a commit, on the same thread. While others
-    /// read all the time the log would only grow: when it is four times as long, the readers are waited for,
-    /// briefly. What a reader in another process holds open longer stays.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn tend(
-        &mut self,
-        connection: &Connection,
-        frames_max: u32,
-    ) -> Result<(), rusqlite::Error> {
-        let frames = FRAMES.get();
-        if frames < self.seen {
-            self.seen = 0;
-        }
-        if frames - self.seen < frames_max {
-            return Ok(());
-        }
-        self.seen = frames;
-        if frames < RESTART_FACTOR.saturating_mul(frames_max) {
-            return checkpoint(connection, "PASSIVE");
-        }
-        connection.busy_timeout(READERS_WAITED_FOR)?;
-        let done = checkpoint(connection, "RESTART");
-        connection.busy_timeout(WRITER_WAITS_MAX)?;
-        done
-    }
-}
-
-/// Copies the write-ahead log back into the file, flushes it, and leaves the log empty, unless somebody reads it.
-///
-/// # Errors
-/// SQLite's.
-pub fn empty_log(connection: &Connection) -> Result<(), rusqlite::Error> {
-    checkpoint(connection, "TRUNCATE")
-}
-
-fn checkpoint(connection: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
-    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
 }
 
 /// Opens a read-only connection whose statements end with an error once `stop` is set.
