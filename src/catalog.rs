@@ -44,7 +44,7 @@ pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
 pub use setup::{FirstStream, SetUpWish};
 pub use stream::Stream;
 

@@ -49,7 +49,7 @@ use reader::Recent;
 pub use rejected::RefusedBody;
 use retention::Kept;
 pub use retention::Retention;
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;

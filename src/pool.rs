@@ -47,7 +47,7 @@ pub use dead_letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered}
 pub use items::{Item, Page, PageLimit, Position};
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
 pub use sinks::Known;
 use views::Views;
 pub use waiting::{Call, Waiting};

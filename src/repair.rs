@@ -33,22 +33,15 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::catalog::CatalogError;
+use crate::catalog::{CatalogError, FILE as CATALOG};
 use crate::clock;
-use crate::journal::StorageError;
-use crate::pool::PoolError;
+use crate::journal::{FILE as JOURNAL, StorageError};
+use crate::pool::{FILE as POOL, PoolError};
 use crate::sqlite::suspect::mark_of;
 use anew::{finish, make_anew};
 use image::{Image, PAGE_BYTES};
 use report::Repair;
 use salvage::{Plan, Salvaged};
-
-/// The catalog's file.
-pub const CATALOG: &str = "catalog.db";
-/// The pool's file.
-pub const POOL: &str = "pool.db";
-/// The journal's file. It is looked at last: how far the sinks have come stands in the pool.
-pub const JOURNAL: &str = "journal.db";
 
 /// A file of the data folder, and how it is repaired.
 struct Kind {

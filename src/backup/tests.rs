@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::folder::Folder;
 use super::*;
 use crate::catalog::Catalog;
 use crate::config::Settings;

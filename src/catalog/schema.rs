@@ -15,6 +15,8 @@ use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use crate::config::{ConnectorKind, OnUpdate};
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 2;
 

@@ -7,13 +7,13 @@ use std::path::Path;
 use thiserror::Error;
 
 use crate::backup::restore::RestoreError;
-use crate::catalog::CatalogError;
+use crate::catalog::{self, CatalogError};
 use crate::delivery::AddError;
 use crate::http::ListenError;
-use crate::journal::StorageError;
+use crate::journal::{self, StorageError};
 use crate::plugin::PluginError;
-use crate::pool::PoolError;
-use crate::repair::{self, RepairError};
+use crate::pool::{self, PoolError};
+use crate::repair::RepairError;
 use crate::sqlite::{FileError, suspect};
 
 /// Why the daemon could not start, or had to end.
@@ -91,12 +91,10 @@ impl DaemonError {
     /// The file that cannot be opened, and what is the matter with it.
     fn of_file(&self) -> Option<(&'static str, &FileError)> {
         let (file, error) = match self {
-            Self::Catalog(error) => (repair::CATALOG, error.of_file()),
-            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => {
-                (repair::POOL, error.of_file())
-            }
+            Self::Catalog(error) => (catalog::FILE, error.of_file()),
+            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => (pool::FILE, error.of_file()),
             Self::Journal(error) | Self::Sinks(AddError::Journal(error)) => {
-                (repair::JOURNAL, error.of_file())
+                (journal::FILE, error.of_file())
             }
             _ => return None,
         };

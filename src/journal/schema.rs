@@ -11,6 +11,8 @@ use rusqlite::Connection;
 use super::{Durability, StorageError};
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 3;
 

@@ -10,6 +10,8 @@ use rusqlite::Connection;
 use super::PoolError;
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 4;
 
