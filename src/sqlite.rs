@@ -14,7 +14,7 @@ pub mod suspect;
 mod trouble;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +92,13 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
     }
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// A file beside another: the name goes on with `end`.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 /// Runs a statement without parameters, prepared once for each connection.
