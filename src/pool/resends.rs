@@ -14,8 +14,8 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::dead_letters::{Part, Retry, action};
-use super::{Pool, PoolError, Writer};
+use super::dead_letters::action;
+use super::{Part, Pool, PoolError, Retry, Writer};
 use crate::batch::{Action, Entry, Slice};
 use crate::clock;
 use crate::item::ItemsWriter;
