@@ -106,12 +106,19 @@ impl FileWriter {
     }
 
     /// Copies the log back into the file, flushes it, and leaves the log empty, unless somebody reads it. It is the last
-    /// that is done with the file.
+    /// that is done with the file; nothing is, if nothing may be written any more.
     ///
     /// # Errors
     /// SQLite's.
     pub fn close(&self) -> Result<(), Error> {
-        self.checkpoint("TRUNCATE").map(drop)
+        if self.is_stopped() {
+            return Ok(());
+        }
+        let done = self.checkpoint("TRUNCATE");
+        if let Err(error) = &done {
+            self.judge(error);
+        }
+        done.map(drop)
     }
 
     /// How many frames the log has, after that.
