@@ -80,7 +80,7 @@ impl Run {
         Ok(())
     }
 
-    fn copy(&self, file: &'static str, folder: &Folder) -> Result<(), BackupError> {
+    pub(super) fn copy(&self, file: &'static str, folder: &Folder) -> Result<(), BackupError> {
         let path = folder.path.join(file);
         let failed = |reason| write_failed(&path, reason);
         let made = OpenOptions::new()
@@ -98,7 +98,7 @@ impl Run {
     }
 
     /// Reads the copies back; what they hold, if they are good and belong together.
-    fn verified(&self, dir: &Path) -> Result<Manifest, BackupError> {
+    pub(super) fn verified(&self, dir: &Path) -> Result<Manifest, BackupError> {
         let mut files = Vec::new();
         for &(file, format) in FILES {
             let not_good = |problem| BackupError::NotGood { file, problem };
