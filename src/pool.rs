@@ -172,9 +172,6 @@ impl Pool {
     }
 
     /// The highest accepted request that the file knows of: no item is above every cursor.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn highest_seq(&self) -> Result<u64, PoolError> {
         let highest: i64 = self.lock().connection.query_row(
             "SELECT coalesce(max(seq), 0) FROM cursors",
@@ -185,9 +182,6 @@ impl Pool {
     }
 
     /// Whether any sink has ever run on this file.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn is_new(&self) -> Result<bool, PoolError> {
         let cursors: i64 =
             self.lock()
@@ -265,9 +259,6 @@ impl Pool {
 
     /// Makes some of the views that lack a column, in a transaction of its own; true if there are more. Lanes wait
     /// meanwhile, so call it again after a pause. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn refresh_views(&self) -> Result<bool, PoolError> {
         let mut writer = self.lock();
         if !writer.views.are_stale() {
@@ -280,9 +271,6 @@ impl Pool {
 
     /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
     /// any more. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn low_water(&self) -> Result<u64, PoolError> {
         Ok(low_water(&self.lock().connection)?.unsigned_abs())
     }
@@ -302,9 +290,6 @@ impl Pool {
     }
 
     /// Closes the file with an empty write-ahead log. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn close(&self) -> Result<(), PoolError> {
         self.reads.close().await;
         // For whoever reads the file while the daemon is away. What is left is made after the next start.

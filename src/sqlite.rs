@@ -102,18 +102,12 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Runs a statement without parameters, prepared once for each connection.
-///
-/// # Errors
-/// SQLite's.
 pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
 
 /// Begins a transaction that writes.
-///
-/// # Errors
-/// SQLite's.
 pub fn begin(connection: &Connection) -> Result<(), rusqlite::Error> {
     execute(connection, "BEGIN IMMEDIATE")
 }
@@ -127,9 +121,6 @@ pub fn commit(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Takes back what an open transaction did, if there is one. What failed is judged before: [`Fuse::judge`].
-///
-/// # Errors
-/// SQLite's.
 pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     match connection.is_autocommit() {
         true => Ok(()),
@@ -138,9 +129,6 @@ pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Opens a read-only connection whose statements end with an error once `stop` is set.
-///
-/// # Errors
-/// SQLite's.
 pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, rusqlite::Error> {
     /// Steps of SQLite's machine between two looks at `stop`.
     const STEPS: i32 = 10_000;
@@ -156,9 +144,6 @@ pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, ru
 }
 
 /// How large a copy of the file is at most, in bytes.
-///
-/// # Errors
-/// SQLite's.
 pub fn copy_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
     let number = |pragma: &str| {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| {
@@ -171,26 +156,17 @@ pub fn copy_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
 
 /// Copies the file as it is at one moment into `into`, which is missing or empty. Others go on reading and writing
 /// meanwhile. What is written is not flushed.
-///
-/// # Errors
-/// SQLite's.
 pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> {
     connection.execute("VACUUM INTO ?1", [into])?;
     Ok(())
 }
 
 /// What is wrong with the file, if anything is: the first line of SQLite's integrity check.
-///
-/// # Errors
-/// SQLite's.
 pub fn damage(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
     verdict(connection, "integrity_check")
 }
 
 /// The same without a comparison of indexes with their tables, which takes many times as long in a large file.
-///
-/// # Errors
-/// SQLite's.
 pub fn damage_of_pages(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
     verdict(connection, "quick_check")
 }
@@ -223,9 +199,6 @@ pub fn upgrade(connection: &Connection, known: i64, from: &[&str]) -> Result<(),
 }
 
 /// The format that the file's owner wrote into it.
-///
-/// # Errors
-/// SQLite's.
 pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }

@@ -85,9 +85,6 @@ impl Journal {
     }
 
     /// An entry, if its payload is still there and can be read.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn entry(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
         let found = read_many(&self.reads, &[seq]).await?;
         Ok(found.into_iter().find_map(|(_, entry)| entry.ok()))
@@ -95,9 +92,6 @@ impl Journal {
 
     /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left
     /// out.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn read_many(&self, seqs: &[u64]) -> Result<Vec<Arc<Entry>>, StorageError> {
         let found = read_many(&self.lane_reads, seqs).await?;
         let entries = found.into_iter().filter_map(|(_, entry)| entry.ok());
@@ -106,9 +100,6 @@ impl Journal {
 
     /// Some removals after `seq`, oldest first, as far as their payloads are there and can be read, and up to where they
     /// were looked for; none: there are no more.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn removals_after(
         &self,
         seq: u64,
@@ -129,9 +120,6 @@ impl Journal {
 
     /// Whether accepted entries after `seq` have been deleted already: the oldest has no payload, neither in place nor
     /// put aside.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn has_released_after(&self, seq: u64) -> Result<bool, StorageError> {
         let sql = format!(
             "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
@@ -146,9 +134,6 @@ impl Journal {
     }
 
     /// The oldest entry that is still there, if there is one.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
             .fetch_one(&self.lane_reads)

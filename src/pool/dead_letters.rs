@@ -84,9 +84,6 @@ pub(super) fn store_letters(
 
 impl Pool {
     /// What a sink has not delivered.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn undelivered(&self, sink: &str) -> Result<Undelivered, PoolError> {
         let row = sqlx::query(
             "SELECT (SELECT count(*) FROM retries WHERE sink = ?1) AS retries, (SELECT count(*) FROM dead_letters WHERE sink = ?1) AS letters",
@@ -101,9 +98,6 @@ impl Pool {
     }
 
     /// A sink's dead letters, newest first, before the row `before`.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn dead_letters(
         &self,
         sink: &str,

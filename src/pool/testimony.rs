@@ -101,9 +101,6 @@ pub(super) fn note_late(
 
 impl Pool {
     /// Forgets what became of requests that the log does not have any more: those before this one. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn forget_before(&self, seq: u64) -> Result<(), PoolError> {
         let sinks: Vec<String> = {
             let writer = self.lock();
@@ -136,17 +133,11 @@ impl Pool {
     }
 
     /// Sequence numbers below `before` that have dead letters, highest first.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn failed_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
         self.seqs_of("dead_letters", before, limit).await
     }
 
     /// The same for those of which somebody discarded dead letters.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn discarded_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
         self.seqs_of("discarded", before, limit).await
     }
@@ -169,9 +160,6 @@ impl Pool {
     }
 
     /// Why a sink gave up on each of these requests: the first few reasons, in the order of the items.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn reasons(&self, sink: &str, seqs: &[u64]) -> Result<Vec<Vec<GivenUp>>, PoolError> {
         let sql = format!(
             "SELECT (SELECT json_group_array(json_object('reason', reason, 'attempts', attempts, 'items', items)) FROM (
@@ -191,9 +179,6 @@ impl Pool {
     }
 
     /// Nothing below `before` and above this number waits for a retry; `None`: nothing below it does.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn highest_retried(&self, before: u64) -> Result<Option<u64>, PoolError> {
         let highest: Option<i64> = sqlx::query_scalar(
             "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
@@ -205,9 +190,6 @@ impl Pool {
     }
 
     /// How a sink stands to each of these requests; `None` if the sink was added after it.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn sink_states(
         &self,
         sink: &str,

@@ -142,9 +142,6 @@ pub(super) fn store_retries(
 
 impl Pool {
     /// The batch that the sink was called with when the daemon, or the settling of it, ended. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn call(&self, sink: &str) -> Result<Option<Call>, PoolError> {
         let writer = self.lock();
         let sql = "SELECT parts, through FROM calls JOIN cursors USING (sink) WHERE sink = ?1 AND through > seq";
@@ -165,9 +162,6 @@ impl Pool {
 
     /// The sink's retry that comes first, due or not: the one that is due first, or in strict order the one that was
     /// accepted first. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn next_retry(&self, sink: &str, strict: bool) -> Result<Option<Retry>, PoolError> {
         let writer = self.lock();
         let order = match strict {
@@ -186,9 +180,6 @@ impl Pool {
     }
 
     /// Retries of a sink with ids above `after`, by id.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn waiting(
         &self,
         sink: &str,
@@ -233,9 +224,6 @@ impl Pool {
     }
 
     /// The highest id of a sink's retries, 0 for none.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn newest_retry(&self, sink: &str) -> Result<i64, PoolError> {
         let sql = "SELECT coalesce(max(id), 0) FROM retries WHERE sink = ?1";
         Ok(sqlx::query_scalar(sql)

@@ -107,9 +107,6 @@ impl FileWriter {
 
     /// Copies the log back into the file, flushes it, and leaves the log empty, unless somebody reads it. It is the last
     /// that is done with the file; nothing is, if nothing may be written any more.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn close(&self) -> Result<(), Error> {
         if self.is_stopped() {
             return Ok(());
