@@ -23,14 +23,14 @@ mod tests;
 mod uses;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rusqlite::Connection;
 
 use crate::clock;
 use crate::config::Settings;
-use crate::sqlite::{self, Fuse, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
 pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
 pub use change::read_key::{NewReadKey, ReadKeyPatch};
@@ -41,7 +41,7 @@ pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
 pub use setup::{FirstStream, SetUp};
 pub use stream::Stream;
 
@@ -59,14 +59,10 @@ pub struct Catalog {
     store: Mutex<Store>,
     /// Requests a second and burst of a connector that has none of its own.
     rate: (u32, u32),
-    path: PathBuf,
-    /// Of all files of the data folder.
-    fuse: Fuse,
 }
 
 struct Store {
-    connection: Connection,
-    log: WriteAheadLog,
+    connection: FileWriter,
     declared: Rows,
     made: Rows,
     /// Hears of other streams before anybody can use them.
@@ -119,15 +115,12 @@ impl Catalog {
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
-                connection,
-                log: WriteAheadLog::default(),
+                connection: FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse),
                 declared,
                 made,
                 follower: None,
             }),
             rate,
-            path: path.to_owned(),
-            fuse: fuse.clone(),
         };
         Ok((catalog, warnings))
     }
@@ -235,7 +228,7 @@ impl Catalog {
     /// SQLite's.
     pub fn close(&self) -> Result<(), CatalogError> {
         self.keep_uses();
-        Ok(sqlite::empty_log(&self.store().connection)?)
+        Ok(self.store().connection.close()?)
     }
 
     /// Makes what the store holds the truth for all that is asked from now on.
@@ -291,7 +284,7 @@ impl Catalog {
         store: &mut Store,
         work: impl FnOnce(&Store) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        if self.fuse.is_blown() {
+        if store.connection.is_stopped() {
             return Err(CatalogError::Closed);
         }
         let begun = sqlite::begin(&store.connection);
@@ -300,31 +293,21 @@ impl Catalog {
             sqlite::commit(&store.connection)?;
             Ok(done)
         });
-        let Store {
-            connection, log, ..
-        } = store;
-        let judge = |error: &rusqlite::Error| self.fuse.judge(&self.path, connection, error);
         match done {
             Ok(done) => {
-                // It is done, whatever becomes of its way from the log into the file.
-                if let Err(error) = log.tend(connection, CHECKPOINT_FRAMES) {
-                    judge(&error);
-                }
+                store.connection.committed();
                 Ok(done)
             }
-            Err(error) => {
-                let error = match error {
-                    CatalogError::Storage(error) => match judge(&error) {
-                        Trouble::Full => CatalogError::DiskFull,
-                        Trouble::Busy => CatalogError::Busy,
-                        Trouble::Damaged | Trouble::Failed => CatalogError::Storage(error),
-                    },
-                    refused => refused,
-                };
-                if let Err(error) = sqlite::roll_back(connection) {
-                    judge(&error);
-                }
-                Err(error)
+            Err(CatalogError::File(FileError::Write(error))) => {
+                Err(match store.connection.failed(&error) {
+                    Trouble::Full => CatalogError::DiskFull,
+                    Trouble::Busy => CatalogError::Busy,
+                    Trouble::Damaged | Trouble::Failed => error.into(),
+                })
+            }
+            Err(refused) => {
+                store.connection.take_back();
+                Err(refused)
             }
         }
     }

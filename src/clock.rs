@@ -85,6 +85,13 @@ pub fn rfc3339(unix_ms: u64) -> String {
         .unwrap_or_else(|| unix_ms.to_string())
 }
 
+/// Now, in UTC, as a part of a file's name: `20260131T120000Z`.
+pub fn stamp() -> String {
+    let time = rfc3339(unix_ms());
+    let (seconds, _) = time.split_once('.').unwrap_or((&time, ""));
+    seconds.replace(['-', ':', 'Z'], "") + "Z"
+}
+
 /// Unix time in milliseconds from RFC 3339 with any offset; `None` for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;

@@ -19,6 +19,7 @@ mod prune;
 mod quarantine;
 mod queue;
 mod reader;
+mod recent;
 mod rejected;
 mod retention;
 mod schema;
@@ -36,20 +37,20 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use crate::batch::{Action, Entry};
 use crate::item::Items;
 use crate::metrics::Metrics;
-use crate::sqlite::{self, Fuse, Newer, Notice};
+use crate::sqlite::{self, FileError, Fuse, Notice};
 
 pub use crate::config::Durability;
 pub use log::{LogEntry, Outcome};
 pub use measure::LogMinute;
 use queue::{Job, Queue};
-use reader::Recent;
+pub use reader::{ReadRequest, Taken};
+use recent::Recent;
 pub use rejected::RefusedBody;
 use retention::Kept;
 pub use retention::Retention;
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;
@@ -122,50 +123,29 @@ pub enum JournalError {
 /// Why the journal could not be opened or read.
 #[derive(Debug, Error)]
 pub enum StorageError {
-    /// SQLite said so, in the writing connection.
+    /// The file cannot be opened, read or written.
     #[error("journal: {0}")]
-    Write(#[source] rusqlite::Error),
-    /// SQLite said so, in a reading connection.
-    #[error("journal: {0}")]
-    Read(#[source] sqlx::Error),
+    File(#[source] FileError),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// The file was written by a newer version.
-    #[error("journal: {0}")]
-    Newer(#[from] Newer),
 }
 
 /// Damage that anybody met in the file.
 static DAMAGE: Notice = Notice::new();
 
-impl From<rusqlite::Error> for StorageError {
-    fn from(error: rusqlite::Error) -> Self {
-        DAMAGE.look_at_write(&error);
-        Self::Write(error)
-    }
-}
-
-impl From<sqlx::Error> for StorageError {
-    fn from(error: sqlx::Error) -> Self {
-        DAMAGE.look_at(&error);
-        Self::Read(error)
+impl<E: Into<FileError>> From<E> for StorageError {
+    fn from(error: E) -> Self {
+        Self::File(DAMAGE.look_at(error.into()))
     }
 }
 
 impl StorageError {
-    /// Whether there was no room on the disk.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Write(error) if sqlite::is_full(error))
-    }
-
-    /// Whether a file that cannot be opened for this may be damaged.
-    pub fn may_be_damage(&self) -> bool {
+    /// What is the matter with the file, if that is it.
+    pub fn of_file(&self) -> Option<&FileError> {
         match self {
-            Self::Write(error) => sqlite::damage::may_be_damage(error),
-            Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer(_) => true,
-            _ => false,
+            Self::File(error) => Some(error),
+            _ => None,
         }
     }
 }
@@ -316,72 +296,12 @@ impl Journal {
         self.shared.newest.subscribe()
     }
 
-    /// Entries after `after`, oldest first, together about `bytes_max` bytes and `items_max` items
-    /// (at least one entry if there is one), skipping what `wanted` refuses. All ask the same of their items: they
-    /// end before one that asks something else. From memory where it reaches back far enough, else from the file.
-    ///
-    /// # Errors
-    /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
-    pub async fn read_after(&self, request: ReadRequest<'_>) -> Result<Taken, StorageError> {
-        let recent = self
-            .shared
-            .recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(&request);
-        match recent {
-            Some(taken) => Ok(taken),
-            None => reader::read_after(&self.lane_reads, &request).await,
-        }
-    }
-
     /// Has the daemon end, and the next start repair the file, if somebody met damage in it.
     pub fn notice_damage(&self) {
         if DAMAGE.take() {
             let shared = &self.shared;
             shared.fuse.damaged(&shared.path, "a damaged page was read");
         }
-    }
-
-    /// An entry, if its payload is still there and can be read.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn entry(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
-        let found = reader::read_many(&self.reads, &[seq]).await?;
-        Ok(found.into_iter().find_map(|(_, entry)| entry.ok()))
-    }
-
-    /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left
-    /// out.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn read_many(&self, seqs: &[u64]) -> Result<Vec<Arc<Entry>>, StorageError> {
-        let found = reader::read_many(&self.lane_reads, seqs).await?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(_, entry)| entry.ok())
-            .collect())
-    }
-
-    /// Some removals after `seq`, oldest first, and up to where they were looked for; none: there are no more.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn removals_after(
-        &self,
-        seq: u64,
-    ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
-        reader::removals_after(&self.lane_reads, seq).await
-    }
-
-    /// Whether accepted entries after `seq` have been deleted already.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn has_released_after(&self, seq: u64) -> Result<bool, StorageError> {
-        reader::has_released_after(&self.lane_reads, seq).await
     }
 
     /// Every lane has entries up to and including `seq` behind it: they leave the memory.
@@ -420,17 +340,6 @@ impl Journal {
     /// [`Options::seq_floor`].
     pub fn seq_floor(&self) -> u64 {
         self.seq_floor
-    }
-
-    /// The oldest entry that is still there, if there is one.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
-        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
-            .fetch_one(&self.lane_reads)
-            .await?;
-        Ok(oldest.map(i64::unsigned_abs))
     }
 
     /// Up to here entries may have been deleted since the start.
@@ -472,41 +381,6 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.queue.close();
     }
-}
-
-/// What a lane asks for.
-#[derive(Clone, Copy)]
-pub struct ReadRequest<'a> {
-    /// Only entries with a higher sequence number.
-    pub after: u64,
-    /// About so many items at the most.
-    pub items_max: usize,
-    /// About so many bytes at the most.
-    pub bytes_max: usize,
-    /// What is wanted, by stream and by what a request asks of its items.
-    pub wanted: &'a (dyn Fn(&str, Action) -> bool + Sync),
-}
-
-impl std::fmt::Debug for ReadRequest<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ReadRequest")
-            .field("after", &self.after)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What a lane gets.
-#[derive(Debug, Default)]
-pub struct Taken {
-    /// The wanted entries, oldest first.
-    pub entries: Vec<Arc<Entry>>,
-    /// Everything up to here was looked at: the cursor after these entries.
-    pub through: u64,
-    /// Entries whose payload cannot be read, with the reason.
-    pub corrupt: Vec<(u64, String)>,
-    /// Entries whose payload was put aside before.
-    pub quarantined: Vec<(u64, String)>,
 }
 
 #[cfg(test)]

@@ -135,9 +135,6 @@ impl Operator {
 
     /// A page of the audit trail, newest first: entries before the one with the id `before`, and whether there are
     /// more.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn audit(
         &self,
         before: Option<i64>,

@@ -16,12 +16,15 @@ mod history;
 mod items;
 mod merge;
 mod newer;
+mod pass;
 mod rebuilt;
 mod removal;
 mod resends;
 mod schema;
+mod settlement;
 mod sinks;
 mod state;
+mod testimony;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -36,21 +39,21 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::batch::Batch;
-use crate::clock;
 use crate::config::OnUpdate;
-use crate::sqlite::{self, Fuse, Newer, Notice, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileError, FileWriter, Fuse, Notice, Trouble};
 
-use apply::{Pass, Target};
 use changes::Changes;
-pub use dead_letters::{DeadLetter, GivenUp, Part, Retry, SinkState, Undelivered};
+pub use dead_letters::{DeadLetter, Undelivered};
 pub use items::{Item, Page, PageLimit, Position};
+use pass::Pass;
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
-pub use schema::FORMAT;
+pub use schema::{FILE, FORMAT};
+pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
+pub use testimony::{GivenUp, SinkState};
 use views::Views;
-pub use waiting::{Call, Waiting};
+pub use waiting::{Call, Part, Retry, Waiting};
 
 /// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
 /// random keys: pages that change often are then written once.
@@ -74,31 +77,17 @@ pub enum PoolError {
     /// A file of the data folder cannot be trusted any more: the daemon is about to end.
     #[error("pool: nothing is written any more")]
     Closed,
-    /// SQLite said so, in the writing connection.
+    /// The file cannot be opened, read or written.
     #[error("pool: {0}")]
-    Write(#[source] rusqlite::Error),
-    /// SQLite said so, in a reading connection.
-    #[error("pool: {0}")]
-    Read(#[source] sqlx::Error),
-    /// The file was written by a newer version.
-    #[error("pool: {0}")]
-    Newer(#[from] Newer),
+    File(#[source] FileError),
 }
 
 /// Damage that anybody met in the file.
 static DAMAGE: Notice = Notice::new();
 
-impl From<rusqlite::Error> for PoolError {
-    fn from(error: rusqlite::Error) -> Self {
-        DAMAGE.look_at_write(&error);
-        Self::Write(error)
-    }
-}
-
-impl From<sqlx::Error> for PoolError {
-    fn from(error: sqlx::Error) -> Self {
-        DAMAGE.look_at(&error);
-        Self::Read(error)
+impl<E: Into<FileError>> From<E> for PoolError {
+    fn from(error: E) -> Self {
+        Self::File(DAMAGE.look_at(error.into()))
     }
 }
 
@@ -112,70 +101,18 @@ impl PoolError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full => true,
-            Self::Write(error) => sqlite::is_full(error),
+            Self::File(error) => error.is_full(),
             _ => false,
         }
     }
 
-    /// Whether a file that cannot be opened for this may be damaged.
-    pub fn may_be_damage(&self) -> bool {
+    /// What is the matter with the file, if that is it.
+    pub fn of_file(&self) -> Option<&FileError> {
         match self {
-            Self::Write(error) => sqlite::damage::may_be_damage(error),
-            Self::Read(error) => sqlite::damage::is_damage_read(error),
-            Self::Newer(_) => true,
-            _ => false,
+            Self::File(error) => Some(error),
+            _ => None,
         }
     }
-}
-
-/// What a sink did in one call. It happens together with the cursor, or not at all.
-#[derive(Debug, Default)]
-pub struct Staged {
-    /// Changes of items, in order.
-    pub effects: Vec<Effect>,
-    /// Batches of whose items renderers are told.
-    pub publishes: Vec<Batch>,
-    /// Changes of the sink's own state: key, and value or nothing.
-    pub state: Vec<(String, Option<Vec<u8>>)>,
-}
-
-impl Staged {
-    /// What a later call did comes behind what earlier ones did.
-    pub fn add(&mut self, mut later: Self) {
-        self.effects.append(&mut later.effects);
-        self.publishes.append(&mut later.publishes);
-        self.state.append(&mut later.state);
-    }
-}
-
-/// A change of items.
-#[derive(Debug, Clone)]
-pub enum Effect {
-    /// Every item of the batch is upserted.
-    Upsert(Batch),
-    /// Every item of the batch is removed.
-    Delete(Batch),
-}
-
-/// Everything that one step of a lane changes, committed together or not at all.
-#[derive(Debug, Default)]
-pub struct Settlement {
-    /// Name of the sink.
-    pub sink: Arc<str>,
-    /// What the sink did to the pool, to renderers and to its own state.
-    pub staged: Staged,
-    /// The lane's new cursor, if it moves.
-    pub cursor: Option<u64>,
-    /// A retry that is over: delivered, given up or replaced.
-    pub retry_done: Option<Retry>,
-    /// Batches to be tried again.
-    pub retries: Vec<Retry>,
-    /// Items that the sink refused for good.
-    pub dead_letters: Vec<DeadLetter>,
-    /// The batch that the sink is about to be called with.
-    pub calling: Option<Call>,
-    /// The batch that was stored so is over, with `cursor`.
-    pub called: bool,
 }
 
 /// The pool. Cheap to share behind an `Arc`.
@@ -195,8 +132,7 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Writer {
-    connection: Connection,
-    log: WriteAheadLog,
+    connection: FileWriter,
     views: Views,
     on_update: HashMap<Arc<str>, OnUpdate>,
     /// Number of the last change.
@@ -211,6 +147,7 @@ impl Pool {
     /// The file cannot be opened, is not a pool, or was written by a newer version.
     pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
+        let connection = FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
         let removals = Removals::load(&connection)?;
@@ -220,7 +157,6 @@ impl Pool {
         Ok(Arc::new(Self {
             writer: Mutex::new(Writer {
                 connection,
-                log: WriteAheadLog::default(),
                 views,
                 on_update: HashMap::new(),
                 seq: history.seq,
@@ -236,9 +172,6 @@ impl Pool {
     }
 
     /// The highest accepted request that the file knows of: no item is above every cursor.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn highest_seq(&self) -> Result<u64, PoolError> {
         let highest: i64 = self.lock().connection.query_row(
             "SELECT coalesce(max(seq), 0) FROM cursors",
@@ -249,9 +182,6 @@ impl Pool {
     }
 
     /// Whether any sink has ever run on this file.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn is_new(&self) -> Result<bool, PoolError> {
         let cursors: i64 =
             self.lock()
@@ -309,41 +239,26 @@ impl Pool {
         writer: &mut Writer,
         work: impl FnOnce(&mut Writer) -> Result<T, rusqlite::Error>,
     ) -> Result<T, PoolError> {
-        if self.fuse.is_blown() {
+        if writer.connection.is_stopped() {
             return Err(PoolError::Closed);
         }
-        let judge = |writer: &Writer, error: &rusqlite::Error| {
-            self.fuse.judge(&self.path, &writer.connection, error)
-        };
         let done = writer.in_transaction(work);
         writer.views.ended(done.is_ok());
         match done {
             Ok(done) => {
-                // It is done, whatever becomes of its way from the log into the file.
-                if let Err(error) = writer.log.tend(&writer.connection, CHECKPOINT_FRAMES) {
-                    judge(writer, &error);
-                }
+                writer.connection.committed();
                 Ok(done)
             }
-            Err(error) => {
-                let trouble = judge(writer, &error);
-                if let Err(error) = sqlite::roll_back(&writer.connection) {
-                    judge(writer, &error);
-                }
-                Err(match trouble {
-                    Trouble::Full => PoolError::Full,
-                    Trouble::Busy => PoolError::Busy,
-                    Trouble::Damaged | Trouble::Failed => PoolError::Write(error),
-                })
-            }
+            Err(error) => Err(match writer.connection.failed(&error) {
+                Trouble::Full => PoolError::Full,
+                Trouble::Busy => PoolError::Busy,
+                Trouble::Damaged | Trouble::Failed => PoolError::File(error.into()),
+            }),
         }
     }
 
     /// Makes some of the views that lack a column, in a transaction of its own; true if there are more. Lanes wait
     /// meanwhile, so call it again after a pause. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn refresh_views(&self) -> Result<bool, PoolError> {
         let mut writer = self.lock();
         if !writer.views.are_stale() {
@@ -356,9 +271,6 @@ impl Pool {
 
     /// Every sink has what was accepted up to here behind it, waiting retries included: it needs nothing of the journal
     /// any more. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn low_water(&self) -> Result<u64, PoolError> {
         Ok(low_water(&self.lock().connection)?.unsigned_abs())
     }
@@ -378,15 +290,12 @@ impl Pool {
     }
 
     /// Closes the file with an empty write-ahead log. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn close(&self) -> Result<(), PoolError> {
         self.reads.close().await;
         // For whoever reads the file while the daemon is away. What is left is made after the next start.
         let begun = Instant::now();
         while begun.elapsed() < VIEWS_AT_END && matches!(self.refresh_views(), Ok(true)) {}
-        Ok(sqlite::empty_log(&self.lock().connection)?)
+        Ok(self.lock().connection.close()?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
@@ -409,66 +318,6 @@ impl Writer {
         let done = changes(self)?;
         sqlite::commit(&self.connection)?;
         Ok(done)
-    }
-
-    fn apply(
-        &mut self,
-        settlement: &Settlement,
-        pass: &mut Pass<'_>,
-    ) -> Result<bool, rusqlite::Error> {
-        if let Some(retry) = &settlement.retry_done
-            && !waiting::waits(&self.connection, retry)?
-        {
-            return Ok(false);
-        }
-        self.removals.begin();
-        let mut target = Target {
-            connection: &self.connection,
-            views: &mut self.views,
-            on_update: &self.on_update,
-            removals: &mut self.removals,
-        };
-        let Staged {
-            effects,
-            publishes,
-            state,
-        } = &settlement.staged;
-        for effect in effects {
-            match effect {
-                Effect::Upsert(batch) => {
-                    let published = publishes.iter().any(|other| other.is(batch));
-                    apply::upsert(&mut target, batch, published, pass)?;
-                }
-                Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
-            }
-        }
-        for batch in publishes {
-            let told = |effect: &Effect| matches!(effect, Effect::Upsert(other) if other.is(batch));
-            if !effects.iter().any(told) {
-                apply::publish(&self.connection, batch, pass)?;
-            }
-        }
-        state::store(&self.connection, &settlement.sink, state)?;
-        if pass.seq() > self.seq {
-            history::store(&self.connection, pass.seq())?;
-        }
-        let now_ms = clock::unix_ms();
-        if let Some(cursor) = settlement.cursor {
-            self.connection
-                .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
-                .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
-            dead_letters::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
-        }
-        if settlement.called {
-            waiting::end_call(&self.connection, &settlement.sink)?;
-        }
-        if let Some(call) = &settlement.calling {
-            waiting::note_call(&self.connection, &settlement.sink, call)?;
-        }
-        dead_letters::store(&self.connection, settlement, now_ms)?;
-        self.removals.finish(&self.connection)?;
-        self.views.make_few(&self.connection)?;
-        Ok(true)
     }
 }
 

@@ -16,39 +16,36 @@ mod catalog;
 mod image;
 mod journal;
 mod log;
+mod objects;
+mod page;
 mod pool;
+mod record;
 pub mod report;
 mod salvage;
+mod signs;
+mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::catalog::CatalogError;
+use crate::catalog::{CatalogError, FILE as CATALOG};
 use crate::clock;
-use crate::journal::StorageError;
-use crate::pool::PoolError;
-use crate::sqlite::suspect::mark_of;
-use anew::{finish, make_anew};
-use image::{Image, PAGE_BYTES};
+use crate::journal::{FILE as JOURNAL, StorageError};
+use crate::pool::{FILE as POOL, PoolError};
+use crate::sqlite::beside;
+use anew::{finish, make_anew, remove_if_there};
+use image::PAGE_BYTES;
 use report::Repair;
-use salvage::{Plan, Salvaged};
-
-/// The catalog's file.
-pub const CATALOG: &str = "catalog.db";
-/// The pool's file.
-pub const POOL: &str = "pool.db";
-/// The journal's file. It is looked at last: how far the sinks have come stands in the pool.
-pub const JOURNAL: &str = "journal.db";
+use salvage::Salvaged;
+use signs::{beginning, is_newer, look_at_log, look_at_mark};
 
 /// A file of the data folder, and how it is repaired.
 struct Kind {
@@ -61,6 +58,7 @@ struct Kind {
     settle: fn(&Path, &Salvaged, &mut Repair) -> Result<(), RepairError>,
 }
 
+/// The journal is looked at last: how far the sinks have come stands in the pool.
 const FILES: [Kind; 3] = [
     Kind {
         name: CATALOG,
@@ -85,13 +83,8 @@ const FILES: [Kind; 3] = [
     },
 ];
 
-/// A second mark so soon after nothing was found means that something is wrong that no check sees.
-const AGAIN: Duration = Duration::from_secs(600);
 /// From this size on, a file in use is looked through by pages only: all of it takes too long for one reader.
 const LARGE_BYTES: u64 = 64 * 1024 * 1024;
-/// Copies of logs that are kept for each file.
-const LOGS_MAX: usize = 5;
-
 /// Why a file could not be repaired. It is as it was then.
 #[derive(Debug, Error)]
 pub enum RepairError {
@@ -127,9 +120,7 @@ impl RepairError {
             reason,
         }
     }
-}
 
-impl RepairError {
     /// Whether there was no room on the disk.
     pub fn is_full(&self) -> bool {
         match self {
@@ -283,13 +274,6 @@ pub fn files() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|kind| kind.name)
 }
 
-/// A file beside another: the name goes on with `end`.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
 fn is_there(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| it.len() > 0)
 }
@@ -298,175 +282,17 @@ fn is_there(path: &Path) -> bool {
 fn remove(path: &Path) -> Result<(), RepairError> {
     for end in ["", "-wal", "-shm", "-journal"] {
         let path = beside(path, end);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(RepairError::file(&path, error));
-            }
-            _ => {}
-        }
+        remove_if_there(&path).map_err(|reason| RepairError::file(&path, reason))?;
     }
     Ok(())
 }
 
 /// `20261122T031500Z`, with a number behind it if that is taken.
 fn stamp(taken: impl Fn(&str) -> bool) -> String {
-    let time = clock::rfc3339(clock::unix_ms());
-    let (seconds, _) = time.split_once('.').unwrap_or((&time, ""));
-    let base = seconds.replace(['-', ':', 'Z'], "") + "Z";
+    let base = clock::stamp();
     let others = (2..).map(|number| format!("{base}.{number}"));
     let mut all = std::iter::once(base.clone()).chain(others);
     all.find(|stamp| !taken(stamp)).unwrap_or(base)
-}
-
-/// What is wrong with the beginning of a file, which SQLite believes.
-fn beginning(path: &Path, kind: &Kind) -> Result<Option<String>, RepairError> {
-    let image = Image::open(path).map_err(|reason| RepairError::file(path, reason))?;
-    let Some(first) = image.page(1) else {
-        return Ok(Some("its first page cannot be read".to_owned()));
-    };
-    let number =
-        |at: usize| u32::from_be_bytes([first[at], first[at + 1], first[at + 2], first[at + 3]]);
-    let vacuums = (number(52) > 0, number(64));
-    let good = first.starts_with(b"SQLite format 3\0")
-        && first[16..18] == (PAGE_BYTES as u16).to_be_bytes()
-        && matches!((first[18], first[19]), (1, 1) | (2, 2))
-        && first[20..24] == [0, 64, 32, 32]
-        && (1..=4).contains(&number(44))
-        && number(56) == 1
-        && match kind.name {
-            JOURNAL => matches!(vacuums, (true, 1) | (false, 0)),
-            _ => vacuums == (false, 0),
-        };
-    Ok((!good).then(|| "its header is damaged".to_owned()))
-}
-
-/// A log is mended where that can be done exactly; where it cannot, the file is made anew.
-fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>, RepairError> {
-    let path = data_dir.join(kind.name);
-    let log_path = beside(&path, "-wal");
-    let failed = |reason| RepairError::file(&log_path, reason);
-    let Some(looked) = log::look(&log_path, PAGE_BYTES).map_err(failed)? else {
-        return Ok(None);
-    };
-    let (bits, frames) = (looked.mends.len(), looked.bad_frames);
-    let mut set_aside = Vec::new();
-    if bits > 0 || (looked.is_torn && frames == 0) {
-        set_aside.extend(copy_log(data_dir, &log_path)?);
-    }
-    if bits > 0 {
-        log::mend(&log_path, &looked.mends).map_err(failed)?;
-    }
-    if frames > 0 {
-        let reason = format!("{frames} frames of its write-ahead log cannot be read");
-        let mut repair = make_anew(data_dir, kind, &reason)?;
-        repair.set_aside.extend(set_aside);
-        return Ok(Some(repair));
-    }
-    if bits == 0 && !looked.is_torn {
-        return Ok(None);
-    }
-    let (reason, note) = match bits {
-        0 => (
-            "its write-ahead log does not end as it should",
-            "the last commit is not whole and is left out: so it is after a power cut, which takes what nobody was answered; otherwise it was damaged".to_owned(),
-        ),
-        1 => ("a bit of its write-ahead log was wrong", "it is mended, and nothing is lost".to_owned()),
-        bits => ("bits of its write-ahead log were wrong", format!("{bits} are mended, and nothing is lost")),
-    };
-    let repair = Repair {
-        at: clock::rfc3339(clock::unix_ms()),
-        file: kind.name.to_owned(),
-        reason: reason.to_owned(),
-        set_aside,
-        notes: vec![note],
-        ..Repair::default()
-    };
-    tell(data_dir, &repair)?;
-    Ok(Some(repair))
-}
-
-/// Copies a log aside; its new name. None if there are enough of them.
-fn copy_log(data_dir: &Path, log_path: &Path) -> Result<Option<String>, RepairError> {
-    let name = log_path.file_name().unwrap_or_default().to_string_lossy();
-    let begin = format!("{name}.damaged-");
-    let kept = report::set_aside(data_dir);
-    let is_like = |path: &&PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(&begin))
-    };
-    if kept.iter().filter(is_like).count() >= LOGS_MAX {
-        return Ok(None);
-    }
-    let stamp = stamp(|stamp| data_dir.join(format!("{begin}{stamp}")).exists());
-    let name = format!("{begin}{stamp}");
-    let into = data_dir.join(&name);
-    std::fs::copy(log_path, &into)
-        .and_then(|_| File::open(&into)?.sync_all())
-        .and_then(|()| File::open(data_dir)?.sync_all())
-        .map_err(|reason| RepairError::file(&into, reason))?;
-    Ok(Some(name))
-}
-
-/// If somebody met damage in the file, whether and why it is made anew.
-fn look_at_mark(path: &Path, kind: &Kind) -> Result<Option<String>, RepairError> {
-    let mark = mark_of(path);
-    let said = match std::fs::read_to_string(&mark) {
-        Ok(text) => text
-            .lines()
-            .next()
-            .unwrap_or("it was marked as suspect")
-            .to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(RepairError::file(&mark, error)),
-    };
-    if is_newer(path, kind)? {
-        return Ok(None);
-    }
-    let cleared = beside(path, ".cleared");
-    let again = cleared.metadata().and_then(|it| it.modified());
-    let again = again.is_ok_and(is_recent);
-    let data_dir = path.parent().unwrap_or(Path::new("."));
-    let file = path.file_name().unwrap_or_default().to_string_lossy();
-    if let Verdict::Damaged(problem) = check(data_dir, &file, true)? {
-        tracing::error!(file = &*file, problem, "the file is damaged");
-        return Ok(Some(said));
-    }
-    if again {
-        return Ok(Some(said));
-    }
-    tracing::warn!(
-        file = &*file,
-        reason = said,
-        "the file was suspected to be damaged, and nothing was found"
-    );
-    std::fs::rename(&mark, &cleared).map_err(|reason| RepairError::file(&mark, reason))?;
-    Ok(None)
-}
-
-fn is_recent(at: SystemTime) -> bool {
-    at.elapsed().is_ok_and(|age| age < AGAIN)
-}
-
-fn is_newer(path: &Path, kind: &Kind) -> Result<bool, RepairError> {
-    let image = Image::open(path).map_err(|reason| RepairError::file(path, reason))?;
-    let version = image.page(1).map_or(0, |first| {
-        i64::from(i32::from_be_bytes([
-            first[60], first[61], first[62], first[63],
-        ]))
-    });
-    if version <= kind.format {
-        return Ok(false);
-    }
-    let one_bit = (version ^ kind.format).count_ones() == 1;
-    Ok(!one_bit || salvage::is_newer(path, &plan(kind), &beside(path, ".salvaging"))?)
-}
-
-fn plan(kind: &Kind) -> Plan<'_> {
-    Plan {
-        format: kind.format,
-        make: &kind.make,
-        indexed: kind.indexed,
-    }
 }
 
 fn tell(data_dir: &Path, repair: &Repair) -> Result<(), RepairError> {

@@ -8,12 +8,13 @@
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
 
 pub mod damage;
+mod error;
 pub mod holders;
 pub mod suspect;
 mod trouble;
+mod writer;
 
-use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use thiserror::Error;
-pub use trouble::{Fuse, Notice, State, Trouble};
+
+pub use error::{FileError, Newer, Notice, is_full};
+pub use trouble::{Fuse, State, Trouble};
+pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +42,9 @@ const VERSION_MIN: i32 = 3_051_003;
 const WAL_BYTES_KEPT: u32 = 64 << 20;
 /// How long a writer waits for another process that writes the file: what waits behind it is answered then.
 const WRITER_WAITS_MAX: Duration = Duration::from_secs(1);
-/// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
-const RESTART_FACTOR: u32 = 4;
-/// How long beginning anew waits for readers. The daemon's own end within milliseconds.
-const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
 
 /// Opens the one writing connection of a file, in WAL mode. There are no automatic checkpoints: the
-/// owner of the file has a [`WriteAheadLog`] looked after when it has committed.
+/// owner of the file has a [`FileWriter`] see to them.
 ///
 /// # Errors
 /// SQLite's; also when a setting did not take.
@@ -92,23 +91,23 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
         }
     }
     connection.set_prepared_statement_cache_capacity(64);
-    connection.wal_hook(Some(count_frames));
     Ok(connection)
 }
 
+/// A file beside another: the name goes on with `end`.
+pub fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 /// Runs a statement without parameters, prepared once for each connection.
-///
-/// # Errors
-/// SQLite's.
 pub fn execute(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
 
 /// Begins a transaction that writes.
-///
-/// # Errors
-/// SQLite's.
 pub fn begin(connection: &Connection) -> Result<(), rusqlite::Error> {
     execute(connection, "BEGIN IMMEDIATE")
 }
@@ -122,9 +121,6 @@ pub fn commit(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 /// Takes back what an open transaction did, if there is one. What failed is judged before: [`Fuse::judge`].
-///
-/// # Errors
-/// SQLite's.
 pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     match connection.is_autocommit() {
         true => Ok(()),
@@ -132,70 +128,7 @@ pub fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     }
 }
 
-thread_local! {
-    /// Frames in the write-ahead log after the last commit on this thread.
-    static FRAMES: Cell<u32> = const { Cell::new(0) };
-}
-
-fn count_frames(_: &rusqlite::hooks::Wal, frames: std::ffi::c_int) -> Result<(), rusqlite::Error> {
-    FRAMES.set(frames.unsigned_abs());
-    Ok(())
-}
-
-/// What the writer of a file knows of its write-ahead log.
-#[derive(Debug, Default)]
-pub struct WriteAheadLog {
-    /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
-    /// then a checkpoint after each commit would look through all of them in vain.
-    seen: u32,
-}
-
-impl WriteAheadLog {
-    /// Copies the log back when `frames_max` were added to it. Call it after a commit, on the same thread. While others
-    /// read all the time the log would only grow: when it is four times as long, the readers are waited for,
-    /// briefly. What a reader in another process holds open longer stays.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn tend(
-        &mut self,
-        connection: &Connection,
-        frames_max: u32,
-    ) -> Result<(), rusqlite::Error> {
-        let frames = FRAMES.get();
-        if frames < self.seen {
-            self.seen = 0;
-        }
-        if frames - self.seen < frames_max {
-            return Ok(());
-        }
-        self.seen = frames;
-        if frames < RESTART_FACTOR.saturating_mul(frames_max) {
-            return checkpoint(connection, "PASSIVE");
-        }
-        connection.busy_timeout(READERS_WAITED_FOR)?;
-        let done = checkpoint(connection, "RESTART");
-        connection.busy_timeout(WRITER_WAITS_MAX)?;
-        done
-    }
-}
-
-/// Copies the write-ahead log back into the file, flushes it, and leaves the log empty, unless somebody reads it.
-///
-/// # Errors
-/// SQLite's.
-pub fn empty_log(connection: &Connection) -> Result<(), rusqlite::Error> {
-    checkpoint(connection, "TRUNCATE")
-}
-
-fn checkpoint(connection: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
-    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
-}
-
 /// Opens a read-only connection whose statements end with an error once `stop` is set.
-///
-/// # Errors
-/// SQLite's.
 pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, rusqlite::Error> {
     /// Steps of SQLite's machine between two looks at `stop`.
     const STEPS: i32 = 10_000;
@@ -211,9 +144,6 @@ pub fn open_reader(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection, ru
 }
 
 /// How large a copy of the file is at most, in bytes.
-///
-/// # Errors
-/// SQLite's.
 pub fn copy_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
     let number = |pragma: &str| {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| {
@@ -226,26 +156,17 @@ pub fn copy_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
 
 /// Copies the file as it is at one moment into `into`, which is missing or empty. Others go on reading and writing
 /// meanwhile. What is written is not flushed.
-///
-/// # Errors
-/// SQLite's.
 pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> {
     connection.execute("VACUUM INTO ?1", [into])?;
     Ok(())
 }
 
 /// What is wrong with the file, if anything is: the first line of SQLite's integrity check.
-///
-/// # Errors
-/// SQLite's.
 pub fn damage(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
     verdict(connection, "integrity_check")
 }
 
 /// The same without a comparison of indexes with their tables, which takes many times as long in a large file.
-///
-/// # Errors
-/// SQLite's.
 pub fn damage_of_pages(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
     verdict(connection, "quick_check")
 }
@@ -257,27 +178,12 @@ fn verdict(connection: &Connection, check: &str) -> Result<Option<String>, rusql
     Ok((problem != "ok").then(|| problem.to_owned()))
 }
 
-/// A file has a format that this version does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
-)]
-pub struct Newer {
-    /// The file's format.
-    pub found: i64,
-    /// The format of this version.
-    pub known: i64,
-}
-
 /// Brings a file to the format `known`; `from[n]` are the statements that lead there from format `n`, of an empty file
 /// from 0. They happen together or not at all.
 ///
 /// # Errors
 /// SQLite's, and [`Newer`].
-pub fn upgrade<E>(connection: &Connection, known: i64, from: &[&str]) -> Result<(), E>
-where
-    E: From<rusqlite::Error> + From<Newer>,
-{
+pub fn upgrade(connection: &Connection, known: i64, from: &[&str]) -> Result<(), FileError> {
     let found = format(connection)?;
     if found == known {
         return Ok(());
@@ -293,9 +199,6 @@ where
 }
 
 /// The format that the file's owner wrote into it.
-///
-/// # Errors
-/// SQLite's.
 pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
@@ -318,15 +221,6 @@ pub async fn open_readers(
         .max_connections(connections_max)
         .connect_with(options)
         .await
-}
-
-/// Whether SQLite says that there is no room on the disk: for the file, or for the index of its write-ahead log. What
-/// a writer has at hand tells more: [`Trouble::of`].
-pub fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| {
-        error.code == rusqlite::ErrorCode::DiskFull
-            || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
-    })
 }
 
 fn refused(message: String) -> rusqlite::Error {

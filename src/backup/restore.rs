@@ -17,8 +17,9 @@ use std::sync::atomic::AtomicBool;
 
 use thiserror::Error;
 
+use super::FILES;
 use super::manifest::{CopiedFile, Manifest};
-use super::{FILES, JOURNAL, POOL, digest};
+use super::run::digest;
 use crate::journal::{self, StorageError};
 use crate::pool::{self, PoolError};
 
@@ -153,11 +154,11 @@ fn write(manifest: &Manifest, backup: &Path, data_dir: &Path) -> Result<u64, Res
         }
         copy.sync_all().map_err(failed)?;
     }
-    let epoch = pool::copy::begin_anew(&data_dir.join(POOL))?;
-    journal::copy::begin_anew(&data_dir.join(JOURNAL), manifest.highest_seq)?;
+    let epoch = pool::copy::begin_anew(&data_dir.join(pool::FILE))?;
+    journal::copy::begin_anew(&data_dir.join(journal::FILE), manifest.highest_seq)?;
     let flush = |file| File::open(data_dir.join(file))?.sync_all();
-    flush(POOL)
-        .and_then(|()| flush(JOURNAL))
+    flush(pool::FILE)
+        .and_then(|()| flush(journal::FILE))
         .and_then(|()| flush_folder(data_dir))
         .map_err(|reason| RestoreError::Write {
             path: data_dir.to_owned(),

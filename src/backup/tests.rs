@@ -7,15 +7,16 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::folder::Folder;
 use super::*;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, FILE as CATALOG};
 use crate::config::Settings;
 use crate::item::ItemsWriter;
 use crate::journal::log::Client;
-use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
+use crate::journal::{Durability, FILE as JOURNAL, LogEntry, Options, Outcome, Submission};
 use crate::metrics::Metrics;
-use crate::pool::{Pool, Settlement};
-use crate::sqlite::Fuse;
+use crate::pool::{FILE as POOL, Pool, Settlement};
+use crate::sqlite::{self, Fuse};
 
 /// More than the journal's writer needs to begin with deleting while it is busy.
 const REQUESTS: u64 = 2_000;

@@ -8,7 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::config::{Misfit, quoted};
-use crate::sqlite::{self, Newer};
+use crate::sqlite::FileError;
 
 /// Keys that a sentence names.
 const NAMED_MAX: usize = 5;
@@ -194,21 +194,23 @@ pub enum CatalogError {
     /// The operating system has no randomness to give.
     #[error("no key can be made: {0}")]
     Randomness(#[from] getrandom::Error),
-    /// SQLite said so.
+    /// The file cannot be opened, read or written.
     #[error("catalog: {0}")]
-    Storage(#[from] rusqlite::Error),
-    /// The file was written by a newer version.
-    #[error("catalog: {0}")]
-    Newer(#[from] Newer),
+    File(#[source] FileError),
+}
+
+impl<E: Into<FileError>> From<E> for CatalogError {
+    fn from(error: E) -> Self {
+        Self::File(error.into())
+    }
 }
 
 impl CatalogError {
-    /// Whether a file that cannot be opened for this may be damaged.
-    pub fn may_be_damage(&self) -> bool {
+    /// What is the matter with the file, if that is it.
+    pub fn of_file(&self) -> Option<&FileError> {
         match self {
-            Self::Storage(error) => sqlite::damage::may_be_damage(error),
-            Self::Newer(_) => true,
-            _ => false,
+            Self::File(error) => Some(error),
+            _ => None,
         }
     }
 
@@ -221,7 +223,7 @@ impl CatalogError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::DiskFull => true,
-            Self::Storage(error) => sqlite::is_full(error),
+            Self::File(error) => error.is_full(),
             _ => false,
         }
     }

@@ -19,6 +19,8 @@ use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
 use crate::config;
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 3;
 
@@ -122,7 +124,7 @@ pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
         SETTINGS_3,
     ];
-    sqlite::upgrade::<CatalogError>(&database, FORMAT, &from)?;
+    sqlite::upgrade(&database, FORMAT, &from)?;
     Ok(database)
 }
 

@@ -12,7 +12,6 @@ use rusqlite::{Connection, params};
 
 use super::entries::Entries;
 use super::{Catalog, IngestKey, KeyHash};
-use crate::sqlite;
 
 /// Tells the keys what is written of them, and forgets keys that are gone.
 pub(super) fn load(connection: &Connection, entries: &Entries) -> Result<(), rusqlite::Error> {
@@ -58,10 +57,10 @@ impl Catalog {
         if used.is_empty() {
             return;
         }
-        let store = self.store();
-        let written = write(&store.connection, &used);
+        let written = self.write(&mut self.store(), |store| {
+            Ok(write(&store.connection, &used)?)
+        });
         if let Err(error) = written {
-            let _ = sqlite::roll_back(&store.connection);
             tracing::warn!(%error, "when keys were used last cannot be written now; it is tried again");
             return;
         }
@@ -72,11 +71,10 @@ impl Catalog {
 }
 
 fn write(connection: &Connection, used: &[(&Arc<IngestKey>, u64)]) -> Result<(), rusqlite::Error> {
-    sqlite::begin(connection)?;
     let mut upsert = connection
         .prepare_cached("INSERT OR REPLACE INTO key_uses (sha256, used_ms) VALUES (?1, ?2)")?;
     for (key, used_ms) in used {
         upsert.execute(params![key.hash.as_bytes(), used_ms.cast_signed()])?;
     }
-    sqlite::commit(connection)
+    Ok(())
 }

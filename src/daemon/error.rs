@@ -7,14 +7,14 @@ use std::path::Path;
 use thiserror::Error;
 
 use crate::backup::restore::RestoreError;
-use crate::catalog::CatalogError;
+use crate::catalog::{self, CatalogError};
 use crate::delivery::AddError;
 use crate::http::ListenError;
-use crate::journal::StorageError;
+use crate::journal::{self, StorageError};
 use crate::plugin::PluginError;
-use crate::pool::PoolError;
-use crate::repair::{self, RepairError};
-use crate::sqlite::suspect;
+use crate::pool::{self, PoolError};
+use crate::repair::RepairError;
+use crate::sqlite::{FileError, suspect};
 
 /// Why the daemon could not start, or had to end.
 #[derive(Debug, Error)]
@@ -81,37 +81,38 @@ impl DaemonError {
     /// Whether there was no room on the disk to open the files.
     pub(super) fn is_full(&self) -> bool {
         match self {
-            Self::Journal(error) => error.is_full(),
             Self::Catalog(error) => error.is_full(),
             Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => error.is_full(),
             Self::Repair(error) => error.is_full(),
-            _ => false,
+            _ => self.of_file().is_some_and(|(_, error)| error.is_full()),
         }
+    }
+
+    /// The file that cannot be opened, and what is the matter with it.
+    fn of_file(&self) -> Option<(&'static str, &FileError)> {
+        let (file, error) = match self {
+            Self::Catalog(error) => (catalog::FILE, error.of_file()),
+            Self::Pool(error) | Self::Sinks(AddError::Pool(error)) => (pool::FILE, error.of_file()),
+            Self::Journal(error) | Self::Sinks(AddError::Journal(error)) => {
+                (journal::FILE, error.of_file())
+            }
+            _ => return None,
+        };
+        Some((file, error?))
     }
 
     /// The file that may be damaged, if one cannot be opened.
     pub(super) fn damaged_file(&self) -> Option<&'static str> {
-        match self {
-            Self::Catalog(error) => error.may_be_damage().then_some(repair::CATALOG),
-            Self::Pool(error) => error.may_be_damage().then_some(repair::POOL),
-            Self::Journal(error) => error.may_be_damage().then_some(repair::JOURNAL),
-            Self::Sinks(AddError::Pool(error)) => error.may_be_damage().then_some(repair::POOL),
-            Self::Sinks(AddError::Journal(error)) => {
-                error.may_be_damage().then_some(repair::JOURNAL)
-            }
-            _ => None,
-        }
+        let (file, error) = self.of_file()?;
+        error.may_be_damage().then_some(file)
     }
 
     /// Has the next start look at the file that may be damaged.
     pub(super) fn suspect(&self, data_dir: &Path) {
-        let is_newer = matches!(
-            self,
-            Self::Catalog(CatalogError::Newer(_))
-                | Self::Pool(PoolError::Newer(_))
-                | Self::Journal(StorageError::Newer(_))
-        );
-        if let Some(file) = self.damaged_file().filter(|_| !is_newer) {
+        if let Some((file, error)) = self.of_file()
+            && error.may_be_damage()
+            && !error.is_newer()
+        {
             suspect::mark(&data_dir.join(file), &self.to_string());
         }
     }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::{DaemonError, files, retention_ms};
 use crate::backup::restore::{Restored, restore};
-use crate::catalog::Catalog;
+use crate::catalog::{self, Catalog};
 use crate::config::Settings;
 use crate::journal::{self, Journal};
 use crate::metrics::Metrics;
-use crate::pool::{Pool, PoolError};
+use crate::pool::{self, Pool, PoolError};
 use crate::repair::{self, Verdict};
 use crate::sqlite::Fuse;
 
@@ -55,13 +55,13 @@ impl Stored {
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DaemonError> {
         let fuse = Fuse::default();
-        let (catalog, warnings) = Catalog::open(&data_dir.join(repair::CATALOG), settings, &fuse)?;
+        let (catalog, warnings) = Catalog::open(&data_dir.join(catalog::FILE), settings, &fuse)?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let pool = Pool::open(&data_dir.join(repair::POOL), &fuse).await?;
+        let pool = Pool::open(&data_dir.join(pool::FILE), &fuse).await?;
         let journal = Journal::open(
-            &data_dir.join(repair::JOURNAL),
+            &data_dir.join(journal::FILE),
             journal_options(settings, &pool)?,
             Arc::clone(metrics),
             &fuse,

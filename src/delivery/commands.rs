@@ -19,9 +19,6 @@ pub(super) struct Commands {
 
 impl Delivery {
     /// Makes all waiting retries of a sink due and ends a pause of its lane; returns how many wait. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn retry_now(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
         let retries = self.pool.retry_now(lane.name())?;
         lane.commands.send_modify(|commands| {
@@ -38,9 +35,6 @@ impl Delivery {
 
     /// Sends some dead letters of a selection, up to the id `newest`, again; returns how many. 0: there are no
     /// more. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn send_again(
         &self,
         lane: &LaneStatus,
@@ -63,9 +57,6 @@ impl Delivery {
 
     /// Discards some dead letters of a selection, up to the id `newest`; returns how many. 0: there are no
     /// more. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn discard(
         &self,
         lane: &LaneStatus,

@@ -190,9 +190,7 @@ impl From<CatalogError> for ApiError {
             CatalogError::DiskFull => unavailable("the disk is full"),
             CatalogError::Busy => unavailable("another process holds catalog.db"),
             CatalogError::Closed => unavailable("the service is stopping"),
-            error @ (CatalogError::Randomness(_)
-            | CatalogError::Storage(_)
-            | CatalogError::Newer { .. }) => Self::internal(error),
+            error @ (CatalogError::Randomness(_) | CatalogError::File(_)) => Self::internal(error),
         }
     }
 }

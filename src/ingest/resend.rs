@@ -101,9 +101,6 @@ pub enum AgainError {
 
 impl Ingest {
     /// What is kept of a request.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn kept(&self, row: &LogRow) -> Result<Kept, StorageError> {
         Ok(match row.entry.outcome {
             Outcome::Accepted => match self.journal.entry(row.seq).await? {

@@ -26,9 +26,6 @@ pub struct Standing {
 }
 
 /// Looks into a journal that nobody writes to. The payloads of requests after `after` are asked for.
-///
-/// # Errors
-/// SQLite's.
 pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlite::Error> {
     let sql = format!(
         "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND {ACCEPTED}
@@ -46,17 +43,11 @@ pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlit
 }
 
 /// Makes an empty journal at `path`.
-///
-/// # Errors
-/// SQLite's.
 pub fn make(path: &Path) -> Result<(), StorageError> {
     schema::open_writer(path, Durability::Os).map(drop)
 }
 
 /// Has a journal that was salvaged give these numbers to nobody: those after the start, up to and including the end.
-///
-/// # Errors
-/// SQLite's.
 pub fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
     schema::skip(connection, numbers)
 }

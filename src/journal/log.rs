@@ -266,9 +266,6 @@ pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector
 
 impl Journal {
     /// One request.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
         query
@@ -279,9 +276,6 @@ impl Journal {
     }
 
     /// What a request became when it was sent again: the newest of them first, at most 20.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn sent_again_as(&self, request_id: Uuid) -> Result<Vec<Uuid>, StorageError> {
         let sql =
             "SELECT request_id FROM requests WHERE sent_again_from = ? ORDER BY seq DESC LIMIT 20";
@@ -294,9 +288,6 @@ impl Journal {
     }
 
     /// The position of the oldest entry of the log.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn oldest_logged(&self) -> Result<Option<u64>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM requests")
             .fetch_one(self.reads())
@@ -305,9 +296,6 @@ impl Journal {
     }
 
     /// The connectors that the log has requests of, by name, at most 1,000.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_connectors(&self) -> Result<Vec<String>, StorageError> {
         // A step of the index for each name, however many requests there are.
         let sql = "WITH RECURSIVE names (name) AS (
@@ -319,9 +307,6 @@ impl Journal {
     }
 
     /// Whether the log has a request of this connector.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_has_connector(&self, name: &str) -> Result<bool, StorageError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM requests WHERE connector = ?)";
         let found = sqlx::query_scalar(sql).bind(name.to_owned());

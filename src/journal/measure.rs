@@ -34,9 +34,6 @@ pub struct LogMinute {
 
 impl Journal {
     /// About how many bytes the payloads after `seq` take. Exact if they are few.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn payload_bytes_after(&self, seq: u64) -> Result<u64, StorageError> {
         let (bytes, first, last, newest): (i64, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
             "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
@@ -55,9 +52,6 @@ impl Journal {
     }
 
     /// When the oldest request after `seq` arrived whose payload is kept: Unix time in milliseconds.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn oldest_after_ms(&self, seq: u64) -> Result<Option<u64>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar(
             "SELECT received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
@@ -69,9 +63,6 @@ impl Journal {
     }
 
     /// About how many bytes the log takes.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_bytes(&self) -> Result<u64, StorageError> {
         let bytes: i64 = sqlx::query_scalar(
             "SELECT coalesce((SELECT sum(bytes) FROM log_spans), 0) + ?1 * (
@@ -84,9 +75,6 @@ impl Journal {
     }
 
     /// How many payloads could not be read and are put aside; at most 10,000 are counted.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn quarantined(&self) -> Result<u64, StorageError> {
         let count: i64 =
             sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT 10000)")
@@ -96,9 +84,6 @@ impl Journal {
     }
 
     /// The position of the newest entry of the log; 0 if it is empty.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn newest_logged(&self) -> Result<u64, StorageError> {
         let newest: Option<i64> = sqlx::query_scalar("SELECT max(seq) FROM requests")
             .fetch_one(self.reads())
@@ -108,9 +93,6 @@ impl Journal {
 
     /// Counts the newest entries among these positions that came at or after `since_ms`, by connector, key and minute.
     /// The second part of the answer is where those begin that were not looked at; none: there are no more.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_minutes(
         &self,
         range: Range<u64>,

@@ -65,9 +65,6 @@ pub struct LogPage {
 
 impl Journal {
     /// A page of the log.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_page(
         &self,
         filter: &Filter,
@@ -113,9 +110,6 @@ impl Journal {
     }
 
     /// The entries among these positions that match, newest first.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_at(&self, filter: &Filter, seqs: &[u64]) -> Result<Vec<LogRow>, StorageError> {
         let mut query = filter.query();
         query
@@ -129,9 +123,6 @@ impl Journal {
 
     /// Where entries of the filter's times can be, below its cursor: from the first position to before the last.
     /// `None`: nowhere.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<u64>>, StorageError> {
         let before = filter.before.unwrap_or(HIGHEST);
         if filter.since_ms.is_none() && filter.until_ms.is_none() {
@@ -163,9 +154,6 @@ impl Journal {
     }
 
     /// When the entry at or below a position arrived: Unix time in milliseconds.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn log_time(&self, seq: u64) -> Result<Option<u64>, StorageError> {
         let sql = "SELECT received_ms FROM requests WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
         let found: Option<i64> = sqlx::query_scalar(sql)

@@ -1,10 +1,8 @@
-//! Reading entries back: from memory for lanes that keep up, from the file for the others.
+//! Reading entries back, for the lanes: from memory where it reaches back far enough, else from the file.
 //!
-//! **Invariant**: whatever the memory holds is a gapless run of entries up to the newest one, so
-//! "from memory" and "from the file" give the same entries.
+//! **Invariant**: a payload that cannot be read holds up nothing: it is told apart from those that can.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
@@ -12,94 +10,9 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{ReadRequest, StorageError, Taken};
+use super::{Journal, StorageError};
 use crate::batch::{Action, Entry};
 use crate::item::Items;
-
-/// Bytes of entries that stay in memory for the lanes.
-const RECENT_BYTES_MAX: usize = 16 << 20;
-/// What an entry costs beside its items.
-const ENTRY_OVERHEAD_BYTES: usize = 160;
-
-/// The newest entries, oldest first.
-#[derive(Debug)]
-pub(super) struct Recent {
-    entries: VecDeque<Arc<Entry>>,
-    bytes: usize,
-    /// Every accepted entry above this one is in `entries`.
-    floor: u64,
-}
-
-impl Recent {
-    pub(super) fn starting_after(seq: u64) -> Self {
-        Self {
-            entries: VecDeque::new(),
-            bytes: 0,
-            floor: seq,
-        }
-    }
-
-    pub(super) fn push(&mut self, entry: Arc<Entry>) {
-        self.bytes += cost(&entry);
-        self.entries.push_back(entry);
-        while self.bytes > RECENT_BYTES_MAX {
-            let Some(oldest) = self.entries.pop_front() else {
-                break;
-            };
-            self.bytes -= cost(&oldest);
-            self.floor = oldest.seq;
-        }
-    }
-
-    /// Forgets what every lane has behind it.
-    pub(super) fn forget_through(&mut self, seq: u64) {
-        while let Some(oldest) = self.entries.front() {
-            if oldest.seq > seq {
-                break;
-            }
-            self.floor = oldest.seq;
-            self.bytes -= cost(oldest);
-            self.entries.pop_front();
-        }
-    }
-
-    /// `None` if the memory does not reach back far enough.
-    pub(super) fn take(&self, request: &ReadRequest<'_>) -> Option<Taken> {
-        if request.after < self.floor {
-            return None;
-        }
-        let start = self
-            .entries
-            .partition_point(|entry| entry.seq <= request.after);
-        let mut taken = Taken {
-            through: request.after,
-            ..Taken::default()
-        };
-        let mut items = 0;
-        let mut bytes = 0;
-        for entry in self.entries.range(start..) {
-            if (request.wanted)(&entry.stream, entry.action) {
-                let first = taken.entries.first();
-                if first.is_some_and(|first| first.action != entry.action) {
-                    break;
-                }
-                items += entry.items.len();
-                bytes += entry.items.byte_len();
-                let full = items > request.items_max || bytes > request.bytes_max;
-                if full && !taken.entries.is_empty() {
-                    break;
-                }
-                taken.entries.push(Arc::clone(entry));
-            }
-            taken.through = entry.seq;
-        }
-        Some(taken)
-    }
-}
-
-fn cost(entry: &Entry) -> usize {
-    entry.items.byte_len() + ENTRY_OVERHEAD_BYTES
-}
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
 /// none.
@@ -116,7 +29,120 @@ const FETCHED_MAX: usize = 500;
 /// What waits is looked at in steps that grow from this to that: a batch may end soon.
 const LOOKED_AT: std::ops::RangeInclusive<u32> = 64..=4_096;
 
-pub(super) async fn read_after(
+/// What a lane asks for.
+#[derive(Clone, Copy)]
+pub struct ReadRequest<'a> {
+    /// Only entries with a higher sequence number.
+    pub after: u64,
+    /// About so many items at the most.
+    pub items_max: usize,
+    /// About so many bytes at the most.
+    pub bytes_max: usize,
+    /// What is wanted, by stream and by what a request asks of its items.
+    pub wanted: &'a (dyn Fn(&str, Action) -> bool + Sync),
+}
+
+impl std::fmt::Debug for ReadRequest<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ReadRequest")
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a lane gets.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The wanted entries, oldest first.
+    pub entries: Vec<Arc<Entry>>,
+    /// Everything up to here was looked at: the cursor after these entries.
+    pub through: u64,
+    /// Entries whose payload cannot be read, with the reason.
+    pub corrupt: Vec<(u64, String)>,
+    /// Entries whose payload was put aside before.
+    pub quarantined: Vec<(u64, String)>,
+}
+
+impl Journal {
+    /// Entries after `after`, oldest first, together about `bytes_max` bytes and `items_max` items
+    /// (at least one entry if there is one), skipping what `wanted` refuses. All ask the same of their items: they
+    /// end before one that asks something else. From memory where it reaches back far enough, else from the file.
+    ///
+    /// # Errors
+    /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
+    pub async fn read_after(&self, request: ReadRequest<'_>) -> Result<Taken, StorageError> {
+        let recent = self
+            .shared
+            .recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(&request);
+        match recent {
+            Some(taken) => Ok(taken),
+            None => read_after(&self.lane_reads, &request).await,
+        }
+    }
+
+    /// An entry, if its payload is still there and can be read.
+    pub async fn entry(&self, seq: u64) -> Result<Option<Arc<Entry>>, StorageError> {
+        let found = read_many(&self.reads, &[seq]).await?;
+        Ok(found.into_iter().find_map(|(_, entry)| entry.ok()))
+    }
+
+    /// Entries by their sequence numbers, for a retry; those that are gone or cannot be read are left
+    /// out.
+    pub async fn read_many(&self, seqs: &[u64]) -> Result<Vec<Arc<Entry>>, StorageError> {
+        let found = read_many(&self.lane_reads, seqs).await?;
+        let entries = found.into_iter().filter_map(|(_, entry)| entry.ok());
+        Ok(entries.collect())
+    }
+
+    /// Some removals after `seq`, oldest first, as far as their payloads are there and can be read, and up to where they
+    /// were looked for; none: there are no more.
+    pub async fn removals_after(
+        &self,
+        seq: u64,
+    ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
+        let sql = "SELECT seq FROM requests WHERE outcome = ? AND seq > ? ORDER BY seq LIMIT ?";
+        let seqs: Vec<i64> = sqlx::query_scalar(sql)
+            .bind(Outcome::Removed.code())
+            .bind(seq.cast_signed())
+            .bind(i64::try_from(FETCHED_MAX).unwrap_or(i64::MAX))
+            .fetch_all(&self.lane_reads)
+            .await?;
+        let seqs: Vec<u64> = seqs.into_iter().map(i64::unsigned_abs).collect();
+        let Some(last) = seqs.last().copied() else {
+            return Ok(None);
+        };
+        Ok(Some((self.read_many(&seqs).await?, last)))
+    }
+
+    /// Whether accepted entries after `seq` have been deleted already: the oldest has no payload, neither in place nor
+    /// put aside.
+    pub async fn has_released_after(&self, seq: u64) -> Result<bool, StorageError> {
+        let sql = format!(
+            "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
+                AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
+             FROM requests r WHERE r.seq > ? AND {ACCEPTED} ORDER BY r.seq LIMIT 1"
+        );
+        let released: Option<bool> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+            .bind(seq.cast_signed())
+            .fetch_optional(&self.lane_reads)
+            .await?;
+        Ok(released.unwrap_or(false))
+    }
+
+    /// The oldest entry that is still there, if there is one.
+    pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
+        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
+            .fetch_one(&self.lane_reads)
+            .await?;
+        Ok(oldest.map(i64::unsigned_abs))
+    }
+}
+
+async fn read_after(
     reads: &sqlx::SqlitePool,
     request: &ReadRequest<'_>,
 ) -> Result<Taken, StorageError> {
@@ -224,7 +250,7 @@ impl Look {
 
 /// Entries by their sequence numbers, in that order, each with what is wrong with it if it cannot be
 /// read. Those that are gone are left out.
-pub(super) async fn read_many(
+async fn read_many(
     reads: &sqlx::SqlitePool,
     seqs: &[u64],
 ) -> Result<Vec<(u64, Result<Arc<Entry>, String>)>, StorageError> {
@@ -252,45 +278,6 @@ async fn fetch(
             Ok((seq.unsigned_abs(), read_entry(row)))
         })
         .collect()
-}
-
-/// The oldest accepted entry after the position has no payload, neither in place nor put aside.
-pub(super) async fn has_released_after(
-    reads: &sqlx::SqlitePool,
-    seq: u64,
-) -> Result<bool, StorageError> {
-    let sql = format!(
-        "SELECT NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
-            AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
-         FROM requests r WHERE r.seq > ? AND {ACCEPTED} ORDER BY r.seq LIMIT 1"
-    );
-    let released: Option<bool> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .bind(seq.cast_signed())
-        .fetch_optional(reads)
-        .await?;
-    Ok(released.unwrap_or(false))
-}
-
-/// Removals after a position, oldest first, as far as their payloads are there and can be read: those among the next
-/// [`FETCHED_MAX`], and the position of the last of these; none: there are no more.
-pub(super) async fn removals_after(
-    reads: &sqlx::SqlitePool,
-    after: u64,
-) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
-    let sql = "SELECT seq FROM requests WHERE outcome = ? AND seq > ? ORDER BY seq LIMIT ?";
-    let seqs: Vec<i64> = sqlx::query_scalar(sql)
-        .bind(Outcome::Removed.code())
-        .bind(after.cast_signed())
-        .bind(i64::try_from(FETCHED_MAX).unwrap_or(i64::MAX))
-        .fetch_all(reads)
-        .await?;
-    let seqs: Vec<u64> = seqs.into_iter().map(i64::unsigned_abs).collect();
-    let Some(last) = seqs.last().copied() else {
-        return Ok(None);
-    };
-    let found = read_many(reads, &seqs).await?;
-    let entries = found.into_iter().filter_map(|(_, entry)| entry.ok());
-    Ok(Some((entries.collect(), last)))
 }
 
 /// What the request of a row asks of its items.

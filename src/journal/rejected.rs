@@ -168,9 +168,6 @@ impl Journal {
     }
 
     /// The body of a refused request, if it is kept.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn refused_body(&self, seq: u64) -> Result<Option<RefusedBody>, StorageError> {
         let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body FROM bodies WHERE seq = ?";
         let row = sqlx::query(sql).bind(seq.cast_signed());

@@ -29,9 +29,6 @@ pub(super) struct Kept {
 
 impl Journal {
     /// Up to this sequence number payloads need not be kept for later.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn kept_from(&self, retention: Retention) -> Result<u64, StorageError> {
         if retention.age_ms_max == 0 || retention.bytes_max == 0 {
             return Ok(u64::MAX);

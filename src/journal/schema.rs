@@ -11,6 +11,8 @@ use rusqlite::Connection;
 use super::{Durability, StorageError};
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 3;
 
@@ -114,7 +116,7 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
         TIMELINE_3,
     ];
-    sqlite::upgrade::<StorageError>(&connection, FORMAT, &from)?;
+    sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
 }
 

@@ -23,7 +23,7 @@ use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
 use crate::clock;
-use crate::sqlite::{self, Trouble, WriteAheadLog};
+use crate::sqlite::{self, FileWriter, Trouble};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
 /// group. A timer of the runtime is twenty times as coarse.
@@ -33,14 +33,13 @@ const WINDOW: Duration = Duration::from_micros(50);
 const WINDOWS_MAX: u32 = 4;
 /// Fewer jobs than these are committed after one window.
 const GROWING_JOBS_MIN: usize = 4;
-/// How often an idle writer looks whether there is something to pruner.
+/// How often an idle writer looks whether there is something to prune.
 const IDLE: Duration = Duration::from_secs(1);
 /// Frames in the write-ahead log before it is copied back (16 MiB).
 const CHECKPOINT_FRAMES: u32 = 4_000;
 
 struct Writer {
-    connection: Connection,
-    log: WriteAheadLog,
+    connection: FileWriter,
     options: Options,
     last_seq: u64,
     claims: Claims,
@@ -79,8 +78,7 @@ pub(super) fn start(
     let spans = Spans::open(&connection)?;
     let timeline = Timeline::open(&connection, last_seq)?;
     let writer = Writer {
-        connection,
-        log: WriteAheadLog::default(),
+        connection: FileWriter::new(connection, &shared.path, CHECKPOINT_FRAMES, &shared.fuse),
         timeline,
         spans,
         pruner: Pruner::new(options.log_retention_ms, options.log_retention_bytes),
@@ -122,10 +120,10 @@ impl Writer {
                 queue.take(&mut jobs);
                 self.group(&mut jobs);
             }
-            if !self.shared.fuse.is_blown() {
+            if !self.connection.is_stopped() {
                 self.between_groups(!work);
             }
-            if self.shared.fuse.is_blown() {
+            if self.connection.is_stopped() {
                 // Whoever still waits is told that the journal is closed.
                 queue.close();
                 queue.take(&mut jobs);
@@ -135,13 +133,13 @@ impl Writer {
         }
         // Orderly end: time goes on from here, and the next start finds a short write-ahead log.
         let _ = self.timeline.noted(&self.connection, self.last_seq);
-        let _ = sqlite::empty_log(&self.connection);
+        let _ = self.connection.close();
     }
 
     /// Commits the jobs in one transaction and answers them. When the disk is full, or another process
     /// holds the file, the jobs are refused and the writer goes on.
     fn group(&mut self, jobs: &mut Vec<Job>) {
-        if self.shared.fuse.is_blown() {
+        if self.connection.is_stopped() {
             return self.refuse(Answers::default(), jobs, JournalError::Closed);
         }
         let started = Instant::now();
@@ -198,8 +196,7 @@ impl Writer {
 
     /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
     fn between_groups(&mut self, idle: bool) {
-        let copied = self.log.tend(&self.connection, CHECKPOINT_FRAMES);
-        let pruned = copied.and_then(|()| {
+        let pruned = self.connection.tend().and_then(|()| {
             self.pruner.run(Work {
                 connection: &self.connection,
                 claims: &mut self.claims,
@@ -218,16 +215,15 @@ impl Writer {
 
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
-        let shared = &self.shared;
-        let trouble = shared.fuse.judge(&shared.path, &self.connection, error);
+        let trouble = self.connection.judge(error);
         let restored = sqlite::roll_back(&self.connection)
             .and_then(|()| self.claims.rolled_back(&self.connection));
         self.bodies.rolled_back();
         self.pruner.rolled_back();
         if let Err(error) = restored {
-            shared.fuse.judge(&shared.path, &self.connection, &error);
+            self.connection.judge(&error);
         }
-        if shared.fuse.is_blown() {
+        if self.connection.is_stopped() {
             return JournalError::Closed;
         }
         match trouble {

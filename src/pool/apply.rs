@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::changes::{Change, Changes, StreamChanges};
+use super::changes::Change;
 use super::merge::{Fields, Order};
+use super::pass::Pass;
 use super::removal;
 use super::views::Views;
 use crate::batch::{Batch, Slice};
@@ -33,68 +34,6 @@ const SET_FIELDS: &str =
     "UPDATE items SET fields = ?3, merged = ?4, seq = ?5 WHERE stream = ?1 AND key = ?2";
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
-
-/// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
-pub(super) struct Pass<'a> {
-    seq: u64,
-    changes: &'a Changes,
-    streams: HashMap<Arc<str>, StreamChanges>,
-}
-
-impl<'a> Pass<'a> {
-    pub(super) fn new(seq: u64, changes: &'a Changes) -> Self {
-        Self {
-            seq,
-            changes,
-            streams: HashMap::new(),
-        }
-    }
-
-    /// Number of the last change.
-    pub(super) fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    fn next(&self) -> i64 {
-        (self.seq + 1).cast_signed()
-    }
-
-    /// The change with the number [`next`](Self::next) was made; renderers are to hear of it.
-    pub(super) fn tell(
-        &mut self,
-        stream: &Arc<str>,
-        updated_ms: u64,
-        change: impl FnOnce(u64) -> Change,
-    ) {
-        self.seq += 1;
-        let wanted = match self.streams.get_mut(stream) {
-            Some(of_stream) => of_stream,
-            None => {
-                let collected = self.changes.wants(stream).then(Vec::new);
-                let new = StreamChanges {
-                    stream: Arc::clone(stream),
-                    changes: collected,
-                    updated_ms: 0,
-                };
-                self.streams.entry(Arc::clone(stream)).or_insert(new)
-            }
-        };
-        wanted.updated_ms = wanted.updated_ms.max(updated_ms);
-        if let Some(changes) = &mut wanted.changes {
-            changes.push(change(self.seq));
-        }
-    }
-
-    /// The change was made, and renderers do not hear of it.
-    fn keep_quiet(&mut self) {
-        self.seq += 1;
-    }
-
-    /// The transaction is committed.
-    pub(super) fn finish(self) -> Vec<StreamChanges> {
-        self.streams.into_values().collect()
-    }
-}
 
 /// One item of the batch with what the row needs beside it.
 struct Row<'a> {

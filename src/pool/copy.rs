@@ -23,9 +23,6 @@ pub struct Standing {
 }
 
 /// Looks into a pool.
-///
-/// # Errors
-/// SQLite's.
 pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
     let mut statement = connection.prepare("SELECT sink, seq FROM cursors ORDER BY sink")?;
     let rows = statement.query_map([], |row| {
@@ -45,18 +42,12 @@ pub fn standing(connection: &Connection) -> Result<Standing, rusqlite::Error> {
 }
 
 /// Makes an empty pool at `path`.
-///
-/// # Errors
-/// SQLite's.
 pub fn make(path: &Path) -> Result<(), PoolError> {
     schema::open_writer(path).map(drop)
 }
 
 /// Makes what was salvaged of a damaged pool a pool of its own. What its views
 /// show is learned from the items, unless `views_are_whole`. With `again`, sinks that write the pool look back ([`super::Pool::look_back`]).
-///
-/// # Errors
-/// SQLite's.
 pub fn begin_salvaged(
     connection: &Connection,
     views_are_whole: bool,

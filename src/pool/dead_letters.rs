@@ -1,46 +1,18 @@
-//! Retries and dead letters: what a sink has not taken yet, and what it never will.
+//! Dead letters: items that a sink refused for good.
 //!
-//! Both live beside the cursor, so that a failing batch never holds up its lane. Delivery writes
-//! them with its settlements; the admin API reads.
-//!
-//! How dead letters are sent again is in `pool/resends.rs`.
+//! Delivery writes them with its settlements; the admin API reads. How they are sent again is in `pool/resends.rs`.
 //!
 //! **Invariant**: an item that a cursor has passed is in the sink, in `retries` or in `dead_letters`,
 //! unless somebody discarded it there.
 
 use std::sync::Arc;
 
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Pool, PoolError, Settlement, resends};
+use super::{Pool, PoolError};
 use crate::batch::Action;
-
-/// Some consecutive items of one request: sequence number, first position, one past the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Part(pub u64, pub u32, pub u32);
-
-/// A batch that is to be tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
-    /// Row in the table; 0 until it is stored. Never given to another; what replaces it after an attempt keeps it, the
-    /// first one of several.
-    pub id: i64,
-    /// The sequence numbers of its first and its last request, once it is stored.
-    pub seqs: (u64, u64),
-    /// Its items, in order of acceptance; empty if the list of them cannot be read.
-    pub parts: Vec<Part>,
-    /// Its items were dead letters: the pool keeps them, the journal may have let them go.
-    pub resent: bool,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// When it is due, in milliseconds of time lived.
-    pub due_ms: u64,
-    /// Why it failed the last time.
-    pub reason: String,
-}
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,139 +52,6 @@ pub struct Undelivered {
     pub dead_letters: u64,
 }
 
-/// How one sink stands to one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SinkState {
-    /// The lane has not come to it.
-    Waiting,
-    /// Delivered, at this Unix time in milliseconds where it is still known.
-    Done(Option<u64>),
-    /// Failed, to be tried again.
-    Retrying,
-    /// Some of its items are dead letters.
-    Failed,
-    /// It is over, and somebody discarded items that the sink had given up, at this Unix time in milliseconds.
-    Discarded(u64),
-}
-
-/// Why a sink gave up on a request.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-pub struct GivenUp {
-    /// In the sink's words.
-    pub reason: String,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// For how many items, of those that were looked at.
-    pub items: u32,
-}
-
-/// Cursors of one sink that are stored within this time after the first of them share a row of `progress`, with the time
-/// of the last: nothing is said to be done before it was.
-const PROGRESS_GRAIN_MS: u64 = 100;
-/// What only the request log needs: it goes with the entries of which it speaks.
-const TESTIMONY: [&str; 3] = ["progress", "settled_late", "discarded"];
-/// Rows of it that are deleted in one go.
-const EXPIRE_CHUNK: i64 = 5_000;
-/// Reasons of one sink for one request, and dead letters that are looked at for them.
-const REASONS_MAX: u32 = 3;
-const REASONS_LOOKED_AT: u32 = 1_000;
-
-/// Part of [`Pool::settle`]'s transaction: when a sink had what, at most ten rows a second.
-pub(super) fn note_progress(
-    connection: &Connection,
-    sink: &str,
-    cursor: u64,
-    now_ms: u64,
-) -> Result<(), rusqlite::Error> {
-    let newest: Option<(i64, i64)> = connection
-        .prepare_cached(
-            "SELECT seq, since_ms FROM progress WHERE sink = ?1 ORDER BY seq DESC LIMIT 1",
-        )?
-        .query_row([sink], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let is_open = |since_ms: i64| {
-        let age_ms = now_ms.checked_sub(since_ms.unsigned_abs());
-        age_ms.is_some_and(|age_ms| age_ms < PROGRESS_GRAIN_MS)
-    };
-    let (cursor, now_ms) = (cursor.cast_signed(), now_ms.cast_signed());
-    match newest.filter(|(_, since_ms)| is_open(*since_ms)) {
-        Some((seq, _)) => connection
-            .prepare_cached(
-                "UPDATE progress SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND seq = ?4",
-            )?
-            .execute(rusqlite::params![sink, cursor, now_ms, seq])?,
-        None => connection
-            .prepare_cached(
-                "INSERT OR REPLACE INTO progress (sink, seq, at_ms, since_ms) VALUES (?1, ?2, ?3, ?3)",
-            )?
-            .execute(rusqlite::params![sink, cursor, now_ms])?,
-    };
-    Ok(())
-}
-
-/// Part of [`Pool::settle`]'s transaction.
-pub(super) fn store(
-    connection: &Connection,
-    settlement: &Settlement,
-    now_ms: u64,
-) -> Result<(), rusqlite::Error> {
-    let sink = &*settlement.sink;
-    let mut first_id = None;
-    for retry in &settlement.retries {
-        let (Some(Part(first, ..)), Some(Part(last, ..))) =
-            (retry.parts.first(), retry.parts.last())
-        else {
-            continue;
-        };
-        connection
-            .prepare_cached(
-                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(rusqlite::params![
-                sink,
-                first.cast_signed(),
-                last.cast_signed(),
-                serde_json::to_string(&retry.parts).unwrap_or_default(),
-                retry.attempts,
-                retry.due_ms.cast_signed(),
-                retry.reason,
-                retry.resent,
-            ])?;
-        first_id.get_or_insert_with(|| connection.last_insert_rowid());
-        if let Some(done) = &settlement.retry_done
-            && retry.resent
-        {
-            resends::hand_over(connection, done.id, retry)?;
-        }
-    }
-    // Only now: the retries that replace it take over its items, and the first of them its id.
-    if let Some(done) = &settlement.retry_done {
-        connection.execute("DELETE FROM retries WHERE id = ?1", [done.id])?;
-        if done.resent {
-            resends::finish(connection, done.id)?;
-        }
-        if let Some(id) = first_id {
-            connection.execute("UPDATE retries SET id = ?2 WHERE id = ?1", [id, done.id])?;
-            connection.execute(
-                "UPDATE resends SET retry_id = ?2 WHERE retry_id = ?1",
-                [id, done.id],
-            )?;
-        }
-        for Part(seq, ..) in &done.parts {
-            connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO settled_late (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
-                )?
-                .execute(rusqlite::params![
-                    sink,
-                    seq.cast_signed(),
-                    now_ms.cast_signed()
-                ])?;
-        }
-    }
-    store_letters(connection, sink, &settlement.dead_letters)
-}
-
 /// Part of a transaction.
 pub(super) fn store_letters(
     connection: &Connection,
@@ -244,67 +83,7 @@ pub(super) fn store_letters(
 }
 
 impl Pool {
-    /// The sink's retry that comes first, due or not: the one that is due first, or in strict order the one that was
-    /// accepted first. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn next_retry(&self, sink: &str, strict: bool) -> Result<Option<Retry>, PoolError> {
-        let writer = self.lock();
-        let order = match strict {
-            false => "due_ms, id",
-            true => "first_seq, iif(json_valid(parts), parts ->> '$[0][1]', 0)",
-        };
-        let sql = format!(
-            "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 ORDER BY {order} LIMIT 1"
-        );
-        let retry = writer
-            .connection
-            .prepare_cached(&sql)?
-            .query_row([sink], read_retry)
-            .optional()?;
-        Ok(retry)
-    }
-
-    /// Forgets what became of requests that the log does not have any more: those before this one. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub fn forget_before(&self, seq: u64) -> Result<(), PoolError> {
-        let sinks: Vec<String> = {
-            let writer = self.lock();
-            let mut known = writer
-                .connection
-                .prepare_cached("SELECT sink FROM cursors")?;
-            let known = known.query_map([], |row| row.get(0))?;
-            known.collect::<Result<_, _>>()?
-        };
-        for sink in &sinks {
-            for table in TESTIMONY {
-                // The lock is given back between chunks: lanes go on meanwhile.
-                while self.forget_chunk_of(table, sink, seq)? {}
-            }
-        }
-        Ok(())
-    }
-
-    /// True if there may be more.
-    fn forget_chunk_of(&self, table: &str, sink: &str, seq: u64) -> Result<bool, PoolError> {
-        let sql = format!(
-            "DELETE FROM {table} WHERE sink = ?1 AND seq < ?2 AND seq <= (
-                 SELECT max(seq) FROM (SELECT seq FROM {table} WHERE sink = ?1 ORDER BY seq LIMIT ?3))"
-        );
-        let deleted = self.write(|writer| {
-            let params = rusqlite::params![sink, seq.cast_signed(), EXPIRE_CHUNK];
-            writer.connection.execute(&sql, params)
-        })?;
-        Ok(i64::try_from(deleted).unwrap_or(0) >= EXPIRE_CHUNK)
-    }
-
     /// What a sink has not delivered.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn undelivered(&self, sink: &str) -> Result<Undelivered, PoolError> {
         let row = sqlx::query(
             "SELECT (SELECT count(*) FROM retries WHERE sink = ?1) AS retries, (SELECT count(*) FROM dead_letters WHERE sink = ?1) AS letters",
@@ -319,9 +98,6 @@ impl Pool {
     }
 
     /// A sink's dead letters, newest first, before the row `before`.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn dead_letters(
         &self,
         sink: &str,
@@ -339,169 +115,6 @@ impl Pool {
         .await?;
         rows.iter().map(read_letter).collect()
     }
-
-    /// Sequence numbers below `before` that have dead letters, highest first.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn failed_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
-        self.seqs_of("dead_letters", before, limit).await
-    }
-
-    /// The same for those of which somebody discarded dead letters.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn discarded_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
-        self.seqs_of("discarded", before, limit).await
-    }
-
-    async fn seqs_of(&self, table: &str, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
-        // From one number to the next, however many rows have it.
-        let sql = format!(
-            "WITH RECURSIVE found (seq) AS (
-                 SELECT max(seq) FROM {table} WHERE seq < ?1
-                 UNION ALL SELECT (SELECT max(seq) FROM {table} WHERE seq < found.seq) FROM found
-                     WHERE found.seq IS NOT NULL LIMIT ?2
-             ) SELECT seq FROM found WHERE seq IS NOT NULL"
-        );
-        let seqs: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(i64::try_from(before).unwrap_or(i64::MAX))
-            .bind(limit)
-            .fetch_all(&self.reads)
-            .await?;
-        Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
-    }
-
-    /// Why a sink gave up on each of these requests: the first few reasons, in the order of the items.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn reasons(&self, sink: &str, seqs: &[u64]) -> Result<Vec<Vec<GivenUp>>, PoolError> {
-        let sql = format!(
-            "SELECT (SELECT json_group_array(json_object('reason', reason, 'attempts', attempts, 'items', items)) FROM (
-                 SELECT reason, max(attempts) AS attempts, count(*) AS items FROM (
-                     SELECT reason, attempts, position FROM dead_letters
-                     WHERE sink = ?1 AND seq = request.value ORDER BY position LIMIT {REASONS_LOOKED_AT}
-                 ) GROUP BY reason ORDER BY min(position) LIMIT {REASONS_MAX}))
-             FROM json_each(?2) AS request ORDER BY request.key"
-        );
-        let found: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(sink.to_owned())
-            .bind(list(seqs))
-            .fetch_all(&self.reads)
-            .await?;
-        let read = |json: &String| serde_json::from_str(json).unwrap_or_default();
-        Ok(found.iter().map(read).collect())
-    }
-
-    /// Nothing below `before` and above this number waits for a retry; `None`: nothing below it does.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn highest_retried(&self, before: u64) -> Result<Option<u64>, PoolError> {
-        let highest: Option<i64> = sqlx::query_scalar(
-            "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
-        )
-        .bind(i64::try_from(before).unwrap_or(i64::MAX))
-        .fetch_one(&self.reads)
-        .await?;
-        Ok(highest.map(i64::unsigned_abs))
-    }
-
-    /// How a sink stands to each of these requests; `None` if the sink was added after it.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn sink_states(
-        &self,
-        sink: &str,
-        seqs: &[u64],
-    ) -> Result<Vec<Option<SinkState>>, PoolError> {
-        let (Some(lowest), Some(highest)) = (seqs.iter().min(), seqs.iter().max()) else {
-            return Ok(Vec::new());
-        };
-        // One statement, so that all of it was true at one moment.
-        let rows = sqlx::query(
-            "WITH retried (seq) AS MATERIALIZED (
-                 SELECT part.value ->> 0 FROM retries, json_each(iif(json_valid(parts), parts, '[]')) AS part
-                 WHERE sink = ?1 AND first_seq <= ?4 AND last_seq >= ?3
-             )
-             SELECT
-                EXISTS (SELECT 1 FROM dead_letters WHERE sink = ?1 AND seq = request.value) AS failed,
-                request.value IN (SELECT seq FROM retried) AS retrying,
-                coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= request.value AS passed,
-                coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= request.value AS before_start,
-                (SELECT at_ms FROM discarded WHERE sink = ?1 AND seq = request.value) AS discarded_ms,
-                (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = request.value) AS late_ms,
-                (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1) AS at_ms
-             FROM json_each(?2) AS request ORDER BY request.key",
-        )
-        .bind(sink.to_owned())
-        .bind(list(seqs))
-        .bind(lowest.cast_signed())
-        .bind(highest.cast_signed())
-        .fetch_all(&self.reads)
-        .await?;
-        rows.iter().map(read_state).collect()
-    }
-}
-
-/// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`.
-pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Error> {
-    let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
-    let text = |at| -> Result<&[u8], rusqlite::Error> {
-        Ok(match row.get_ref(at)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
-            _ => &[],
-        })
-    };
-    Ok(Retry {
-        id: row.get(0)?,
-        seqs: (number(1)?, number(2)?),
-        parts: parts_of(text(3)?),
-        attempts: row.get(4)?,
-        due_ms: number(5)?,
-        reason: String::from_utf8_lossy(text(6)?).into_owned(),
-        resent: row.get(7)?,
-    })
-}
-
-/// The list of a batch's items as it is stored; empty if it is damaged.
-pub(super) fn parts_of(text: &[u8]) -> Vec<Part> {
-    let parts: Vec<Part> = serde_json::from_slice(text).unwrap_or_default();
-    match parts.iter().all(|Part(_, start, end)| start < end) {
-        true => parts,
-        false => Vec::new(),
-    }
-}
-
-/// Numbers as a JSON array: the text of the statement stays the same, however many there are.
-fn list(seqs: &[u64]) -> String {
-    let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
-    format!("[{}]", seqs.join(","))
-}
-
-fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
-    let at = |name: &str| -> Result<Option<u64>, PoolError> {
-        Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
-    };
-    if row.try_get("before_start")? {
-        return Ok(None);
-    }
-    Ok(Some(if row.try_get("failed")? {
-        SinkState::Failed
-    } else if row.try_get("retrying")? {
-        SinkState::Retrying
-    } else if let Some(at_ms) = at("discarded_ms")?
-        && row.try_get("passed")?
-    {
-        SinkState::Discarded(at_ms)
-    } else if row.try_get("passed")? {
-        SinkState::Done(at("late_ms")?.or(at("at_ms")?))
-    } else {
-        SinkState::Waiting
-    }))
 }
 
 fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {

@@ -82,9 +82,6 @@ impl Pool {
 
     /// What changed in a stream after a position: the newest value of each item. Removals up to
     /// `removed_after` are left out.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn changed_after(
         &self,
         stream: &str,
@@ -126,9 +123,6 @@ impl Pool {
     }
 
     /// The items of a stream after a key, in the order of their keys.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn items(
         &self,
         stream: &str,
@@ -157,9 +151,6 @@ impl Pool {
     }
 
     /// One item.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
         let row = sqlx::query(
             "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key = ?2",
@@ -172,9 +163,6 @@ impl Pool {
     }
 
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn last_change(&self, stream: &str) -> Result<u64, PoolError> {
         let last: i64 = sqlx::query_scalar(
             "SELECT max(coalesce((SELECT max(seq) FROM items WHERE stream = ?1), 0),
@@ -188,9 +176,6 @@ impl Pool {
     }
 
     /// How many items a stream has; at most `max` are counted.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn count(&self, stream: &str, max: u32) -> Result<u32, PoolError> {
         Ok(sqlx::query_scalar(
             "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 LIMIT ?2)",
@@ -202,9 +187,6 @@ impl Pool {
     }
 
     /// Name of a stream's view in the file; none until its first item.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn view(&self, stream: &str) -> Result<Option<String>, PoolError> {
         Ok(
             sqlx::query_scalar("SELECT view FROM views WHERE stream = ?1")
@@ -215,9 +197,6 @@ impl Pool {
     }
 
     /// When the newest data of a stream arrived, RFC 3339; `None` for an empty stream.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn newest_data(&self, stream: &str) -> Result<Option<String>, PoolError> {
         Ok(sqlx::query_scalar(
             "SELECT updated_at FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",

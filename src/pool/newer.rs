@@ -18,9 +18,6 @@ const KEYS_MAX: usize = 2_000;
 impl Pool {
     /// The keys of an accepted request's items of which the pool holds something else that was accepted later, or that
     /// were removed since. `merges`: updates of the stream leave fields that they do not name.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn newer_than(
         &self,
         entry: &Entry,

@@ -20,9 +20,6 @@ pub(super) fn note(connection: &Connection) -> Result<(), rusqlite::Error> {
 impl Pool {
     /// If the pool was rebuilt since the sink ran last, and it is one that `writes_pool` only, its cursor goes back to
     /// `to`. Returns the cursor.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn look_back(
         &self,
         sink: &str,

@@ -248,9 +248,6 @@ impl Pool {
     }
 
     /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn forget_removed(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
         if !self.may_forget()? {
             return Ok(());

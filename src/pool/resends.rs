@@ -14,8 +14,8 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::dead_letters::{Part, Retry, action};
-use super::{Pool, PoolError, Writer};
+use super::dead_letters::action;
+use super::{Part, Pool, PoolError, Retry, Writer};
 use crate::batch::{Action, Entry, Slice};
 use crate::clock;
 use crate::item::ItemsWriter;
@@ -130,9 +130,6 @@ struct Letter {
 
 impl Pool {
     /// Counts dead letters of a sink.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn find_letters(
         &self,
         sink: &str,
@@ -242,9 +239,6 @@ impl Pool {
     }
 
     /// Makes every retry of a sink due now; returns how many there are. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn retry_now(&self, sink: &str) -> Result<u64, PoolError> {
         self.write(|writer| {
             let retries = writer.connection.execute(
@@ -256,9 +250,6 @@ impl Pool {
     }
 
     /// The items of a retry that was made of dead letters, in order of acceptance. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(

@@ -10,6 +10,8 @@ use rusqlite::Connection;
 use super::PoolError;
 use crate::sqlite;
 
+/// Its name in the data folder.
+pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
 pub const FORMAT: i64 = 4;
 
@@ -227,6 +229,6 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
     ];
-    sqlite::upgrade::<PoolError>(&connection, FORMAT, &from)?;
+    sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
 }

@@ -24,9 +24,6 @@ pub struct Known {
 
 impl Pool {
     /// From now on the sink holds payloads back. Returns its cursor; a sink that was never seen starts after `start`. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn add_sink(&self, sink: &str, start: u64) -> Result<u64, PoolError> {
         let cursor: i64 = self.write(|writer| {
             writer.connection.execute(
@@ -40,9 +37,6 @@ impl Pool {
     }
 
     /// Every sink that ran on this file and was not forgotten, by name.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn known_sinks(&self) -> Result<Vec<Known>, PoolError> {
         let rows = sqlx::query("SELECT sink, seq FROM cursors ORDER BY sink")
             .fetch_all(&self.reads)

@@ -30,9 +30,6 @@ pub(super) fn store(
 
 impl Pool {
     /// The value of a key of a sink. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn sink_value(&self, sink: &str, key: &str) -> Result<Option<Vec<u8>>, PoolError> {
         let value = self
             .lock()
@@ -44,9 +41,6 @@ impl Pool {
     }
 
     /// Number of a sink's keys. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn sink_keys(&self, sink: &str) -> Result<u64, PoolError> {
         let keys: i64 = self
             .lock()

@@ -8,7 +8,7 @@ mod views;
 mod waiting;
 
 use super::*;
-use crate::batch::{Action, Entry, Slice};
+use crate::batch::{Action, Batch, Entry, Slice};
 use crate::item::ItemsWriter;
 use changes::Recent;
 use uuid::Uuid;

@@ -6,12 +6,37 @@
 //! **Invariant**: a batch leaves `retries` in the settlement of its attempt, or as dead letters with all its items; never
 //! both. A batch stays in `calls` until the cursor that it moves is stored.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use sqlx::Row;
 
-use super::dead_letters::{DeadLetter, Part, Retry, parts_of, read_retry, store_letters};
-use super::{Pool, PoolError, resends};
+use super::dead_letters::{DeadLetter, store_letters};
+use super::{Pool, PoolError, Settlement, resends, testimony};
 use crate::clock;
+
+/// Some consecutive items of one request: sequence number, first position, one past the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Part(pub u64, pub u32, pub u32);
+
+/// A batch that is to be tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Row in the table; 0 until it is stored. Never given to another; what replaces it after an attempt keeps it, the
+    /// first one of several.
+    pub id: i64,
+    /// The sequence numbers of its first and its last request, once it is stored.
+    pub seqs: (u64, u64),
+    /// Its items, in order of acceptance; empty if the list of them cannot be read.
+    pub parts: Vec<Part>,
+    /// Its items were dead letters: the pool keeps them, the journal may have let them go.
+    pub resent: bool,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is due, in milliseconds of time lived.
+    pub due_ms: u64,
+    /// Why it failed the last time.
+    pub reason: String,
+}
 
 /// A batch that a sink is called with for the first time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +87,61 @@ pub(super) fn waits(connection: &Connection, retry: &Retry) -> Result<bool, rusq
         .query_row([retry.id], |row| row.get(0))
 }
 
+/// Part of [`Pool::settle`]'s transaction: the retries that it makes, and the one that it ends.
+pub(super) fn store_retries(
+    connection: &Connection,
+    settlement: &Settlement,
+    now_ms: u64,
+) -> Result<(), rusqlite::Error> {
+    let sink = &*settlement.sink;
+    let mut first_id = None;
+    for retry in &settlement.retries {
+        let (Some(Part(first, ..)), Some(Part(last, ..))) =
+            (retry.parts.first(), retry.parts.last())
+        else {
+            continue;
+        };
+        connection
+            .prepare_cached(
+                "INSERT INTO retries (sink, first_seq, last_seq, parts, attempts, due_ms, reason, resent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(rusqlite::params![
+                sink,
+                first.cast_signed(),
+                last.cast_signed(),
+                serde_json::to_string(&retry.parts).unwrap_or_default(),
+                retry.attempts,
+                retry.due_ms.cast_signed(),
+                retry.reason,
+                retry.resent,
+            ])?;
+        first_id.get_or_insert_with(|| connection.last_insert_rowid());
+        if let Some(done) = &settlement.retry_done
+            && retry.resent
+        {
+            resends::hand_over(connection, done.id, retry)?;
+        }
+    }
+    // Only now: the retries that replace it take over its items, and the first of them its id.
+    if let Some(done) = &settlement.retry_done {
+        connection.execute("DELETE FROM retries WHERE id = ?1", [done.id])?;
+        if done.resent {
+            resends::finish(connection, done.id)?;
+        }
+        if let Some(id) = first_id {
+            connection.execute("UPDATE retries SET id = ?2 WHERE id = ?1", [id, done.id])?;
+            connection.execute(
+                "UPDATE resends SET retry_id = ?2 WHERE retry_id = ?1",
+                [id, done.id],
+            )?;
+        }
+        testimony::note_late(connection, sink, &done.parts, now_ms)?;
+    }
+    Ok(())
+}
+
 impl Pool {
     /// The batch that the sink was called with when the daemon, or the settling of it, ended. Blocks.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn call(&self, sink: &str) -> Result<Option<Call>, PoolError> {
         let writer = self.lock();
         let sql = "SELECT parts, through FROM calls JOIN cursors USING (sink) WHERE sink = ?1 AND through > seq";
@@ -85,10 +160,26 @@ impl Pool {
         Ok(found.filter(|call| !call.parts.is_empty()))
     }
 
+    /// The sink's retry that comes first, due or not: the one that is due first, or in strict order the one that was
+    /// accepted first. Blocks.
+    pub fn next_retry(&self, sink: &str, strict: bool) -> Result<Option<Retry>, PoolError> {
+        let writer = self.lock();
+        let order = match strict {
+            false => "due_ms, id",
+            true => "first_seq, iif(json_valid(parts), parts ->> '$[0][1]', 0)",
+        };
+        let sql = format!(
+            "SELECT id, first_seq, last_seq, parts, attempts, due_ms, reason, resent FROM retries WHERE sink = ?1 ORDER BY {order} LIMIT 1"
+        );
+        let retry = writer
+            .connection
+            .prepare_cached(&sql)?
+            .query_row([sink], read_retry)
+            .optional()?;
+        Ok(retry)
+    }
+
     /// Retries of a sink with ids above `after`, by id.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn waiting(
         &self,
         sink: &str,
@@ -133,9 +224,6 @@ impl Pool {
     }
 
     /// The highest id of a sink's retries, 0 for none.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub async fn newest_retry(&self, sink: &str) -> Result<i64, PoolError> {
         let sql = "SELECT coalesce(max(id), 0) FROM retries WHERE sink = ?1";
         Ok(sqlx::query_scalar(sql)
@@ -184,5 +272,34 @@ impl Pool {
             connection.execute("DELETE FROM retries WHERE id = ?1", [retry.id])?;
             Ok(Some(items))
         })
+    }
+}
+
+/// A row with the columns `id`, `first_seq`, `last_seq`, `parts`, `attempts`, `due_ms`, `reason`, `resent`.
+pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Error> {
+    let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    let text = |at| -> Result<&[u8], rusqlite::Error> {
+        Ok(match row.get_ref(at)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
+            _ => &[],
+        })
+    };
+    Ok(Retry {
+        id: row.get(0)?,
+        seqs: (number(1)?, number(2)?),
+        parts: parts_of(text(3)?),
+        attempts: row.get(4)?,
+        due_ms: number(5)?,
+        reason: String::from_utf8_lossy(text(6)?).into_owned(),
+        resent: row.get(7)?,
+    })
+}
+
+/// The list of a batch's items as it is stored; empty if it is damaged.
+pub(super) fn parts_of(text: &[u8]) -> Vec<Part> {
+    let parts: Vec<Part> = serde_json::from_slice(text).unwrap_or_default();
+    match parts.iter().all(|Part(_, start, end)| start < end) {
+        true => parts,
+        false => Vec::new(),
     }
 }

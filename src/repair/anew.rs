@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use super::report::{Repair, TableRepair};
-use super::{Kind, RepairError, beside, is_there, plan, remove, salvage, stamp, tell};
+use super::{Kind, RepairError, beside, is_there, remove, salvage, stamp, tell};
 use crate::clock;
 use crate::sqlite::suspect::mark_of;
 
@@ -53,7 +53,7 @@ fn write_anew(
     kind: &Kind,
     repair: &mut Repair,
 ) -> Result<(), RepairError> {
-    let salvaged = salvage::salvage(path, new, &plan(kind))?;
+    let salvaged = salvage::salvage(path, new, kind)?;
     repair.tables = salvaged
         .tables
         .iter()
@@ -106,14 +106,15 @@ pub(super) fn finish(data_dir: &Path, kind: &Kind) -> Result<(), RepairError> {
 }
 
 fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
-    match std::fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    unless_absent(std::fs::rename(from, to))
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    unless_absent(std::fs::remove_file(path))
+}
+
+fn unless_absent(done: io::Result<()>) -> io::Result<()> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::log::{self, Looked};
+use super::{RepairError, beside};
 
 /// Every file of the daemon has pages of this size.
 pub(super) const PAGE_BYTES: usize = 4_096;
@@ -26,8 +27,12 @@ pub(super) struct Image {
 
 impl Image {
     /// Nothing may be writing to the file.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let log_path = super::beside(path, "-wal");
+    pub(super) fn open(path: &Path) -> Result<Self, RepairError> {
+        Self::read(path).map_err(|reason| RepairError::file(path, reason))
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let log_path = beside(path, "-wal");
         let looked = log::look(&log_path, PAGE_BYTES)?.unwrap_or_default();
         let file = File::open(path)?;
         let whole = file.metadata()?.len() / PAGE_BYTES as u64;
@@ -39,6 +44,15 @@ impl Image {
             page_bytes: PAGE_BYTES,
             pages: looked.size.unwrap_or(whole),
             looked,
+        })
+    }
+
+    /// `PRAGMA user_version`; 0 if it cannot be read.
+    pub(super) fn version(&self) -> i64 {
+        self.page(1).map_or(0, |first| {
+            i64::from(i32::from_be_bytes([
+                first[60], first[61], first[62], first[63],
+            ]))
         })
     }
 

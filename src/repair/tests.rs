@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
+use crate::sqlite::suspect::mark_of;
 
 /// Requests of the sample, and items.
 const ROWS: i64 = 300;

@@ -8,28 +8,9 @@
 use rusqlite::types::Value;
 
 use super::image::Image;
-
-/// Where the file's header ends in the first page.
-const HEADER_BYTES: usize = 100;
-
-/// What a tree holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Rows by their rowids.
-    Table,
-    /// Rows by themselves: an index, or a table `WITHOUT ROWID`.
-    Index,
-}
-
-impl Kind {
-    /// The first byte of its pages.
-    fn types(self) -> (u8, u8) {
-        match self {
-            Self::Table => (0x0d, 0x05),
-            Self::Index => (0x0a, 0x02),
-        }
-    }
-}
+pub(super) use super::page::Kind;
+use super::page::{Cell, Layout, Node, number};
+use super::record::record;
 
 /// A row as it stands in the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,28 +42,7 @@ pub(super) struct Walk<'a> {
     seen: Vec<bool>,
     /// In the order in which they were met.
     met: Vec<u32>,
-    usable: usize,
-}
-
-/// A page of a tree, taken apart.
-struct Node {
-    is_leaf: bool,
-    cells: Vec<Cell>,
-    /// The last child of a page that is no leaf.
-    last: u32,
-    bad_cells: u64,
-}
-
-/// A cell: a child, a row, or both.
-struct Cell {
-    child: u32,
-    rowid: i64,
-    /// Where in the page the row begins.
-    begin: usize,
-    /// Bytes of the row.
-    length: usize,
-    /// How many of them are in the page.
-    local: usize,
+    layout: Layout,
 }
 
 impl<'a> Walk<'a> {
@@ -92,8 +52,11 @@ impl<'a> Walk<'a> {
             image,
             seen: vec![false; image.pages as usize + 1],
             met: Vec::new(),
-            // No file of the daemon reserves anything: what says otherwise is damaged.
-            usable: image.page_bytes - if reserved == 32 { reserved } else { 0 },
+            layout: Layout {
+                pages: image.pages,
+                // No file of the daemon reserves anything: what says otherwise is damaged.
+                usable: image.page_bytes - if reserved == 32 { reserved } else { 0 },
+            },
         }
     }
 
@@ -112,7 +75,9 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let page = self.image.page(number);
-            let node = page.as_ref().and_then(|page| self.node(page, number, kind));
+            let node = page
+                .as_ref()
+                .and_then(|page| self.layout.node(page, number, kind));
             let belongs = |node: &Node| {
                 let mut cells = node.cells.iter();
                 kind == Kind::Index || cells.all(|cell| rowids.contains(&cell.rowid))
@@ -169,7 +134,7 @@ impl<'a> Walk<'a> {
             if !is_one {
                 continue;
             }
-            if let Some(node) = self.strict(&page, number, kind, page[0] == leaf) {
+            if let Some(node) = self.layout.strict(&page, number, kind, page[0] == leaf) {
                 self.meet(number);
                 for cell in &node.cells {
                     if let Some(row) = self.row(&page, cell) {
@@ -199,7 +164,7 @@ impl<'a> Walk<'a> {
                 return false;
             };
             let leaves = number(&page, 4) as usize;
-            if leaves > self.usable / 4 - 2 {
+            if leaves > self.layout.usable / 4 - 2 {
                 return false;
             }
             for leaf in 0..leaves {
@@ -240,131 +205,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The page as part of such a tree. A page that looks wrong is tried as what it may have been.
-    fn node(&self, page: &[u8], number: u32, kind: Kind) -> Option<Node> {
-        let (leaf, inner) = kind.types();
-        let found = page[start(number)];
-        let near = |wanted: u8| (found ^ wanted).count_ones() <= 1;
-        let stated = match found {
-            _ if found == leaf => Some(true),
-            _ if found == inner => Some(false),
-            _ => None,
-        };
-        let as_stated = stated.and_then(|is_leaf| self.strict(page, number, kind, is_leaf));
-        as_stated
-            .or_else(|| self.strict(page, number, kind, true).filter(|_| near(leaf)))
-            .or_else(|| {
-                self.strict(page, number, kind, false)
-                    .filter(|_| near(inner))
-            })
-            .or_else(|| self.lenient(page, number, kind, stated?))
-    }
-
-    /// If nothing is wrong with it.
-    fn strict(&self, page: &[u8], number: u32, kind: Kind, is_leaf: bool) -> Option<Node> {
-        let node = self.lenient(page, number, kind, is_leaf)?;
-        let child_is_good = |child: u32| child > 1 && child <= self.image.pages;
-        let children = node.cells.iter().map(|cell| cell.child);
-        let good = node.bad_cells == 0
-            && (is_leaf || (children.chain([node.last]).all(child_is_good)))
-            && (!is_leaf
-                || kind == Kind::Index
-                || node.cells.is_sorted_by(|a, b| a.rowid < b.rowid));
-        good.then_some(node)
-    }
-
-    /// What can be read of it.
-    fn lenient(&self, page: &[u8], number: u32, kind: Kind, is_leaf: bool) -> Option<Node> {
-        let start = start(number);
-        let count = usize::from(short(page, start + 3));
-        let list = start + if is_leaf { 8 } else { 12 };
-        let list_end = list + 2 * count;
-        // An empty root is fine; any other page of nothing was overwritten.
-        if list_end > self.usable || (page[start..start + 8] == [0; 8]) {
-            return None;
-        }
-        let mut node = Node {
-            is_leaf,
-            cells: Vec::with_capacity(count),
-            last: if is_leaf {
-                0
-            } else {
-                self::number(page, start + 8)
-            },
-            bad_cells: 0,
-        };
-        for place in 0..count {
-            let at = usize::from(short(page, list + 2 * place));
-            match self.cell(page, at, list_end, kind, is_leaf) {
-                Some(cell) => node.cells.push(cell),
-                None => node.bad_cells += 1,
-            }
-        }
-        if is_leaf && kind == Kind::Table {
-            let before = node.cells.len();
-            keep_ascending(&mut node.cells);
-            node.bad_cells += (before - node.cells.len()) as u64;
-        }
-        Some(node)
-    }
-
-    fn cell(
-        &self,
-        page: &[u8],
-        at: usize,
-        list_end: usize,
-        kind: Kind,
-        is_leaf: bool,
-    ) -> Option<Cell> {
-        if at < list_end || at + 4 > self.usable {
-            return None;
-        }
-        let mut cell = Cell {
-            child: 0,
-            rowid: 0,
-            begin: at,
-            length: 0,
-            local: 0,
-        };
-        if !is_leaf {
-            cell.child = number(page, at);
-            cell.begin += 4;
-        }
-        if is_leaf || kind == Kind::Index {
-            let length = varint(page, &mut cell.begin)?;
-            cell.length = usize::try_from(length).ok()?;
-            let all = self.image.pages as usize * self.usable;
-            if cell.length > all {
-                return None;
-            }
-        }
-        if kind == Kind::Table {
-            cell.rowid = varint(page, &mut cell.begin)?.cast_signed();
-        }
-        if is_leaf || kind == Kind::Index {
-            cell.local = self.local(cell.length, kind);
-            let end = cell.begin + cell.local + if cell.local < cell.length { 4 } else { 0 };
-            if end > self.usable {
-                return None;
-            }
-        }
-        Some(cell)
-    }
-
-    /// How much of a row is in its page.
-    fn local(&self, length: usize, kind: Kind) -> usize {
-        let most = match kind {
-            Kind::Table => self.usable - 35,
-            Kind::Index => (self.usable - 12) * 64 / 255 - 23,
-        };
-        if length <= most {
-            return length;
-        }
-        let least = (self.usable - 12) * 32 / 255 - 23;
-        let wanted = least + (length - least) % (self.usable - 4);
-        if wanted <= most { wanted } else { least }
-    }
-
     fn row(&mut self, page: &[u8], cell: &Cell) -> Option<Row> {
         let end = cell.begin + cell.local;
         let mut bytes = page.get(cell.begin..end)?.to_vec();
@@ -381,7 +221,7 @@ impl<'a> Walk<'a> {
             if more.iter().all(|byte| *byte == 0) {
                 return None;
             }
-            let wanted = (cell.length - bytes.len()).min(self.usable - 4);
+            let wanted = (cell.length - bytes.len()).min(self.layout.usable - 4);
             bytes.extend_from_slice(&more[4..4 + wanted]);
             next = number(&more, 0);
         }
@@ -390,98 +230,4 @@ impl<'a> Walk<'a> {
             values: record(&bytes)?,
         })
     }
-}
-
-/// Where a page's own header begins.
-fn start(number: u32) -> usize {
-    if number == 1 { HEADER_BYTES } else { 0 }
-}
-
-/// Takes out those whose rowid is wrong: it does not rise from its neighbors'. If that may be either of two, both go: a
-/// row by another's rowid is worse than one less.
-fn keep_ascending(cells: &mut Vec<Cell>) {
-    let ids: Vec<i64> = cells.iter().map(|cell| cell.rowid).collect();
-    let mut wrong = vec![false; ids.len()];
-    for at in 1..ids.len() {
-        if ids[at - 1] < ids[at] {
-            continue;
-        }
-        let rises = |low: Option<usize>, high: usize| match (low, ids.get(high)) {
-            (Some(low), Some(high)) => ids[low] < *high,
-            _ => true,
-        };
-        let without_first = rises(at.checked_sub(2), at);
-        let without_second = rises(Some(at - 1), at + 1);
-        wrong[at - 1] |= without_first || !without_second;
-        wrong[at] |= without_second || !without_first;
-    }
-    let mut wrong = wrong.into_iter();
-    cells.retain(|_| !wrong.next().unwrap_or_default());
-}
-
-fn short(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn number(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// A number of one to nine bytes.
-fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
-    let mut value = 0;
-    for place in 0..9 {
-        let byte = *bytes.get(*at)?;
-        *at += 1;
-        if place == 8 {
-            return Some(value << 8 | u64::from(byte));
-        }
-        value = value << 7 | u64::from(byte & 0x7f);
-        if byte < 0x80 {
-            break;
-        }
-    }
-    Some(value)
-}
-
-/// The values of a record; None if it is none.
-fn record(bytes: &[u8]) -> Option<Vec<Value>> {
-    let mut at = 0;
-    let header_end = usize::try_from(varint(bytes, &mut at)?).ok()?;
-    if header_end > bytes.len() {
-        return None;
-    }
-    let mut values = Vec::new();
-    let mut begin = header_end;
-    while at < header_end {
-        let kind = varint(bytes, &mut at)?;
-        let length = match kind {
-            0 | 8 | 9 => 0,
-            1..=4 => kind as usize,
-            5 => 6,
-            6 | 7 => 8,
-            10 | 11 => return None,
-            _ => usize::try_from((kind - 12) / 2).ok()?,
-        };
-        let end = begin.checked_add(length)?;
-        let body = bytes.get(begin..end)?;
-        values.push(match kind {
-            0 => Value::Null,
-            8 => Value::Integer(0),
-            9 => Value::Integer(1),
-            1..=6 => {
-                let negative = body.first().is_some_and(|byte| *byte >= 0x80);
-                let zero = if negative { -1_i64 } else { 0 };
-                Value::Integer(
-                    body.iter()
-                        .fold(zero, |all, byte| all << 8 | i64::from(*byte)),
-                )
-            }
-            7 => Value::Real(f64::from_be_bytes(body.try_into().ok()?)),
-            _ if kind % 2 == 0 => Value::Blob(body.to_vec()),
-            _ => Value::Text(String::from_utf8(body.to_vec()).ok()?),
-        });
-        begin = end;
-    }
-    (at == header_end && begin == bytes.len()).then_some(values)
 }

@@ -5,6 +5,8 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::beside;
+
 /// The kernel's table of locks.
 const LOCKS: &str = "/proc/locks";
 /// Bytes of the map of shared memory that readers lock (SQLite's `WAL_READ_LOCK`).
@@ -12,9 +14,7 @@ const READ_MARKS: std::ops::RangeInclusive<u64> = 123..=127;
 
 /// Those that can be seen from here: `sqlite3 (process 1234)`. Processes of other containers have no number here.
 pub fn readers(path: &Path) -> Vec<String> {
-    let mut map = path.as_os_str().to_owned();
-    map.push("-shm");
-    let Ok(metadata) = Path::new(&map).metadata() else {
+    let Ok(metadata) = beside(path, "-shm").metadata() else {
         return Vec::new();
     };
     let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();

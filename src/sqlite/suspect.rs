@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::beside;
+
 /// Where the mark of a file stands: `journal.db.suspect`.
 pub fn mark_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".suspect");
-    name.into()
+    beside(path, ".suspect")
 }
 
 /// Marks a file, with what was met.

@@ -12,7 +12,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, ffi};
@@ -68,36 +67,6 @@ fn is_out_of_room(connection: &Connection) -> bool {
     // SAFETY: the handle is of an open connection, which is borrowed here, and the call only reads a number from it.
     let number = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
     number == libc::ENOSPC || number == libc::EDQUOT
-}
-
-/// Whether anybody met damage in a file, whoever asked for what: one for each file, looked at when an error is made.
-#[derive(Debug, Default)]
-pub struct Notice(AtomicBool);
-
-impl Notice {
-    /// Nothing was met.
-    pub const fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-
-    /// Looks at an error of a reading connection.
-    pub fn look_at(&self, error: &sqlx::Error) {
-        if damage::is_damage_read(error) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Looks at an error of a writing connection.
-    pub fn look_at_write(&self, error: &Error) {
-        if damage::is_damage(error) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether damage was met since the last call.
-    pub fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
 }
 
 /// Whether the files may be written.

@@ -21,7 +21,8 @@ fn rows(test: &Test, table: &str) -> i64 {
 
 fn progressed(test: &Test, seq: u64, now_ms: u64) {
     let writer = test.pool.lock();
-    dead_letters::note_progress(&writer.connection, "pool", seq, now_ms).expect("it writes");
+    crate::pool::testimony::note_progress(&writer.connection, "pool", seq, now_ms)
+        .expect("it writes");
 }
 
 #[tokio::test]

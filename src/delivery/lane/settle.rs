@@ -1,0 +1,109 @@
+//! What a step came to, stored.
+//!
+//! **Invariant**: the lane counts as done what is committed, and nothing else; what cannot be stored yet is waited for,
+//! and not asked of the sink a second time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Lane, StepError};
+use crate::batch::Batch;
+use crate::clock;
+use crate::delivery::LaneState;
+use crate::pool::{PoolError, Settlement};
+
+/// Between two tries to store what cannot be stored yet.
+const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+
+impl Lane {
+    pub(super) async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
+        settlement.called = settlement.cursor.is_some() && self.call.is_some();
+        if !self.commit(&settlement).await? {
+            tracing::info!(
+                sink = &*self.name,
+                "a retry was given up while it was tried"
+            );
+            self.next_retry = self.next_retry()?;
+            return Ok(());
+        }
+        if let Some(cursor) = settlement.cursor {
+            self.call = None;
+            self.stored_cursor = cursor;
+            self.stored_at = Instant::now();
+            self.status.set_cursor(cursor);
+        }
+        self.delivery
+            .metrics
+            .dead_letters
+            .inc_by(settlement.dead_letters.len() as u64);
+        if settlement.retry_done.is_some() || !settlement.retries.is_empty() {
+            self.next_retry = self.next_retry()?;
+        }
+        self.busy_at = Some(Instant::now());
+        self.delivery.forget_passed();
+        Ok(())
+    }
+
+    /// Commits a step. While the disk is full, or another process holds the file, the step waits: what the sink did is not
+    /// asked of it a second time.
+    async fn commit(&self, settlement: &Settlement) -> Result<bool, PoolError> {
+        let stopping = &self.status.stopping;
+        let mut waits = false;
+        loop {
+            let error = match self.delivery.pool.settle(settlement) {
+                Err(error) if error.passes() && !stopping.is_cancelled() => error,
+                done => {
+                    if waits {
+                        self.status.set_state(LaneState::Running);
+                    }
+                    return done;
+                }
+            };
+            if !waits {
+                tracing::warn!(sink = &*self.name, %error, "what the sink did cannot be stored yet: the lane waits");
+            }
+            waits = true;
+            self.status.set_state(LaneState::Paused {
+                reason: error.to_string(),
+                until_ms: clock::unix_ms() + STORAGE_PAUSE.as_secs() * 1_000,
+            });
+            tokio::select! {
+                () = tokio::time::sleep(STORAGE_PAUSE) => {}
+                () = stopping.cancelled() => {}
+            }
+        }
+    }
+
+    pub(super) fn succeeded(&mut self, batch: &Batch) {
+        self.failures = 0;
+        self.resume();
+        self.count(batch);
+    }
+
+    pub(super) fn count(&self, batch: &Batch) {
+        self.delivery.metrics.sink_batches.inc();
+        self.delivery
+            .metrics
+            .sink_items
+            .inc_by(u64::from(batch.len()));
+    }
+
+    pub(super) fn store_cursor(&mut self) -> Result<(), PoolError> {
+        let cursor = self.status.cursor();
+        if cursor > self.stored_cursor {
+            let mut settlement = self.settlement();
+            settlement.cursor = Some(cursor);
+            self.delivery.pool.settle(&settlement)?;
+            self.stored_cursor = cursor;
+            self.stored_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    pub(super) fn settlement(&self) -> Settlement {
+        Settlement {
+            sink: Arc::clone(&self.name),
+            ..Settlement::default()
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! New entries: cut into batches, handed to the sink, settled together.
+//!
+//! The lane's steps call it, for a batch that is to come again as it was, too.
+//!
+//! **Invariant**: of a sink that reaches others, what is in a batch is stored before the sink is called with it.
+
+use std::time::Duration;
+
+use super::{Lane, Step, StepError};
+use crate::batch::{Action, Batch, Slice};
+use crate::clock;
+use crate::config::Ordering;
+use crate::delivery::verdict;
+use crate::journal::ReadRequest;
+use crate::plugin::{NotTaken, Plugin, Taken};
+use crate::pool::{Call, Settlement};
+
+/// A cursor that moved over unwanted entries only is stored this often: it lets payloads go.
+const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
+
+/// What there is of new entries.
+enum Cut {
+    Batch(Batch),
+    /// Nothing for this sink.
+    Nothing(Step),
+}
+
+impl Lane {
+    /// New entries: a batch, or several that are settled together.
+    pub(super) async fn take_next(&mut self) -> Result<Step, StepError> {
+        self.linger().await;
+        let mut settlement = self.settlement();
+        let mut done = Vec::new();
+        let mut items = 0;
+        loop {
+            let batch = match self.call.clone() {
+                Some(call) => {
+                    settlement.cursor = Some(call.through);
+                    self.read(&call.parts, 2, &mut settlement).await?
+                }
+                None => match self.cut(&mut settlement).await? {
+                    Cut::Batch(batch) => batch,
+                    Cut::Nothing(_) if !done.is_empty() => break,
+                    Cut::Nothing(step) => return Ok(step),
+                },
+            };
+            if batch.is_empty() {
+                break;
+            }
+            match self.write(batch.clone()).await? {
+                Ok(taken) => {
+                    let Taken { staged, rejected } = taken;
+                    let keeps_state = !staged.state.is_empty();
+                    settlement.staged.add(staged);
+                    verdict::bury(&batch, 1, rejected, &mut settlement);
+                    items += batch.len() as usize;
+                    done.push(batch);
+                    self.failures = 0;
+                    if keeps_state || !self.goes_on(items) {
+                        break;
+                    }
+                }
+                Err(NotTaken { failure, progress }) => {
+                    let (rest, attempts) = self.rest(batch, 1, progress, &mut settlement);
+                    let is_down = self.is_down_after(&failure);
+                    let reason = failure.to_string();
+                    verdict::put_aside(&self.sink, &rest, attempts, failure, &mut settlement);
+                    self.settle(settlement).await?;
+                    done.iter().for_each(|batch| self.count(batch));
+                    if self.pauses > 0 || is_down {
+                        return Ok(self.pause(&reason));
+                    }
+                    return Ok(Step::Worked);
+                }
+            }
+        }
+        self.settle(settlement).await?;
+        for batch in &done {
+            self.succeeded(batch);
+        }
+        self.last_items = items;
+        let oldest = done.first().and_then(|batch| batch.slices().first());
+        if let Some(oldest) = oldest {
+            let waited_ms = clock::unix_ms().saturating_sub(oldest.entry.received_ms);
+            let waited = Duration::from_millis(waited_ms).as_secs_f64();
+            self.delivery.metrics.delivery_seconds.observe(waited);
+        }
+        Ok(Step::Worked)
+    }
+
+    /// Whether another batch may be settled together with those before it, which have so many items. Upserts and removals
+    /// in turn are batches of a few items each, and a flush for each of them would be dear.
+    fn goes_on(&self, items: usize) -> bool {
+        items < self.sink.batch.items_max
+            && self.sink.ordering != Ordering::Strict
+            && !self.reaches_others()
+            && self.pauses == 0
+    }
+
+    /// What the sink did outside is done when the call ends, whether it is settled or not.
+    fn reaches_others(&self) -> bool {
+        self.sink.http.is_some() || self.sink.postgres.is_some()
+    }
+
+    /// The next batch of new entries. Of a sink that reaches others it is stored what is in it, so that exactly this
+    /// batch comes again if nobody learns what became of it.
+    async fn cut(&mut self, settlement: &mut Settlement) -> Result<Cut, StepError> {
+        let after = settlement.cursor;
+        let cursor = after.unwrap_or_else(|| self.status.cursor());
+        let sink = &self.sink;
+        let removals = self.plugin.as_ref().is_some_and(Plugin::takes_removals);
+        let request = ReadRequest {
+            after: cursor,
+            items_max: sink.batch.items_max,
+            bytes_max: sink.batch.bytes_max,
+            wanted: &|stream, action| {
+                sink.matches(stream) && (action == Action::Upsert || removals)
+            },
+        };
+        let mut taken = self.delivery.journal.read_after(request).await?;
+        settlement.cursor = Some(taken.through);
+        self.give_up_unreadable(&mut taken, settlement).await?;
+        let entries = std::mem::take(&mut taken.entries);
+        if entries.is_empty() && after.is_some() {
+            return Ok(Cut::Nothing(Step::Worked));
+        }
+        if entries.is_empty() && settlement.dead_letters.is_empty() {
+            return Ok(Cut::Nothing(self.skip_to(cursor, taken.through)?));
+        }
+        let batch = Batch::new(entries.into_iter().map(Slice::whole).collect(), 1);
+        if self.reaches_others() && !batch.is_empty() {
+            let call = Call {
+                parts: verdict::parts(&batch),
+                through: taken.through,
+            };
+            let mut noted = self.settlement();
+            noted.calling = Some(call.clone());
+            noted.dead_letters = std::mem::take(&mut settlement.dead_letters);
+            self.settle(noted).await?;
+            self.call = Some(call);
+        }
+        Ok(Cut::Batch(batch))
+    }
+
+    /// Moves over entries that this sink does not want.
+    fn skip_to(&mut self, cursor: u64, through: u64) -> Result<Step, StepError> {
+        self.status.set_cursor(through);
+        if self.stored_at.elapsed() >= SKIP_STORED_EVERY {
+            self.store_cursor()?;
+        }
+        if through > cursor {
+            self.delivery.forget_passed();
+            return Ok(Step::Worked);
+        }
+        if self.next_retry.is_none() {
+            self.resume();
+        }
+        let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
+        let behind = self.status.cursor() > self.stored_cursor;
+        let store_ms = behind.then(|| clock::lived_ms() + 1_000);
+        Ok(Step::Idle([retry_ms, store_ms].into_iter().flatten().min()))
+    }
+
+    /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
+    /// at once.
+    async fn linger(&self) {
+        let batch = &self.sink.batch;
+        let linger = Duration::from_millis(batch.linger_ms);
+        let was_large = self.last_items >= batch.items_max / 4;
+        if !was_large
+            && let Some(busy_at) = self.busy_at
+            && let Some(left) = linger.checked_sub(busy_at.elapsed())
+        {
+            tokio::time::sleep(left).await;
+        }
+    }
+}

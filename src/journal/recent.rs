@@ -1,0 +1,95 @@
+//! The newest entries in memory, so that lanes that keep up never read the file.
+//!
+//! **Invariant**: what is held is a gapless run of entries up to the newest one, so "from memory" and "from the file"
+//! give the same entries.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{ReadRequest, Taken};
+use crate::batch::Entry;
+
+/// Bytes of entries that stay in memory for the lanes.
+const RECENT_BYTES_MAX: usize = 16 << 20;
+/// What an entry costs beside its items.
+const ENTRY_OVERHEAD_BYTES: usize = 160;
+
+/// The newest entries, oldest first.
+#[derive(Debug)]
+pub(super) struct Recent {
+    entries: VecDeque<Arc<Entry>>,
+    bytes: usize,
+    /// Every accepted entry above this one is in `entries`.
+    floor: u64,
+}
+
+impl Recent {
+    pub(super) fn starting_after(seq: u64) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bytes: 0,
+            floor: seq,
+        }
+    }
+
+    pub(super) fn push(&mut self, entry: Arc<Entry>) {
+        self.bytes += cost(&entry);
+        self.entries.push_back(entry);
+        while self.bytes > RECENT_BYTES_MAX {
+            let Some(oldest) = self.entries.pop_front() else {
+                break;
+            };
+            self.bytes -= cost(&oldest);
+            self.floor = oldest.seq;
+        }
+    }
+
+    /// Forgets what every lane has behind it.
+    pub(super) fn forget_through(&mut self, seq: u64) {
+        while let Some(oldest) = self.entries.front() {
+            if oldest.seq > seq {
+                break;
+            }
+            self.floor = oldest.seq;
+            self.bytes -= cost(oldest);
+            self.entries.pop_front();
+        }
+    }
+
+    /// `None` if the memory does not reach back far enough.
+    pub(super) fn take(&self, request: &ReadRequest<'_>) -> Option<Taken> {
+        if request.after < self.floor {
+            return None;
+        }
+        let start = self
+            .entries
+            .partition_point(|entry| entry.seq <= request.after);
+        let mut taken = Taken {
+            through: request.after,
+            ..Taken::default()
+        };
+        let mut items = 0;
+        let mut bytes = 0;
+        for entry in self.entries.range(start..) {
+            if (request.wanted)(&entry.stream, entry.action) {
+                let first = taken.entries.first();
+                if first.is_some_and(|first| first.action != entry.action) {
+                    break;
+                }
+                items += entry.items.len();
+                bytes += entry.items.byte_len();
+                let full = items > request.items_max || bytes > request.bytes_max;
+                if full && !taken.entries.is_empty() {
+                    break;
+                }
+                taken.entries.push(Arc::clone(entry));
+            }
+            taken.through = entry.seq;
+        }
+        Some(taken)
+    }
+}
+
+fn cost(entry: &Entry) -> usize {
+    entry.items.byte_len() + ENTRY_OVERHEAD_BYTES
+}

@@ -1,0 +1,209 @@
+//! What became of requests: the status of each, and why sinks gave up.
+//!
+//! **Invariant**: a sink that was added after a request says nothing about it.
+
+use super::{ReportError, Requests};
+use crate::batch::Action;
+use crate::journal::Outcome;
+use crate::journal::log::LogRow;
+use crate::pool::{GivenUp, PoolError, SinkState};
+
+/// Characters of a sink's reason.
+const REASON_CHARS_MAX: usize = 500;
+
+/// The status of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Stored, not yet in every sink.
+    Accepted,
+    /// In every sink that wants its stream.
+    Processed,
+    /// Some sink gave up on some of its items.
+    Failed,
+    /// Some sink gave up on some of its items, and somebody discarded them.
+    Discarded,
+    /// Refused.
+    Rejected,
+    /// A repeat.
+    Duplicate,
+    /// Came with a test key.
+    Test,
+    /// Removed an item.
+    Removed,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 8] = [
+        Status::Accepted,
+        Status::Processed,
+        Status::Failed,
+        Status::Discarded,
+        Status::Rejected,
+        Status::Duplicate,
+        Status::Test,
+        Status::Removed,
+    ];
+
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Processed => "processed",
+            Self::Failed => "failed",
+            Self::Discarded => "discarded",
+            Self::Rejected => "rejected",
+            Self::Duplicate => "duplicate",
+            Self::Test => "test",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// The status with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// How it stands in the log.
+    pub(super) fn outcome(self) -> Outcome {
+        match self {
+            Self::Accepted | Self::Processed | Self::Failed | Self::Discarded => Outcome::Accepted,
+            Self::Rejected => Outcome::Rejected,
+            Self::Duplicate => Outcome::Duplicate,
+            Self::Test => Outcome::Test,
+            Self::Removed => Outcome::Removed,
+        }
+    }
+}
+
+/// One request with everything that is known of it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Its log entry.
+    pub row: LogRow,
+    /// What became of it.
+    pub status: Status,
+    /// When the last sink had it: Unix time in milliseconds. None unless every sink has it.
+    pub processed_ms: Option<u64>,
+    /// Why sinks gave up on it, a sentence each.
+    pub failures: Vec<String>,
+    /// The sinks that want its stream, by name; not those that were added later.
+    pub sinks: Vec<(String, SinkState)>,
+}
+
+impl Requests {
+    /// What became of these requests.
+    pub(super) async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReportError> {
+        let report = |row: LogRow| Report {
+            status: match row.entry.outcome {
+                Outcome::Accepted => Status::Accepted,
+                Outcome::Rejected => Status::Rejected,
+                Outcome::Duplicate => Status::Duplicate,
+                Outcome::Test => Status::Test,
+                Outcome::Removed => Status::Removed,
+            },
+            row,
+            processed_ms: None,
+            failures: Vec::new(),
+            sinks: Vec::new(),
+        };
+        let mut reports: Vec<Report> = rows.into_iter().map(report).collect();
+        for lane in self.delivery.lanes() {
+            let sink = lane.sink();
+            let takes_removals = lane.takes_removals();
+            let mut wanted: Vec<&mut Report> = (reports.iter_mut())
+                .filter(|report| match report.row.entry.outcome.action() {
+                    Some(Action::Remove) => takes_removals && has_payload(report),
+                    action => action.is_some(),
+                })
+                .filter(|report| sink.matches(&report.row.entry.stream))
+                .collect();
+            let seqs: Vec<u64> = wanted.iter().map(|report| report.row.seq).collect();
+            let states = self.pool.sink_states(lane.name(), &seqs).await?;
+            for (report, state) in wanted.iter_mut().zip(states) {
+                if let Some(state) = state {
+                    report.sinks.push((lane.name().to_string(), state));
+                }
+            }
+        }
+        let accepted = |report: &&mut Report| report.row.entry.outcome.action().is_some();
+        for report in reports.iter_mut().filter(accepted) {
+            let is = |wanted: fn(&SinkState) -> bool| {
+                let mut states = report.sinks.iter().map(|(_, state)| state);
+                states.any(wanted)
+            };
+            let became = if is(|state| *state == SinkState::Failed) {
+                Status::Failed
+            } else if is(|state| matches!(state, SinkState::Waiting | SinkState::Retrying)) {
+                Status::Accepted
+            } else if is(|state| matches!(state, SinkState::Discarded(_))) {
+                Status::Discarded
+            } else {
+                Status::Processed
+            };
+            // A removal is called so whatever becomes of it; its sinks say more.
+            if report.row.entry.outcome == Outcome::Accepted {
+                report.status = became;
+            }
+            if became == Status::Processed {
+                let done = report.sinks.iter().map(|(_, state)| match state {
+                    SinkState::Done(at_ms) => *at_ms,
+                    _ => None,
+                });
+                report.processed_ms = done.max().flatten();
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Adds why sinks gave up.
+    pub(super) async fn explain(&self, reports: &mut [Report]) -> Result<(), PoolError> {
+        for lane in self.delivery.lanes() {
+            let name = &**lane.name();
+            let failed = |report: &&mut Report| {
+                let mut sinks = report.sinks.iter();
+                sinks.any(|(sink, state)| *state == SinkState::Failed && *sink == *name)
+            };
+            let failed: Vec<&mut Report> = reports.iter_mut().filter(failed).collect();
+            if failed.is_empty() {
+                continue;
+            }
+            let seqs: Vec<u64> = failed.iter().map(|report| report.row.seq).collect();
+            let reasons = self.pool.reasons(name, &seqs).await?;
+            for (report, reasons) in failed.into_iter().zip(reasons) {
+                let told = reasons.iter().map(|reason| failure(name, reason));
+                report.failures.extend(told);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Everything that went wrong: why it was refused, what is odd about it, why sinks gave up.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        let failures = self.failures.iter().map(String::as_str);
+        self.row.entry.error.as_deref().into_iter().chain(failures)
+    }
+}
+
+/// `crm: answered 503 after 3 attempts`
+fn failure(sink: &str, given_up: &GivenUp) -> String {
+    let reason = &given_up.reason;
+    let cut = reason.char_indices().nth(REASON_CHARS_MAX);
+    let shown = match cut {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason.clone(),
+    };
+    // Without an attempt there was nothing to try.
+    match given_up.attempts {
+        0 => format!("{sink}: {shown}"),
+        1 => format!("{sink}: {shown} after 1 attempt"),
+        attempts => format!("{sink}: {shown} after {attempts} attempts"),
+    }
+}
+
+/// Removals that older versions logged were no business of the sinks.
+fn has_payload(report: &Report) -> bool {
+    report.row.entry.http_status == 202
+}

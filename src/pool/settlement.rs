@@ -1,0 +1,125 @@
+//! Settlements: everything that one step of a lane changes.
+//!
+//! **Invariant**: what the sink did, the cursor, retries and dead letters are written in one transaction.
+
+use std::sync::Arc;
+
+use super::apply::{self, Target};
+use super::pass::Pass;
+use super::{Call, DeadLetter, Retry, Writer, dead_letters, history, state, testimony, waiting};
+use crate::batch::Batch;
+use crate::clock;
+
+/// What a sink did in one call. It happens together with the cursor, or not at all.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Changes of items, in order.
+    pub effects: Vec<Effect>,
+    /// Batches of whose items renderers are told.
+    pub publishes: Vec<Batch>,
+    /// Changes of the sink's own state: key, and value or nothing.
+    pub state: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Staged {
+    /// What a later call did comes behind what earlier ones did.
+    pub fn add(&mut self, mut later: Self) {
+        self.effects.append(&mut later.effects);
+        self.publishes.append(&mut later.publishes);
+        self.state.append(&mut later.state);
+    }
+}
+
+/// A change of items.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Every item of the batch is upserted.
+    Upsert(Batch),
+    /// Every item of the batch is removed.
+    Delete(Batch),
+}
+
+/// Everything that one step of a lane changes, committed together or not at all.
+#[derive(Debug, Default)]
+pub struct Settlement {
+    /// Name of the sink.
+    pub sink: Arc<str>,
+    /// What the sink did to the pool, to renderers and to its own state.
+    pub staged: Staged,
+    /// The lane's new cursor, if it moves.
+    pub cursor: Option<u64>,
+    /// A retry that is over: delivered, given up or replaced.
+    pub retry_done: Option<Retry>,
+    /// Batches to be tried again.
+    pub retries: Vec<Retry>,
+    /// Items that the sink refused for good.
+    pub dead_letters: Vec<DeadLetter>,
+    /// The batch that the sink is about to be called with.
+    pub calling: Option<Call>,
+    /// The batch that was stored so is over, with `cursor`.
+    pub called: bool,
+}
+
+impl Writer {
+    /// Does it, within a transaction. False: the retry that it is about is not there any more, and nothing was done.
+    pub(super) fn apply(
+        &mut self,
+        settlement: &Settlement,
+        pass: &mut Pass<'_>,
+    ) -> Result<bool, rusqlite::Error> {
+        if let Some(retry) = &settlement.retry_done
+            && !waiting::waits(&self.connection, retry)?
+        {
+            return Ok(false);
+        }
+        self.removals.begin();
+        let mut target = Target {
+            connection: &self.connection,
+            views: &mut self.views,
+            on_update: &self.on_update,
+            removals: &mut self.removals,
+        };
+        let Staged {
+            effects,
+            publishes,
+            state,
+        } = &settlement.staged;
+        for effect in effects {
+            match effect {
+                Effect::Upsert(batch) => {
+                    let published = publishes.iter().any(|other| other.is(batch));
+                    apply::upsert(&mut target, batch, published, pass)?;
+                }
+                Effect::Delete(batch) => apply::delete(&mut target, batch, pass)?,
+            }
+        }
+        for batch in publishes {
+            let told = |effect: &Effect| matches!(effect, Effect::Upsert(other) if other.is(batch));
+            if !effects.iter().any(told) {
+                apply::publish(&self.connection, batch, pass)?;
+            }
+        }
+        state::store(&self.connection, &settlement.sink, state)?;
+        if pass.seq() > self.seq {
+            history::store(&self.connection, pass.seq())?;
+        }
+        let now_ms = clock::unix_ms();
+        if let Some(cursor) = settlement.cursor {
+            self.connection
+                .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
+                .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
+            testimony::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
+        }
+        if settlement.called {
+            waiting::end_call(&self.connection, &settlement.sink)?;
+        }
+        if let Some(call) = &settlement.calling {
+            waiting::note_call(&self.connection, &settlement.sink, call)?;
+        }
+        waiting::store_retries(&self.connection, settlement, now_ms)?;
+        dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
+        self.removals.finish(&self.connection)?;
+        self.views.make_few(&self.connection)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,128 @@
+//! The one connection that writes a file, for as long as the daemon runs.
+//!
+//! The catalog, the journal and the pool own one each.
+//!
+//! **Invariant**: an error of the connection is judged by the fuse before its transaction is rolled back.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, Error};
+
+use super::{Fuse, Trouble, WRITER_WAITS_MAX};
+
+/// A write-ahead log that has so many times the frames at which it is copied back is begun anew, readers or not.
+const RESTART_FACTOR: u32 = 4;
+/// How long beginning anew waits for readers. The daemon's own end within milliseconds.
+const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
+
+/// The writing connection of a file, which it can be used as, and what is known of its write-ahead log.
+#[derive(Debug)]
+pub struct FileWriter {
+    connection: Connection,
+    path: PathBuf,
+    fuse: Fuse,
+    /// So many new frames in the log are copied back.
+    frames_max: u32,
+    /// Frames that the last checkpoint has seen. A reader may keep the log from beginning anew, for as long as it reads:
+    /// then a checkpoint after each commit would look through all of them in vain.
+    seen: u32,
+}
+
+impl Deref for FileWriter {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl FileWriter {
+    /// Over a connection to the file at `path` that [`open_writer`](super::open_writer) opened.
+    pub fn new(connection: Connection, path: &Path, frames_max: u32, fuse: &Fuse) -> Self {
+        Self {
+            connection,
+            path: path.to_owned(),
+            fuse: fuse.clone(),
+            frames_max,
+            seen: 0,
+        }
+    }
+
+    /// Whether nothing may be written any more.
+    pub fn is_stopped(&self) -> bool {
+        self.fuse.is_blown()
+    }
+
+    /// Decides what follows from an error that the connection just gave: [`Fuse::judge`].
+    pub fn judge(&self, error: &Error) -> Trouble {
+        self.fuse.judge(&self.path, &self.connection, error)
+    }
+
+    /// A transaction is committed: what becomes of its way from the log into the file does not change that.
+    pub fn committed(&mut self) {
+        if let Err(error) = self.tend() {
+            self.judge(&error);
+        }
+    }
+
+    /// A transaction failed, and is taken back.
+    pub fn failed(&self, error: &Error) -> Trouble {
+        let trouble = self.judge(error);
+        self.take_back();
+        trouble
+    }
+
+    /// Takes back what an open transaction did that nothing is wrong with.
+    pub fn take_back(&self) {
+        if let Err(error) = super::roll_back(&self.connection) {
+            self.judge(&error);
+        }
+    }
+
+    /// Copies the log back when enough was added to it. Call it after a commit. While others read all the time the log
+    /// would only grow: when it is four times as long, the readers are waited for, briefly. What a reader in another
+    /// process holds open longer stays.
+    ///
+    /// # Errors
+    /// SQLite's; not judged yet.
+    pub fn tend(&mut self) -> Result<(), Error> {
+        let frames = self.checkpoint("NOOP")?;
+        if frames < self.seen {
+            self.seen = 0;
+        }
+        if frames - self.seen < self.frames_max {
+            return Ok(());
+        }
+        self.seen = frames;
+        if frames < RESTART_FACTOR.saturating_mul(self.frames_max) {
+            return self.checkpoint("PASSIVE").map(drop);
+        }
+        self.connection.busy_timeout(READERS_WAITED_FOR)?;
+        let done = self.checkpoint("RESTART");
+        self.connection.busy_timeout(WRITER_WAITS_MAX)?;
+        done.map(drop)
+    }
+
+    /// Copies the log back into the file, flushes it, and leaves the log empty, unless somebody reads it. It is the last
+    /// that is done with the file; nothing is, if nothing may be written any more.
+    pub fn close(&self) -> Result<(), Error> {
+        if self.is_stopped() {
+            return Ok(());
+        }
+        let done = self.checkpoint("TRUNCATE");
+        if let Err(error) = &done {
+            self.judge(error);
+        }
+        done.map(drop)
+    }
+
+    /// How many frames the log has, after that.
+    fn checkpoint(&self, mode: &str) -> Result<u32, Error> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let frames: i64 = statement.query_row([], |row| row.get(1))?;
+        Ok(u32::try_from(frames).unwrap_or(0))
+    }
+}
