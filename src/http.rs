@@ -35,7 +35,7 @@ use ingest::Submit;
 use reader::Readers;
 
 pub use listen::{Bound, ListenError, Stopper, bind};
-pub use web::sessions::Sessions;
+pub use web::Sessions;
 
 /// What the service listener is made of.
 #[derive(Debug, Clone)]

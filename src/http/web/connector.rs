@@ -3,17 +3,20 @@
 //! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one. A key's text
 //! is shown only on the page that follows its making.
 
+mod change;
+mod key;
+mod list;
+mod new;
+
 use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::connector_change::path;
-use super::connectors::{error_rate, kind, streams};
+use super::form::Ending;
 use super::form::{self, unix_ms};
 use super::frame::{self, NoPage, Page, Place, WithAside};
-use super::ingest_key::{key_path, last_used, state};
 use super::sessions::Made;
 use super::text::{grouped, plain, segment, text, text_of, time};
 use super::{badge, key_shown_once, snippets};
@@ -23,14 +26,60 @@ use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use crate::operate::requests::{self, Report, Status};
+use change::path;
+use key::{key_path, last_used, state};
+use list::{error_rate, kind, streams};
 
 /// Characters of an error in the log.
 const ERROR_CHARS_MAX: usize = 400;
 /// Entries of the log on a page.
 const ENTRIES: u32 = 50;
 
+/// Connectors, their keys, and what can be done to both.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path: &str, ending| {
+        Router::with_path(path)
+            .get(key::ShowEndKey(p(), ending))
+            .post(key::EndKey(p(), ending))
+    };
+    let key = Router::with_path("keys/{key}")
+        .get(key::ShowKey(p()))
+        .push(Router::with_path("change").post(key::ChangeKey(p())))
+        .push(Router::with_path("rotate").post(key::RotateKey(p())))
+        .push(end_key("revoke", Ending::Revoke))
+        .push(end_key("delete", Ending::Delete));
+    Router::new()
+        .push(
+            Router::with_path("new/source")
+                .get(new::ShowNewConnector(p()))
+                .post(new::NewConnector(p())),
+        )
+        .push(Router::with_path("sources").get(list::Connectors(p())))
+        .push(
+            Router::with_path("sources/{name}")
+                .get(ShowConnector(p()))
+                .push(
+                    Router::with_path("change")
+                        .get(change::ShowChange(p()))
+                        .post(change::Change(p())),
+                )
+                .push(
+                    Router::with_path("delete")
+                        .get(change::ShowDelete(p()))
+                        .post(change::Delete(p())),
+                )
+                .push(
+                    Router::with_path("new-key")
+                        .get(key::ShowNewKey(p()))
+                        .post(key::NewKey(p())),
+                )
+                .push(key),
+        )
+}
+
 /// `GET /sources/{name}`
-pub(super) struct ShowConnector(pub(super) Operator);
+struct ShowConnector(Operator);
 
 #[handler]
 impl ShowConnector {

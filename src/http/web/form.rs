@@ -396,6 +396,13 @@ impl Typed {
     }
 }
 
+/// How a key is ended: what is asked before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Revoke,
+    Delete,
+}
+
 /// Buttons at the end of a form: what it does, and the way back.
 pub(super) fn buttons(does: &str, back: &str) -> Markup {
     html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }

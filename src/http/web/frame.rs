@@ -14,7 +14,7 @@ use salvo_core::{Depot, Request, Response, Writer, async_trait};
 use super::guard::{FORM_TOKEN, is_poll, visitor};
 use super::sessions::{Made, Visitor};
 use super::text::{plain, text, text_of};
-use crate::catalog::KeyHash;
+use crate::catalog::{CatalogError, KeyHash, Kind};
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
 
@@ -84,6 +84,14 @@ pub(super) enum NoPage {
     Refused(StatusCode, String),
     /// A file cannot be read.
     Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl NoPage {
+    /// What a configuration declares has no such page.
+    pub(super) fn declared(kind: Kind) -> Self {
+        let why = CatalogError::Declared(kind).to_string();
+        Self::Refused(StatusCode::CONFLICT, why)
+    }
 }
 
 impl<E: Into<ApiError>> From<E> for NoPage {

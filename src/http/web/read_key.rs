@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::form::{self, Field, NAME, Typed, form_time};
+use super::form::{self, Ending, Field, NAME, Typed, form_time};
 use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::ingest_key::Ending;
 use super::sessions::Made;
 use super::text::{segment, text, time};
 use super::{key_shown_once, snippets};
@@ -21,8 +20,31 @@ use crate::operate::Operator;
 const NO_KEY: NoPage =
     NoPage::NotFound("There is no read key of this name. The page Renderers lists them.");
 
+/// Read keys, and what can be done to them.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path: &str, ending| {
+        Router::with_path(path)
+            .get(ShowEndReadKey(p(), ending))
+            .post(EndReadKey(p(), ending))
+    };
+    Router::new()
+        .push(
+            Router::with_path("new/read-key")
+                .get(ShowNewReadKey(p()))
+                .post(NewReadKey(p())),
+        )
+        .push(
+            Router::with_path("read-keys/{name}")
+                .get(ShowReadKey(p()))
+                .post(ChangeReadKey(p()))
+                .push(end_key("revoke", Ending::Revoke))
+                .push(end_key("delete", Ending::Delete)),
+        )
+}
+
 /// `GET /new/read-key`
-pub(super) struct ShowNewReadKey(pub(super) Operator);
+struct ShowNewReadKey(Operator);
 
 #[handler]
 impl ShowNewReadKey {
@@ -32,7 +54,7 @@ impl ShowNewReadKey {
 }
 
 /// `POST /new/read-key`
-pub(super) struct NewReadKey(pub(super) Operator);
+struct NewReadKey(Operator);
 
 #[handler]
 impl NewReadKey {
@@ -109,7 +131,7 @@ fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
 }
 
 /// `GET /read-keys/{name}`
-pub(super) struct ShowReadKey(pub(super) Operator);
+struct ShowReadKey(Operator);
 
 #[handler]
 impl ShowReadKey {
@@ -148,7 +170,7 @@ fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) ->
 }
 
 /// `POST /read-keys/{name}`
-pub(super) struct ChangeReadKey(pub(super) Operator);
+struct ChangeReadKey(Operator);
 
 #[handler]
 impl ChangeReadKey {
@@ -224,7 +246,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
 }
 
 /// `GET /read-keys/{name}/revoke`, or `delete`
-pub(super) struct ShowEndReadKey(pub(super) Operator, pub(super) Ending);
+struct ShowEndReadKey(Operator, Ending);
 
 #[handler]
 impl ShowEndReadKey {
@@ -235,7 +257,7 @@ impl ShowEndReadKey {
 }
 
 /// `POST /read-keys/{name}/revoke`, or `delete`
-pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);
+struct EndReadKey(Operator, Ending);
 
 #[handler]
 impl EndReadKey {

@@ -3,14 +3,16 @@
 //! **Invariant**: a step stands here only once it has happened, or as waiting. What a request held is shown bounded
 //! and escaped, and only while it is kept.
 
+mod curl;
+
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
 use super::frame::{NoPage, Page, Place, Sent, token};
 use super::guard::{Form, by};
 use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
-use super::{badge, curl, snippets};
+use super::{badge, snippets};
 use crate::clock;
 use crate::ingest::{AgainError, Kept, SentAgain};
 use crate::operate::Operator;
@@ -21,8 +23,16 @@ use crate::pool::SinkState;
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
+/// A request, and sending it again.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("requests/{request_id}")
+        .get(ShowRequest(p()))
+        .push(Router::with_path("send-again").post(SendAgain(p())))
+}
+
 /// `GET /requests/{request_id}`
-pub(super) struct ShowRequest(pub(super) Operator);
+struct ShowRequest(Operator);
 
 #[handler]
 impl ShowRequest {
@@ -82,7 +92,7 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
 }
 
 /// `POST /requests/{request_id}/send-again`
-pub(super) struct SendAgain(pub(super) Operator);
+struct SendAgain(Operator);
 
 #[handler]
 impl SendAgain {

@@ -2,14 +2,16 @@
 //!
 //! **Invariant**: what a button does is what the call of the admin API does, and the next page says how much it did.
 
+mod list;
+
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
 use super::badge;
 use super::frame::{NoPage, Page, Place, Sent, token};
 use super::guard::{Form, by};
-use super::sinks::{known, problems};
+use super::sink_table::{known, problems};
 use super::text::{as_sentence, count, grouped, segment, text, text_of, time};
 use crate::clock;
 use crate::delivery::Waiting;
@@ -24,8 +26,24 @@ const RETRIES: u32 = 50;
 const REASON_CHARS_MAX: usize = 600;
 const ITEM_CHARS_MAX: usize = 4_000;
 
+/// Sinks, and what can be done to them.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(Router::with_path("sinks").get(list::Sinks(p())))
+        .push(
+            Router::with_path("sinks/{name}")
+                .get(Sink(p()))
+                .push(Router::with_path("retry").post(Retry(p())))
+                .push(Router::with_path("again").post(SendAgain(p())))
+                .push(Router::with_path("discard").post(Discard(p())))
+                .push(Router::with_path("give-up").post(GiveUp(p())))
+                .push(Router::with_path("forget").post(Forget(p()))),
+        )
+}
+
 /// `GET /sinks/{name}`
-pub(super) struct Sink(pub(super) Operator);
+struct Sink(Operator);
 
 #[handler]
 impl Sink {
@@ -164,7 +182,7 @@ fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -
 }
 
 /// `POST /sinks/{name}/retry`
-pub(super) struct Retry(pub(super) Operator);
+struct Retry(Operator);
 
 #[handler]
 impl Retry {
@@ -179,7 +197,7 @@ impl Retry {
 }
 
 /// `POST /sinks/{name}/again`
-pub(super) struct SendAgain(pub(super) Operator);
+struct SendAgain(Operator);
 
 #[handler]
 impl SendAgain {
@@ -199,7 +217,7 @@ impl SendAgain {
 }
 
 /// `POST /sinks/{name}/discard`
-pub(super) struct Discard(pub(super) Operator);
+struct Discard(Operator);
 
 #[handler]
 impl Discard {
@@ -215,7 +233,7 @@ impl Discard {
 }
 
 /// `POST /sinks/{name}/give-up`
-pub(super) struct GiveUp(pub(super) Operator);
+struct GiveUp(Operator);
 
 #[handler]
 impl GiveUp {
@@ -242,7 +260,7 @@ impl GiveUp {
 }
 
 /// `POST /sinks/{name}/forget`
-pub(super) struct Forget(pub(super) Operator);
+struct Forget(Operator);
 
 #[handler]
 impl Forget {

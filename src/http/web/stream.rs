@@ -2,10 +2,13 @@
 //!
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
+mod change;
+mod list;
+
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
 use super::form;
 use super::frame::{NoPage, Page, Place, Sent, token};
@@ -29,11 +32,39 @@ const VALUE_CHARS_MAX: usize = 20_000;
 /// Fields on the page of an item.
 const FIELDS_MAX: usize = 2_000;
 
-pub(super) const NO_STREAM: NoPage =
+const NO_STREAM: NoPage =
     NoPage::NotFound("There is no stream of this name. The page Data pool lists them.");
 
+/// Streams and their items, and what can be done to both.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(
+            Router::with_path("new/stream")
+                .get(change::ShowNewStream)
+                .post(change::NewStream(p())),
+        )
+        .push(Router::with_path("streams").get(list::Streams(p())))
+        .push(
+            Router::with_path("streams/{name}")
+                .get(Stream(p()))
+                .push(
+                    Router::with_path("change")
+                        .get(change::ShowChange(p()))
+                        .post(change::Change(p())),
+                )
+                .push(
+                    Router::with_path("delete")
+                        .get(change::ShowDelete(p()))
+                        .post(change::Delete(p())),
+                )
+                .push(Router::with_path("item").get(ShowItem(p())))
+                .push(Router::with_path("remove").post(RemoveItem(p()))),
+        )
+}
+
 /// `GET /streams/{name}`
-pub(super) struct Stream(pub(super) Operator);
+struct Stream(Operator);
 
 #[handler]
 impl Stream {
@@ -176,7 +207,7 @@ fn shown(value: &str, chars_max: usize) -> Markup {
 }
 
 /// `GET /streams/{name}/item?key=…`
-pub(super) struct ShowItem(pub(super) Operator);
+struct ShowItem(Operator);
 
 #[handler]
 impl ShowItem {
@@ -222,7 +253,7 @@ async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Re
 }
 
 /// `POST /streams/{name}/remove`
-pub(super) struct RemoveItem(pub(super) Operator);
+struct RemoveItem(Operator);
 
 #[handler]
 impl RemoveItem {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use super::connector_change::{NO_CONNECTOR, path};
-use super::form::{self, Field, NAME, Typed, form_time};
-use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::sessions::Made;
-use super::text::{segment, text, time};
+use super::change::{NO_CONNECTOR, path};
 use crate::catalog::{Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation};
 use crate::clock;
+use crate::http::web::form::{self, Ending, Field, NAME, Typed, form_time};
+use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
+use crate::http::web::sessions::Made;
+use crate::http::web::text::{segment, text, time};
 use crate::operate::Operator;
 
 const NO_KEY: NoPage =
@@ -231,7 +231,7 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
             p.row {
                 @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 a.button.danger href={ (path) "/delete" } { "Delete…" }
-                a.button.plain href=(super::connector_change::path(&key.connector)) { "Back to the connector" }
+                a.button.plain href=(super::change::path(&key.connector)) { "Back to the connector" }
             }
         },
     }
@@ -293,13 +293,6 @@ fn rotate_fields(typed: &Typed) -> Markup {
         (typed.time_input(new_end))
         (typed.tick(never))
     }
-}
-
-/// What is asked before it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    Revoke,
-    Delete,
 }
 
 /// `GET /sources/{name}/keys/{key}/revoke`, or `delete`

@@ -5,12 +5,12 @@
 use maud::html;
 use salvo_core::handler;
 
-use super::frame::{NoPage, Page, Place};
-use super::text::{grouped, segment, text, time};
-use super::{badge, chart};
 use crate::catalog::Connector;
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::http::web::frame::{NoPage, Page, Place};
+use crate::http::web::text::{grouped, segment, text, time};
+use crate::http::web::{badge, chart};
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;

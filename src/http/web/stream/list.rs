@@ -5,8 +5,8 @@
 use maud::html;
 use salvo_core::handler;
 
-use super::frame::{NoPage, Page, Place};
-use super::text::{grouped, segment, text, time};
+use crate::http::web::frame::{NoPage, Page, Place};
+use crate::http::web::text::{grouped, segment, text, time};
 use crate::operate::Operator;
 
 /// Items of a stream are counted to here.

@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use maud::html;
-use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Request, handler};
 
-use super::form::{self, Typed};
-use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::new_connector::{KINDS, kind, may_delete, rate, settings};
-use super::text::{count, segment, text};
-use crate::catalog::{CatalogError, Connector, ConnectorChange, Kind};
+use super::new::{KINDS, kind, may_delete, rate, settings};
+use crate::catalog::{Connector, ConnectorChange, Kind};
+use crate::http::web::form::{self, Typed};
+use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
+use crate::http::web::text::{count, segment, text};
 use crate::operate::Operator;
 
 pub(super) const NO_CONNECTOR: NoPage =
@@ -151,13 +150,5 @@ fn own(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     match connector.created_ms {
         Some(_) => Ok(connector),
         None => Err(NoPage::declared(Kind::Connector)),
-    }
-}
-
-impl NoPage {
-    /// It stands in the configuration.
-    pub(super) fn declared(kind: Kind) -> Self {
-        let why = CatalogError::Declared(kind).to_string();
-        Self::Refused(StatusCode::CONFLICT, why)
     }
 }

@@ -5,13 +5,13 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use super::connector_change::path;
-use super::form::{self, Field, NAME, Typed};
-use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::sessions::Made;
-use super::text::grouped;
+use super::change::path;
 use crate::catalog::{Catalog, ConnectorWish, FirstStream, SetUpWish, StreamWish};
 use crate::config::{ConnectorKind, OnUpdate, RATE_MAX};
+use crate::http::web::form::{self, Field, NAME, Typed};
+use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
+use crate::http::web::sessions::Made;
+use crate::http::web::text::grouped;
 use crate::operate::Operator;
 
 const FIRST_KEY: &str = "main";

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use super::form::{self, Field, Typed};
-use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::stream::NO_STREAM;
-use super::text::{plain, segment, text};
+use super::NO_STREAM;
 use crate::catalog::{Kind, Stream, StreamChange, StreamWish};
 use crate::config::{OnUpdate, STALE_SECONDS_MAX};
+use crate::http::web::form::{self, Field, Typed};
+use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
+use crate::http::web::text::{plain, segment, text};
 use crate::operate::Operator;
 
 /// Words of the field `on_update`.
