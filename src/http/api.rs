@@ -1,6 +1,7 @@
 //! The admin API: what operators and the command line read and do.
 //!
-//! The handlers translate; the work is done in [`crate::operate`].
+//! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
+//! [`crate::operate`].
 //!
 //! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
 //! key.
@@ -21,34 +22,34 @@ mod sinks;
 mod status;
 mod streams;
 
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::error::ApiError;
 use super::{envelope, middleware, reader};
 use crate::catalog::KeyHash;
-use crate::operate::By;
-
-pub(super) use audit::ListAudit;
-pub(super) use backups::PostBackup;
-pub(super) use connectors::{
-    ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
-};
-pub(super) use dead_letters::{DiscardLetter, DiscardLetters, ListDeadLetters, SendAgain};
-pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
-pub(super) use read_keys::{
-    ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
-};
-pub(super) use renderers::{ListRenderers, PostAdminTicket};
-pub(super) use requests::{GetRequest, ListRequests};
-pub(super) use resend::{GetContent, SendRequestAgain};
-pub(super) use retries::{GiveUpRetries, GiveUpRetry, ListRetries, RetrySink};
-pub(super) use sinks::{ForgetSink, ListSinks};
-pub(super) use status::GetStatus;
-pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
+use crate::operate::{By, Operator};
 
 /// Entries on a page, unless `limit` says otherwise.
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 500;
+
+/// Every route of the admin API.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("api/admin")
+        .push(status::routes(operator))
+        .push(streams::routes(operator))
+        .push(connectors::routes(operator))
+        .push(keys::routes(operator))
+        .push(read_keys::routes(operator))
+        .push(requests::routes(operator))
+        .push(resend::routes(operator))
+        .push(sinks::routes(operator))
+        .push(retries::routes(operator))
+        .push(dead_letters::routes(operator))
+        .push(renderers::routes(operator))
+        .push(backups::routes(operator))
+        .push(audit::routes(operator))
+}
 
 /// Lets only those through who know the admin token.
 pub(super) struct RequireToken(pub(super) KeyHash);

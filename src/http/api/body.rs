@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::super::body;
-use super::super::error::ApiError;
 use crate::clock;
 use crate::config::{hint, quoted};
+use crate::http::body;
+use crate::http::error::ApiError;
 
 /// A field: none if it is absent. In a tuple, so that null is something else.
 pub(super) type Field = Option<(Value,)>;

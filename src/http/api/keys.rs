@@ -5,25 +5,42 @@
 
 use std::sync::Arc;
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Connector, IngestKey, KeyWish, Kind, Rotation};
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 use crate::text::percent_encoded;
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 
+/// What can be done with the keys of a connector.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("connectors/{id}/keys")
+        .oapi_tag("keys")
+        .get(ListKeys(p()))
+        .post(CreateKey(p()))
+        .push(
+            Router::with_path("{name}")
+                .get(GetKey(p()))
+                .patch(ChangeKey(p()))
+                .delete(DeleteKey(p()))
+                .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(Router::with_path("revoke").post(RevokeKey(p()))),
+        )
+}
+
 /// An ingest key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct KeyData {
+pub(super) struct KeyData {
     /// Its name.
     name: String,
     /// The part that may be shown; empty while only the digest is known.
@@ -70,7 +87,7 @@ impl KeyData {
 
 /// A new ingest key.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct MadeKey {
+struct MadeKey {
     /// The key itself, shown only here.
     secret: String,
     /// What will be shown of it.
@@ -81,7 +98,7 @@ pub(in crate::http) struct MadeKey {
 
 /// An ingest key that is to be made.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct NewKey {
+struct NewKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
@@ -98,7 +115,7 @@ pub(in crate::http) struct NewKey {
 
 /// What is to be changed of a key.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct KeyPatch {
+struct KeyPatch {
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
@@ -106,7 +123,7 @@ pub(in crate::http) struct KeyPatch {
 
 /// How a key is to be rotated.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct RotateKeyBody {
+struct RotateKeyBody {
     /// How long the old key can still be used; default a day, 0: it ends now.
     #[salvo(schema(value_type = u64, required = false))]
     grace_seconds: Field,
@@ -115,20 +132,15 @@ pub(in crate::http) struct RotateKeyBody {
     expires_at: Field,
 }
 
-/// `GET /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct ListKeys(pub(in crate::http) Operator);
+struct ListKeys(Operator);
 
 /// The keys of a connector, by name.
 #[endpoint(
     operation_id = "list_keys",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
-    ),
-    responses(
-        (status_code = 404, description = "No such connector."),
     ),
 )]
 impl ListKeys {
@@ -139,8 +151,7 @@ impl ListKeys {
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
+struct CreateKey(Operator);
 
 /// Create a key.
 ///
@@ -148,13 +159,11 @@ pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
 /// have keys that were made at run time.
 #[endpoint(
     operation_id = "create_key",
-    tags("keys"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
     request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 404, description = "No such connector."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -180,21 +189,16 @@ impl CreateKey {
     }
 }
 
-/// `GET /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct GetKey(pub(in crate::http) Operator);
+struct GetKey(Operator);
 
 /// One key.
 #[endpoint(
     operation_id = "get_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "The key, without its secret."),
-        (status_code = 404, description = "No such connector or key."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "The key, without its secret.")),
 )]
 impl GetKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -205,13 +209,11 @@ impl GetKey {
     }
 }
 
-/// `PATCH /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
+struct ChangeKey(Operator);
 
 /// Change when a key ends.
 #[endpoint(
     operation_id = "change_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
@@ -219,7 +221,6 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
     request_body(content = KeyPatch, description = "When it ends.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
-        (status_code = 404, description = "No such connector or key."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
 )]
@@ -235,24 +236,18 @@ impl ChangeKey {
     }
 }
 
-/// `DELETE /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct DeleteKey(pub(in crate::http) Operator);
+struct DeleteKey(Operator);
 
 /// Delete a key.
 ///
 /// It is refused from now on, and no longer listed.
 #[endpoint(
     operation_id = "delete_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "It is gone."),
-        (status_code = 404, description = "No such connector or key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "It is gone.")),
 )]
 impl DeleteKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -265,8 +260,7 @@ impl DeleteKey {
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys/{name}/rotate`
-pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
+struct RotateKey(Operator);
 
 /// Rotate a key.
 ///
@@ -274,7 +268,6 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
 /// the grace. The answer holds the new key itself, which is shown only here.
 #[endpoint(
     operation_id = "rotate_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
@@ -282,7 +275,6 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
     request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
-        (status_code = 404, description = "No such connector or key."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
 )]
@@ -307,8 +299,7 @@ impl RotateKey {
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys/{name}/revoke`
-pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
+struct RevokeKey(Operator);
 
 /// Revoke a key.
 ///
@@ -316,16 +307,11 @@ pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
 /// list.
 #[endpoint(
     operation_id = "revoke_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "It is revoked."),
-        (status_code = 404, description = "No such connector or key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "It is revoked.")),
 )]
 impl RevokeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {

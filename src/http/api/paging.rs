@@ -8,9 +8,9 @@ use salvo_core::Request;
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
-use super::super::envelope::{self, Listing};
-use super::super::error::ApiError;
 use super::limit;
+use crate::http::envelope::{self, Listing};
+use crate::http::error::ApiError;
 
 /// `limit` of what is listed by name, after the name `cursor`.
 pub(super) fn by_name<T, D: Serialize + ToSchema + 'static>(
