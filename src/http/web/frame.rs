@@ -12,7 +12,7 @@ use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::guard::{FORM_TOKEN, is_poll, visitor};
-use super::sessions::{Made, Visitor};
+use super::sessions::{IssuedKey, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::{CatalogError, KeyHash, Kind};
 use crate::http::error::ApiError;
@@ -87,10 +87,15 @@ pub(super) enum NoPage {
 }
 
 impl NoPage {
-    /// What a configuration declares has no such page.
-    pub(super) fn declared(kind: Kind) -> Self {
-        let why = CatalogError::Declared(kind).to_string();
-        Self::Refused(StatusCode::CONFLICT, why)
+    /// There is no page that changes what a configuration declares.
+    pub(super) fn if_declared(created_ms: Option<u64>, kind: Kind) -> Result<(), Self> {
+        match created_ms {
+            Some(_) => Ok(()),
+            None => {
+                let why = CatalogError::Declared(kind).to_string();
+                Err(Self::Refused(StatusCode::CONFLICT, why))
+            }
+        }
     }
 }
 
@@ -107,14 +112,14 @@ impl<E: Into<ApiError>> From<E> for NoPage {
 /// A page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
 pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
 
-/// What became of a form that was sent.
-pub(super) enum Sent {
+/// What a page with a form answers.
+pub(super) enum FormAnswer {
     /// It is done: the page to go to, and what it says there.
     Done(String, String),
-    /// A key was made, which a page shows once.
-    Made(Made),
-    /// It is refused, and comes back as it was sent with what is wrong.
-    Again(StatusCode, FormPage),
+    /// A key was issued, which a page shows once.
+    Issued(IssuedKey),
+    /// The form: as it is asked for, or as it was sent with what is wrong.
+    Form(StatusCode, FormPage),
 }
 
 #[async_trait]
@@ -132,28 +137,30 @@ impl Writer for WithAside {
 }
 
 #[async_trait]
-impl Writer for FormPage {
-    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
-        answer_form(depot, res, StatusCode::OK, self);
-    }
-}
-
-#[async_trait]
-impl Writer for Sent {
+impl Writer for FormAnswer {
     async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
         let Some(visitor) = visitor(depot) else {
             return;
         };
         match self {
-            Self::Done(path, said) => {
-                visitor.say(said);
+            Self::Done(path, flash) => {
+                visitor.set_flash(flash);
                 go(res, &path);
             }
-            Self::Made(made) => {
-                go(res, &made.path);
-                visitor.keep_made(made);
+            Self::Issued(key) => {
+                go(res, &key.path);
+                visitor.keep_issued_key(key);
             }
-            Self::Again(status, form) => answer_form(depot, res, status, form),
+            Self::Form(status, form) => {
+                let page = Page {
+                    title: form.title,
+                    place: form.place,
+                    still: form.content,
+                    live: html! {},
+                    old: true,
+                };
+                write(res, status, whole(&page, &html! {}, visitor, None));
+            }
         }
     }
 }
@@ -194,8 +201,8 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
-    let said = visitor.said();
-    write(res, StatusCode::OK, whole(page, &live, visitor, said));
+    let flash = visitor.take_flash();
+    write(res, StatusCode::OK, whole(page, &live, visitor, flash));
 }
 
 /// Where on a page that stands which [`WithAside`] replaces.
@@ -203,23 +210,8 @@ pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
 
-/// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
-fn answer_form(depot: &Depot, res: &mut Response, status: StatusCode, form: FormPage) {
-    let Some(visitor) = visitor(depot) else {
-        return;
-    };
-    let page = Page {
-        title: form.title,
-        place: form.place,
-        still: form.content,
-        live: html! {},
-        old: true,
-    };
-    write(res, status, whole(&page, &html! {}, visitor, None));
-}
-
-/// A page with navigation, and what was said of the write before it.
-fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) -> Markup {
+/// A page with navigation, and what it says of the write before it.
+fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -> Markup {
     let content = html! {
         header.top {
             a.brand href="/" { "Headgate" }
@@ -232,7 +224,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) ->
         }
         main {
             p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
-            @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (text_of(&said, SENTENCE_CHARS_MAX)) } }
+            @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
             h1 { bdi { (text(&page.title)) } }
             (page.still)
             (live)

@@ -5,18 +5,22 @@
 //! session and that session's form token. The admin API takes calls under its own names only too; programs do not say
 //! that they are of an origin, and a browser that says so must name this one.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod host;
+
 use std::sync::Arc;
 
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use salvo_core::http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
+pub(super) use host::host;
+use host::{from_same_origin, is_own};
+
+use super::form_data::FormData;
 use super::sessions::{Sessions, Visitor};
 use super::{frame, sign_in};
 use crate::catalog::KeyHash;
-use crate::http::body;
 use crate::http::error::ApiError;
 use crate::http::middleware::{client, request_id};
 use crate::operate::By;
@@ -111,7 +115,7 @@ impl Handler for RequireSession {
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         };
         if *req.method() != Method::GET {
-            let form = match Form::read(req, FORM_BYTES_MAX).await {
+            let form = match FormData::read(req, FORM_BYTES_MAX).await {
                 Ok(form) => form,
                 Err(why) => {
                     ctrl.skip_rest();
@@ -155,49 +159,6 @@ pub(super) fn by(req: &Request) -> By {
     }
 }
 
-/// The fields of a form.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Form(Vec<(String, String)>);
-
-impl Form {
-    /// Reads the body, or says why it cannot be read.
-    pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
-        let body = body::at_most(req, bytes_max)
-            .await
-            .map_err(|error| error.message)?;
-        let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
-        let fields = form_urlencoded::parse(body.as_bytes());
-        Ok(Self(fields.into_owned().collect()))
-    }
-
-    /// The form of a write behind [`RequireSession`].
-    pub(super) fn of(depot: &Depot) -> Option<&Self> {
-        depot.get_typed::<Self>().ok()
-    }
-
-    /// The first field of this name.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(field, _)| field == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// All fields of this name.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let found = self.0.iter().filter(move |(field, _)| field == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// Adds a field.
-    pub(super) fn put(&mut self, name: &str, value: String) {
-        self.0.push((name.to_owned(), value));
-    }
-
-    /// Adds the fields of another, which count where this one has none of their names.
-    pub(super) fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
-    }
-}
-
 /// Whether a page asks for news of its live part.
 pub(super) fn is_poll(req: &Request) -> bool {
     req.headers().contains_key(HX_REQUEST)
@@ -221,129 +182,19 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Host and port as the request names them; the host without brackets.
-pub(super) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
-    let text = headers.get(HOST)?.to_str().ok()?;
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
-        _ => (text, None),
-    };
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    match bare {
-        Some(bare) => bare.parse::<Ipv6Addr>().ok().map(|_| (bare, port)),
-        None => Some((host, port)),
-    }
-}
-
-/// Whether the host is one that no foreign name server answers for.
-fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
-    host(headers).is_some_and(|(host, _)| {
-        host.parse::<Ipv4Addr>().is_ok()
-            || host.parse::<Ipv6Addr>().is_ok()
-            || host.eq_ignore_ascii_case("localhost")
-            || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
-    })
-}
-
-/// Whether a browser says that a page of the daemon's own sends this. Every browser says so with a write.
-fn from_same_origin(headers: &HeaderMap) -> bool {
-    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-    let origin = headers.get(ORIGIN).map(|origin| {
-        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        matches!((origin, host), (Some((_, origin)), Some(host)) if origin.eq_ignore_ascii_case(host))
-    });
-    match (site, origin) {
-        (None, None) => false,
-        (site, origin) => site.is_none_or(|site| site == b"same-origin") && origin != Some(false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use salvo_core::http::header::HOST;
+
     use super::*;
-
-    fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
-        let pairs = pairs.iter().map(|(name, value)| {
-            let value = HeaderValue::from_str(value).expect("a header");
-            (name.clone(), value)
-        });
-        pairs.collect()
-    }
-
-    #[test]
-    fn only_addresses_localhost_and_listed_names_are_its_own() {
-        let hosts = ["headgate.example".to_owned()];
-        let check = |host: &str, expected| {
-            assert_eq!(
-                is_own(&headers(&[(HOST, host)]), &hosts),
-                expected,
-                "{host}"
-            );
-        };
-        for own in [
-            "127.0.0.1:8081",
-            "10.1.2.3",
-            "[::1]:8081",
-            "[fe80::1]",
-            "localhost",
-            "LocalHost:8081",
-            "headgate.example",
-            "Headgate.Example:443",
-        ] {
-            check(own, true);
-        }
-        for foreign in [
-            "",
-            "evil.example",
-            "evil.example:8081",
-            "127.0.0.1.evil.example",
-            "localhost.evil.example:8081",
-            "headgate.example.evil",
-            "[evil]:8081",
-            "127.0.0.1:port",
-        ] {
-            check(foreign, false);
-        }
-        assert!(!is_own(&HeaderMap::new(), &hosts));
-    }
-
-    #[test]
-    fn a_write_needs_a_browsers_word_that_it_comes_from_here() {
-        let check = |site: Option<&str>, origin: Option<&str>, expected| {
-            let mut pairs = vec![(HOST, "10.0.0.5:8081")];
-            pairs.extend(site.map(|site| (SEC_FETCH_SITE, site)));
-            pairs.extend(origin.map(|origin| (ORIGIN, origin)));
-            assert_eq!(from_same_origin(&headers(&pairs)), expected, "{pairs:?}");
-        };
-        let own = Some("http://10.0.0.5:8081");
-        check(Some("same-origin"), own, true);
-        check(None, own, true);
-        check(Some("same-origin"), None, true);
-        check(None, None, false);
-        for site in ["cross-site", "same-site", "none", ""] {
-            check(Some(site), own, false);
-        }
-        for origin in [
-            "null",
-            "http://10.0.0.5",
-            "http://10.0.0.5:8082",
-            "http://evil.example",
-            "http://10.0.0.5:8081.evil.example",
-            "",
-        ] {
-            check(None, Some(origin), false);
-            check(Some("same-origin"), Some(origin), false);
-        }
-    }
 
     #[test]
     fn the_cookie_is_found_among_others_and_for_its_port_only() {
         let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other";
-        let of = |host: &str| {
-            let headers = headers(&[(HOST, host), (COOKIE, cookies)]);
+        let of = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            headers.insert(COOKIE, HeaderValue::from_static(cookies));
             cookie(&headers).map(str::to_owned)
         };
         assert_eq!(of("127.0.0.1:8081").as_deref(), Some("this"));

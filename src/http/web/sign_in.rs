@@ -13,8 +13,9 @@ use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderValue, ORIGIN, SET_COOKIE};
 use salvo_core::{Depot, Request, Response, handler};
 
+use super::form_data::FormData;
 use super::frame;
-use super::guard::{Form, cookie_name, visitor};
+use super::guard::{cookie_name, visitor};
 use super::sessions::{SESSION_MS, Sessions};
 use crate::catalog::KeyHash;
 
@@ -37,7 +38,9 @@ pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) KeyHash);
 #[handler]
 impl SignIn {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let form_sent = Form::read(req, FORM_BYTES_MAX).await.unwrap_or_default();
+        let form_sent = FormData::read(req, FORM_BYTES_MAX)
+            .await
+            .unwrap_or_default();
         let token = form_sent.get("token").unwrap_or_default().trim();
         let next = form_sent.get("next").filter(|next| is_path(next));
         let next = next.unwrap_or("/");

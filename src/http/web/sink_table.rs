@@ -6,8 +6,8 @@
 
 use maud::{Markup, html};
 
-use super::badge;
-use super::text::{grouped, segment, text, text_of, time};
+use super::text::{grouped, text, text_of, time};
+use super::{badge, paths};
 use crate::clock;
 use crate::operate::condition::SinkCondition;
 
@@ -23,7 +23,7 @@ pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
             div.table { table {
                 thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
                 tbody { @for sink in sinks { tr {
-                    td data-label="Sink" { a href={ "/sinks/" (segment(&sink.name)) } { (text(&sink.name)) } }
+                    td data-label="Sink" { a href=(paths::sink(&sink.name)) { (text(&sink.name)) } }
                     td data-label="State" { (badge::sink(sink.state())) }
                     td data-label="Plugin" { span { (text(&sink.plugin())) } }
                     td data-label="Streams" { span { (text(&sink.streams_in_words())) } }

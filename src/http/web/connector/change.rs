@@ -7,148 +7,116 @@ use std::sync::Arc;
 use maud::html;
 use salvo_core::{Depot, Request, handler};
 
-use super::new::{KINDS, kind, may_delete, rate, settings};
+use super::{find_connector, settings};
 use crate::catalog::{Connector, ConnectorChange, Kind};
 use crate::http::web::form::{self, Typed};
-use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
-use crate::http::web::text::{count, segment, text};
+use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::http::web::paths;
+use crate::http::web::text::{count, text};
 use crate::operate::Operator;
 
-pub(super) const NO_CONNECTOR: NoPage =
-    NoPage::NotFound("There is no connector of this name. The page Data sources lists them.");
-
-/// `GET /sources/{name}/change`
-pub(super) struct ShowChange(pub(super) Operator);
+/// `/sources/{name}/change`
+pub(super) struct ChangeConnector(pub(super) Operator);
 
 #[handler]
-impl ShowChange {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let connector = own(&self.0, req)?;
-        let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
-        let may = connector
-            .may_delete
-            .map(|may| if may { "yes" } else { "no" });
-        let item_key = connector.item_key.as_deref().unwrap_or_default();
-        let values = [
-            ("kind", connector.kind.as_str().to_owned()),
-            ("item_key", item_key.to_owned()),
-            ("may_delete", may.unwrap_or_default().to_owned()),
-            ("requests_per_second", number(connector.requests_per_second)),
-            ("burst", number(connector.burst)),
-        ];
-        let typed = Typed::new("kind", &values);
-        Ok(change_page(&self.0, depot, &connector, &typed))
-    }
-}
-
-/// `POST /sources/{name}/change`
-pub(super) struct Change(pub(super) Operator);
-
-#[handler]
-impl Change {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let connector = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let wanted = ConnectorChange {
-            kind: typed.choice("kind", &KINDS),
+impl ChangeConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let connector = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = initial(depot, &connector);
+            return Ok(typed.show(change_page(&self.0, &connector, &typed)));
+        };
+        let change = ConnectorChange {
+            kind: settings::kind(&mut typed),
             item_key: Some(typed.optional("item_key")),
-            may_delete: Some(may_delete(&typed)),
-            requests_per_second: Some(rate(&mut typed, "requests_per_second")),
-            burst: Some(rate(&mut typed, "burst")),
+            may_delete: Some(settings::may_delete(&typed)),
+            requests_per_second: Some(settings::rate(&mut typed, "requests_per_second")),
+            burst: Some(settings::rate(&mut typed, "burst")),
         };
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_connector(&id, wanted, by)
+            catalog.change_connector(&id, change, by)
         });
-        Ok(match changed.await? {
-            Some(changed) => {
-                let said = format!("The connector {} is changed.", changed.name);
-                Sent::Done(path(&changed.name), said)
-            }
-            None => typed.again(change_page(&self.0, depot, &connector, &typed)),
-        })
+        let Some(changed) = changed.await? else {
+            return Ok(typed.show(change_page(&self.0, &connector, &typed)));
+        };
+        let flash = format!("The connector {} is changed.", changed.name);
+        Ok(FormAnswer::Done(paths::connector(&changed.name), flash))
     }
 }
 
-fn change_page(
-    operator: &Operator,
-    depot: &Depot,
-    connector: &Connector,
-    typed: &Typed,
-) -> FormPage {
+/// The form with the connector as it is.
+fn initial(depot: &Depot, connector: &Connector) -> Typed {
+    let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
+    let may_delete = match connector.may_delete {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "",
+    };
+    let item_key = connector.item_key.as_deref().unwrap_or_default();
+    let values = [
+        ("kind", connector.kind.as_str().to_owned()),
+        ("item_key", item_key.to_owned()),
+        ("may_delete", may_delete.to_owned()),
+        ("requests_per_second", number(connector.requests_per_second)),
+        ("burst", number(connector.burst)),
+    ];
+    Typed::new(depot, "kind", &values)
+}
+
+fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
+    let fields = html! {
+        p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
+        (settings::kind_field(typed))
+        (settings::fields(typed, &operator.catalog))
+        (form::buttons("Save", &paths::connector(&connector.name)))
+    };
     FormPage {
         title: format!("Change {}", connector.name),
         place: Place::Connectors,
-        content: html! {
-            (typed.problems())
-            form.panel method="post" {
-                (token(depot))
-                p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
-                (kind(typed))
-                (settings(typed, &operator.catalog))
-                (form::buttons("Save", &path(&connector.name)))
-            }
-        },
+        content: typed.panel(None, &fields),
     }
 }
 
-/// `GET /sources/{name}/delete`
-pub(super) struct ShowDelete(pub(super) Operator);
+/// `/sources/{name}/delete`
+pub(super) struct DeleteConnector(pub(super) Operator);
 
 #[handler]
-impl ShowDelete {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let connector = own(&self.0, req)?;
-        Ok(delete_page(depot, &connector, &Typed::default()))
-    }
-}
-
-/// `POST /sources/{name}/delete`
-pub(super) struct Delete(pub(super) Operator);
-
-#[handler]
-impl Delete {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let connector = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
+impl DeleteConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let connector = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = Typed::new(depot, "", &[]);
+            return Ok(typed.show(delete_page(&connector, &typed)));
+        };
         let id = Arc::clone(&connector.name);
         let deleted = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.delete_connector(&id, by)
         });
-        Ok(match deleted.await? {
-            Some(gone) => {
-                let said = format!("The connector {} and its keys are deleted.", gone.name);
-                Sent::Done("/sources".to_owned(), said)
-            }
-            None => typed.again(delete_page(depot, &connector, &typed)),
-        })
+        let Some(deleted) = deleted.await? else {
+            return Ok(typed.show(delete_page(&connector, &typed)));
+        };
+        let flash = format!("The connector {} and its keys are deleted.", deleted.name);
+        Ok(FormAnswer::Done("/sources".to_owned(), flash))
     }
 }
 
-fn delete_page(depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
+fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
     let keys = count(connector.keys.len() as u64, "key");
     let what = html! {
         p { "The connector " strong { (text(&connector.name)) } " and its " (keys) " are deleted for good: what they send is refused from then on. What was accepted is delivered, and its requests stay in the log." }
     };
-    let back = path(&connector.name);
+    let back = paths::connector(&connector.name);
     FormPage {
         title: format!("Delete {}?", connector.name),
         place: Place::Connectors,
-        content: form::question(typed, &token(depot), &what, "Delete the connector", &back),
+        content: typed.question(&what, "Delete the connector", &back),
     }
-}
-
-/// The page of a connector.
-pub(super) fn path(name: &str) -> String {
-    format!("/sources/{}", segment(name))
 }
 
 /// The connector that the path names, if it was made at run time.
-fn own(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    let connector = operator.catalog.connector(&name).ok_or(NO_CONNECTOR)?;
-    match connector.created_ms {
-        Some(_) => Ok(connector),
-        None => Err(NoPage::declared(Kind::Connector)),
-    }
+fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
+    let connector = find_connector(operator, req)?;
+    NoPage::if_declared(connector.created_ms, Kind::Connector)?;
+    Ok(connector)
 }

@@ -1,24 +1,27 @@
-//! `/sources/{name}/new-key` and `/sources/{name}/keys/{key}`: the ingest keys of a connector.
+//! `/sources/{name}/keys/{key}`: an ingest key, rotating it and changing when it ends.
 //!
-//! **Invariant**: a key's text leaves this file only towards the page that shows it once. A key that is declared has
-//! none of these pages.
+//! **Invariant**: a key's text goes from here only to the page that shows it once. A key that is declared has none of
+//! these pages.
+
+mod end;
+mod new;
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::change::{NO_CONNECTOR, path};
-use crate::catalog::{Connector, GRACE_SECONDS_MAX, IngestKey, KeyState, KeyWish, Kind, Rotation};
+use super::find_connector;
+use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyState, Kind, Rotation};
 use crate::clock;
-use crate::http::web::form::{self, Ending, Field, NAME, Typed, form_time};
-use crate::http::web::frame::{FormPage, NoPage, Place, Sent, token};
-use crate::http::web::sessions::Made;
-use crate::http::web::text::{segment, text, time};
+use crate::http::web::form::{self, Field, Typed, form_time};
+use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::http::web::key::{self, ENDS, Ending};
+use crate::http::web::paths;
+use crate::http::web::sessions::IssuedKey;
+use crate::http::web::text::{text, time};
 use crate::operate::Operator;
 
-const NO_KEY: NoPage =
-    NoPage::NotFound("The connector has no key of this name. Its page lists its keys.");
 /// Words of the field `grace_unit`, in seconds.
 const UNITS: [(&str, u64); 4] = [
     ("seconds", 1),
@@ -27,172 +30,93 @@ const UNITS: [(&str, u64); 4] = [
     ("days", 86_400),
 ];
 
-/// `GET /sources/{name}/new-key`
-pub(super) struct ShowNewKey(pub(super) Operator);
-
-#[handler]
-impl ShowNewKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let connector = connector(&self.0, req)?;
-        let stream = connector.keys.first().map(|key| key.stream.to_string());
-        let values = [
-            ("stream", stream.unwrap_or_default()),
-            ("mode", "live".to_owned()),
-        ];
-        let typed = Typed::new("name", &values);
-        Ok(new_page(&self.0, depot, &connector, &typed))
-    }
+/// The keys of a connector, below its path.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path, ending| form::route(path, || end::EndKey(p(), ending));
+    Router::new()
+        .push(form::route("new-key", || new::NewKey(p())))
+        .push(
+            Router::with_path("keys/{key}")
+                .get(ShowKey(p()))
+                .push(Router::with_path("change").post(ChangeKey(p())))
+                .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(end_key("revoke", Ending::Revoke))
+                .push(end_key("delete", Ending::Delete)),
+        )
 }
-
-/// `POST /sources/{name}/new-key`
-pub(super) struct NewKey(pub(super) Operator);
-
-#[handler]
-impl NewKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let connector = connector(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let stream = typed.raw("stream").to_owned();
-        let wish = KeyWish {
-            connector: connector.name.to_string(),
-            name: typed.name(),
-            test: typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
-            expires_ms: typed.time("expires_at"),
-            stream,
-        };
-        if wish.stream.is_empty() {
-            typed.wrong("stream", "Choose a stream.");
-        }
-        let made = typed.submit(&self.0, req, &[], |catalog, by| {
-            catalog.create_key(wish, by)
-        });
-        Ok(match made.await? {
-            Some((secret, key)) => Sent::Made(Made {
-                path: path(&connector.name),
-                key: key.name.to_string(),
-                secret,
-                previous: None,
-            }),
-            None => typed.again(new_page(&self.0, depot, &connector, &typed)),
-        })
-    }
-}
-
-fn new_page(operator: &Operator, depot: &Depot, connector: &Connector, typed: &Typed) -> FormPage {
-    let stream = Field {
-        name: "stream",
-        label: "Stream",
-        hint: "The one that it may send to.",
-    };
-    let mode = Field {
-        name: "mode",
-        label: "Live or test",
-        hint: "What a test key sends is checked and logged, and nothing is stored.",
-    };
-    FormPage {
-        title: format!("New key of {}", connector.name),
-        place: Place::Connectors,
-        content: html! {
-            (typed.problems())
-            form.panel method="post" {
-                (token(depot))
-                (typed.input(NAME, 64, true))
-                (typed.stream_select(stream, &operator.catalog, None))
-                (typed.select(mode, &[("live", "live"), ("test", "test")]))
-                (typed.time_input(ENDS))
-                (form::buttons("Create key", &path(&connector.name)))
-            }
-        },
-    }
-}
-
-const ENDS: Field<'_> = Field {
-    name: "expires_at",
-    label: "Ends (UTC, optional)",
-    hint: "Without a time it never ends.",
-};
 
 /// `GET /sources/{name}/keys/{key}`
-pub(super) struct ShowKey(pub(super) Operator);
+struct ShowKey(Operator);
 
 #[handler]
 impl ShowKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let key = own(&self.0, req)?;
-        Ok(key_page(depot, &key, &begun(&key)))
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        Ok(show(depot, &key, Typed::new(depot, "", &[])))
     }
 }
 
-/// What stands in the forms of a key at first.
-fn begun(key: &IngestKey) -> Typed {
+/// The page of the key, with what was sent in the one of its forms that was sent.
+fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
     let values = [
         ("expires_at", form_time(key.expires_ms)),
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
     ];
-    Typed::new("", &values)
+    let typed = typed.or(Typed::new(depot, "", &values));
+    typed.show(page(key, &typed))
 }
 
 /// `POST /sources/{name}/keys/{key}/change`
-pub(super) struct ChangeKey(pub(super) Operator);
+struct ChangeKey(Operator);
 
 #[handler]
 impl ChangeKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let key = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        let mut typed = Typed::sent(depot).unwrap_or_default();
         let expires_ms = typed.time("expires_at");
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_key(&id, &name, Some(expires_ms), by)
         });
-        Ok(match changed.await? {
-            Some(_) => {
-                let said = format!("The key {} is changed.", key.name);
-                Sent::Done(path(&key.connector), said)
-            }
-            None => again(depot, &key, typed),
-        })
+        if changed.await?.is_none() {
+            return Ok(show(depot, &key, typed));
+        }
+        let flash = format!("The key {} is changed.", key.name);
+        Ok(FormAnswer::Done(paths::connector(&key.connector), flash))
     }
 }
 
-/// The page of the key, with the form that was sent as it was sent.
-fn again(depot: &Depot, key: &IngestKey, typed: Typed) -> Sent {
-    let typed = typed.or(begun(key));
-    typed.again(key_page(depot, key, &typed))
-}
-
 /// `POST /sources/{name}/keys/{key}/rotate`
-pub(super) struct RotateKey(pub(super) Operator);
+struct RotateKey(Operator);
 
 #[handler]
 impl RotateKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let key = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let rotation = rotation(&mut typed);
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        let mut typed = Typed::sent(depot).unwrap_or_default();
+        let rotation = read_rotation(&mut typed);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let fields = [("grace_seconds", "grace"), ("expires_at", "new_end")];
         let rotated = typed.submit(&self.0, req, &fields, move |catalog, by| {
             catalog.rotate_key(&id, &name, rotation, by)
         });
-        Ok(match rotated.await? {
-            Some((secret, new, old)) => Sent::Made(Made {
-                path: path(&key.connector),
-                key: new.name.to_string(),
-                secret,
-                previous: Some((
-                    old.name.to_string(),
-                    old.revoked_ms.or(old.expires_ms).unwrap_or_default(),
-                )),
-            }),
-            None => again(depot, &key, typed),
-        })
+        let Some((secret, new, old)) = rotated.await? else {
+            return Ok(show(depot, &key, typed));
+        };
+        let ends_ms = old.revoked_ms.or(old.expires_ms).unwrap_or_default();
+        let path = paths::connector(&key.connector);
+        Ok(FormAnswer::Issued(IssuedKey {
+            previous: Some((old.name.to_string(), ends_ms)),
+            ..IssuedKey::new(path, &new.name, secret)
+        }))
     }
 }
 
 /// How the form says that the key is to be rotated.
-fn rotation(typed: &mut Typed) -> Rotation {
+fn read_rotation(typed: &mut Typed) -> Rotation {
     let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
     let grace = typed.text("grace").parse::<u64>().ok();
     let grace = grace.and_then(|grace| grace.checked_mul(unit));
@@ -214,24 +138,25 @@ fn rotation(typed: &mut Typed) -> Rotation {
     }
 }
 
-fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
-    let path = key_path(key);
+fn page(key: &IngestKey, typed: &Typed) -> FormPage {
+    let path = paths::ingest_key(key);
+    let is_revoked = key.state() == KeyState::Revoked;
     FormPage {
         title: format!("Key {} of {}", key.name, key.connector),
         place: Place::Connectors,
         content: html! {
             (typed.problems())
             div.panel { (facts(key)) }
-            @if key.state() != KeyState::Revoked {
+            @if !is_revoked {
                 h2 { "Rotate" }
-                form.panel method="post" action={ (path) "/rotate" } { (token(depot)) (rotate_fields(typed)) p.row { button { "Rotate the key" } } }
+                (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed)) p.row { button { "Rotate the key" } } }))
                 h2 { "Change when it ends" }
-                form.panel method="post" action={ (path) "/change" } { (token(depot)) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }
+                (typed.form(&format!("{path}/change"), &html! { (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }))
             }
             p.row {
-                @if key.state() != KeyState::Revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
+                @if !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
                 a.button.danger href={ (path) "/delete" } { "Delete…" }
-                a.button.plain href=(super::change::path(&key.connector)) { "Back to the connector" }
+                a.button.plain href=(paths::connector(&key.connector)) { "Back to the connector" }
             }
         },
     }
@@ -240,7 +165,7 @@ fn key_page(depot: &Depot, key: &IngestKey, typed: &Typed) -> FormPage {
 fn facts(key: &IngestKey) -> Markup {
     html! { dl {
         dt { "Begins with" } dd.mono { (text(&key.prefix())) "…" }
-        dt { "Stream" } dd { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
+        dt { "Stream" } dd { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
         dt { "State" } dd { (state(key)) }
         dt { "Last used" } dd { (last_used(key)) }
         @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
@@ -248,10 +173,10 @@ fn facts(key: &IngestKey) -> Markup {
 }
 
 /// Whether it can be used, and how long.
-pub(super) fn state(key: &IngestKey) -> Markup {
+pub(super) fn state(of: &IngestKey) -> Markup {
     html! {
-        (form::key_state(key.state(), key.expires_ms, key.is_replaced()))
-        @if key.is_test() { " " span.badge { "test" } }
+        (key::state(of.state(), of.expires_ms, of.is_replaced()))
+        @if of.is_test() { " " span.badge { "test" } }
     }
 }
 
@@ -295,101 +220,13 @@ fn rotate_fields(typed: &Typed) -> Markup {
     }
 }
 
-/// `GET /sources/{name}/keys/{key}/revoke`, or `delete`
-pub(super) struct ShowEndKey(pub(super) Operator, pub(super) Ending);
-
-#[handler]
-impl ShowEndKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let key = own(&self.0, req)?;
-        Ok(end_page(depot, &key, self.1, &Typed::default()))
-    }
-}
-
-/// `POST /sources/{name}/keys/{key}/revoke`, or `delete`
-pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);
-
-#[handler]
-impl EndKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let key = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
-        let ending = self.1;
-        let ended = typed.submit(&self.0, req, &[], move |catalog, by| match ending {
-            Ending::Revoke => catalog.revoke_key(&id, &name, by),
-            Ending::Delete => catalog.delete_key(&id, &name, by),
-        });
-        if ended.await?.is_none() {
-            return Ok(typed.again(end_page(depot, &key, ending, &typed)));
-        }
-        let said = match ending {
-            Ending::Revoke => {
-                let left = still_working(&self.0, &key);
-                format!("The key {} is revoked.{left}", key.name)
-            }
-            Ending::Delete => format!("The key {} is deleted.", key.name),
-        };
-        Ok(Sent::Done(path(&key.connector), said))
-    }
-}
-
-/// Which older keys of a name still work after the newest was revoked.
-fn still_working(operator: &Operator, key: &IngestKey) -> String {
-    let connector = operator.catalog.connector(&key.connector);
-    let older = connector.as_ref().map(|one| one.older_keys(&key.name));
-    let older = older.unwrap_or_default();
-    let names: Vec<&str> = older.iter().map(|key| &*key.name).collect();
-    match names.as_slice() {
-        [] => String::new(),
-        [one] => format!(" An older key of it still works: {one}."),
-        many => format!(
-            " {} older keys of it still work: {}.",
-            many.len(),
-            many.join(", ")
-        ),
-    }
-}
-
-fn end_page(depot: &Depot, key: &IngestKey, ending: Ending, typed: &Typed) -> FormPage {
-    let name =
-        html! { strong { (text(&key.name)) } " (" span.mono { (text(&key.prefix())) "…" } ")" };
-    let (title, does, what) = match ending {
-        Ending::Revoke => (
-            format!("Revoke {}?", key.name),
-            "Revoke the key",
-            html! { p { "What is sent with the key " (name) " is refused from then on, also what is still arriving. It stays in the list, and cannot be made valid again." } },
-        ),
-        Ending::Delete => (
-            format!("Delete {}?", key.name),
-            "Delete the key",
-            html! { p { "What is sent with the key " (name) " is refused from then on, and it is no longer listed." } },
-        ),
-    };
-    FormPage {
-        title,
-        place: Place::Connectors,
-        content: form::question(typed, &token(depot), &what, does, &key_path(key)),
-    }
-}
-
-/// The page of a key.
-pub(super) fn key_path(key: &IngestKey) -> String {
-    format!("{}/keys/{}", path(&key.connector), segment(&key.name))
-}
-
-fn connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    operator.catalog.connector(&name).ok_or(NO_CONNECTOR)
-}
-
 /// The key that the path names, if it was made at run time.
-fn own(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
-    let name = req.param::<String>("key").unwrap_or_default();
-    let connector = connector(operator, req)?;
-    let key = connector.key(&name).cloned().ok_or(NO_KEY)?;
-    match key.created_ms {
-        Some(_) => Ok(key),
-        None => Err(NoPage::declared(Kind::Key)),
-    }
+fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
+    let connector = find_connector(operator, req)?;
+    let key = connector.key(&paths::param(req, "key"));
+    let key = key.cloned().ok_or(NoPage::NotFound(
+        "The connector has no key of this name. Its page lists its keys.",
+    ))?;
+    NoPage::if_declared(key.created_ms, Kind::Key)?;
+    Ok(key)
 }

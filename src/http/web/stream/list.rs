@@ -6,7 +6,8 @@ use maud::html;
 use salvo_core::handler;
 
 use crate::http::web::frame::{NoPage, Page, Place};
-use crate::http::web::text::{grouped, segment, text, time};
+use crate::http::web::paths;
+use crate::http::web::text::{grouped, text, time};
 use crate::operate::Operator;
 
 /// Items of a stream are counted to here.
@@ -39,7 +40,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
             div.table { table {
                 thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
                 tbody { @for (name, declared, items, newest, view) in &rows { tr {
-                    td data-label="Stream" { span { a href={ "/streams/" (segment(name)) } { (text(name)) } @if *declared { " " span.badge { "declared" } } } }
+                    td data-label="Stream" { span { a href=(paths::stream(name)) { (text(name)) } @if *declared { " " span.badge { "declared" } } } }
                     td.number data-label="Items" {
                         @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }
                     }

@@ -1,4 +1,4 @@
-//! A key that was just made, on the page that shows it once.
+//! A key that was just issued, on the page that shows it once.
 //!
 //! **Invariant**: it is taken from the session by the page that it is shown on, so that no second look, no reload
 //! and no poll finds it; in the browser it goes when the page is left.
@@ -6,30 +6,30 @@
 use maud::{Markup, html};
 use salvo_core::{Depot, Request};
 
-use super::guard::{is_poll, visitor};
-use super::sessions::Made;
-use super::snippets::{self, Address};
-use super::text::{text, time};
 use crate::clock;
+use crate::http::web::guard::{is_poll, visitor};
+use crate::http::web::sessions::IssuedKey;
+use crate::http::web::snippets::{self, Address};
+use crate::http::web::text::{text, time};
 
-/// The key for this page, if one was just made.
-pub(super) fn take(req: &Request, depot: &Depot) -> Option<Made> {
+/// The key for this page, if one was just issued.
+pub(in crate::http::web) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
     if is_poll(req) {
         return None;
     }
-    visitor(depot)?.take_made(req.uri().path())
+    visitor(depot)?.take_issued_key(req.uri().path())
 }
 
 /// The key and what to do with it. It has the focus.
-pub(super) fn panel(made: &Made, what: &str) -> Markup {
+pub(in crate::http::web) fn panel(issued: &IssuedKey, what: &str) -> Markup {
     html! {
-        h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&made.key)) ", shown only now" }
+        h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&issued.key)) ", shown only now" }
         p { "Copy it to where it is used. When this page is left or loaded again, nobody can see it any more." }
         div.copy data-once {
-            code #secret { (made.secret.expose()) }
+            code #secret { (issued.secret.expose()) }
             button type="button" data-copy="secret" { "Copy" }
         }
-        @if let Some((name, ends_ms)) = &made.previous {
+        @if let Some((name, ends_ms)) = &issued.previous {
             p {
                 "The one before it is called " strong { (text(name)) } " now and "
                 @if *ends_ms <= clock::unix_ms() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_ms))) "." }
@@ -38,13 +38,17 @@ pub(super) fn panel(made: &Made, what: &str) -> Markup {
     }
 }
 
-/// How to send to a stream, in several languages, with the key if it was just made.
-pub(super) fn snippets(address: &Address, stream: &str, made: Option<&Made>) -> Markup {
-    let all = snippets::all(address, stream, made.map(|made| &made.secret));
+/// How to send to a stream, in several languages, with the key if it was just issued.
+pub(in crate::http::web) fn snippets(
+    address: &Address,
+    stream: &str,
+    issued: Option<&IssuedKey>,
+) -> Markup {
+    let all = snippets::all(address, stream, issued.map(|issued| &issued.secret));
     html! {
-        div data-once[made.is_some()] {
+        div data-once[issued.is_some()] {
             @for (place, (language, code)) in all.iter().enumerate() {
-                details name="snippet" open[made.is_some() && place == 0] {
+                details name="snippet" open[issued.is_some() && place == 0] {
                     summary { (language) }
                     pre { code id={ "snippet-" (place) } { (code) } }
                     button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }

@@ -1,0 +1,81 @@
+//! What can be set of a connector: the fields that its forms share.
+//!
+//! **Invariant**: a connector is made and changed with the same words.
+
+use maud::{Markup, html};
+
+use crate::catalog::Catalog;
+use crate::config::{ConnectorKind, RATE_MAX};
+use crate::http::web::form::{Field, Typed};
+use crate::http::web::text::grouped;
+
+/// How its requests come.
+pub(super) fn kind_field(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "kind",
+        label: "Kind",
+        hint: "Both addresses work for both kinds.",
+    };
+    typed.select(
+        field,
+        &[
+            ("webhook", "webhook: a tool is given a URL"),
+            ("ingest", "ingest: a program of your own"),
+        ],
+    )
+}
+
+/// What a connector can do without.
+pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
+    let (rate, burst) = catalog.rate();
+    let usual = |number| grouped(u64::from(number));
+    let item_key = Field {
+        name: "item_key",
+        label: "Item key (optional)",
+        hint: "The field that identifies an item, like order.id: sent again, it updates the item. A request can name another with X-Item-Key. Without any, items are identified by their position.",
+    };
+    let may_delete = Field {
+        name: "may_delete",
+        label: "May remove items",
+        hint: "Whether its keys may remove items, whoever sent them. Unless you say so, those of a program may, and those given to a tool may not.",
+    };
+    let per_second = Field {
+        name: "requests_per_second",
+        label: "Requests per second of each key (optional)",
+        hint: "Without a number the limit for all keys counts.",
+    };
+    let at_once = Field {
+        name: "burst",
+        label: "Requests at once of each key (optional)",
+        hint: "How many may come in one moment.",
+    };
+    html! {
+        (typed.input(item_key, 255, false))
+        (typed.select(may_delete, &[("", "as its kind says"), ("yes", "yes"), ("no", "no")]))
+        div.fields {
+            (typed.number_input(per_second, &usual(rate)))
+            (typed.number_input(at_once, &usual(burst)))
+        }
+    }
+}
+
+/// What the field `kind` says.
+pub(super) fn kind(typed: &mut Typed) -> Option<ConnectorKind> {
+    let words = [ConnectorKind::Webhook, ConnectorKind::Ingest].map(|one| (one.as_str(), one));
+    typed.choice("kind", &words)
+}
+
+/// What the field `may_delete` says, if anything.
+pub(super) fn may_delete(typed: &Typed) -> Option<bool> {
+    match typed.raw("may_delete") {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number of requests.
+pub(super) fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
+    let number = typed.number(name, RATE_MAX)?;
+    u32::try_from(number).ok()
+}

@@ -1,0 +1,38 @@
+//! What can be set of a read key: the fields that its forms share.
+//!
+//! **Invariant**: a read key is made and changed with the same words.
+
+use maud::{Markup, html};
+
+use crate::catalog::Catalog;
+use crate::http::web::form::{Field, Typed};
+use crate::http::web::key::ENDS;
+
+/// The fields.
+pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
+    let streams = Field {
+        name: "streams",
+        label: "Streams",
+        hint: "What it may read.",
+    };
+    let in_url = Field {
+        name: "allow_in_url",
+        label: "May stand in a URL",
+        hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
+    };
+    html! {
+        (typed.stream_boxes(streams, catalog))
+        (typed.time_input(ENDS))
+        (typed.tick(in_url))
+    }
+}
+
+/// The streams that were chosen, at least one.
+pub(super) fn streams(typed: &mut Typed) -> Vec<String> {
+    let mut streams = typed.all("streams");
+    streams.retain(|name| !name.is_empty());
+    if streams.is_empty() {
+        typed.wrong("streams", "Choose at least one stream.");
+    }
+    streams
+}
