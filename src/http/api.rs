@@ -25,13 +25,9 @@ mod streams;
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::error::ApiError;
-use super::{envelope, middleware, reader};
+use super::{middleware, reader};
 use crate::catalog::KeyHash;
 use crate::operate::{By, Operator};
-
-/// Entries on a page, unless `limit` says otherwise.
-const LIMIT_DEFAULT: u32 = 50;
-const LIMIT_MAX: u32 = 500;
 
 /// Every route of the admin API.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -87,25 +83,4 @@ fn by(req: &Request) -> By {
 /// A part of the path.
 fn param(req: &Request, name: &str) -> String {
     req.param::<String>(name).unwrap_or_default()
-}
-
-/// `limit` of a list.
-fn limit(req: &mut Request) -> Result<u32, ApiError> {
-    envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)
-}
-
-/// `cursor` of a list: what `next` of the page before said.
-fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, ApiError> {
-    match req.query::<String>("cursor") {
-        None => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|_| {
-            ApiError::invalid("cursor must be the value of `next` of the page before")
-        }),
-    }
-}
-
-/// The `cursor` of the page after one that is full.
-fn next_after<T>(page: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
-    let is_full = page.len() >= limit as usize;
-    page.last().filter(|_| is_full).map(id)
 }

@@ -7,7 +7,7 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{cursor, limit};
+use super::paging::{cursor, limit};
 use crate::catalog::AuditEntry;
 use crate::clock;
 use crate::http::envelope::{self, Listing};

@@ -104,7 +104,7 @@ pub(super) fn number(name: &str, value: Value) -> Result<u64, ApiError> {
 
 /// A number of requests.
 pub(super) fn rate(name: &str, value: Value) -> Result<u32, ApiError> {
-    // What does not fit is over the limit, which the catalog tells.
+    // What does not fit is over the limit; the catalog says so.
     number(name, value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 

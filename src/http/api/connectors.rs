@@ -166,10 +166,10 @@ impl CreateConnector {
             requests_per_second: per_second.flatten(),
             burst: nullable("burst", body.burst, rate)?.flatten(),
         };
-        let create = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_connector(wanted, by)
         });
-        Ok(envelope::created(ConnectorData::from(&*create.await?)))
+        Ok(envelope::created(ConnectorData::from(&*created.await?)))
     }
 }
 
@@ -235,7 +235,6 @@ impl DeleteConnector {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_connector(&id, by)
         });
-        let one = deleted.await?;
-        Ok(envelope::ok(ConnectorData::from(&*one)))
+        Ok(envelope::ok(ConnectorData::from(&*deleted.await?)))
     }
 }

@@ -1,6 +1,6 @@
 //! What a sink gave up: which items, sending them again, discarding them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was
 //! changed.
 
 use salvo_core::{Request, Router};
@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{by, cursor, limit, next_after, param};
+use super::paging::{cursor, limit, next_after};
+use super::{by, param};
 use crate::clock;
 use crate::http::body;
 use crate::http::envelope::{self, Listing, Success};

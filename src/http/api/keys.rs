@@ -177,10 +177,10 @@ impl CreateKey {
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
         };
-        let made = self
+        let created = self
             .0
             .change(by(req), move |catalog, by| catalog.create_key(wanted, by));
-        let (secret, key) = made.await?;
+        let (secret, key) = created.await?;
         Ok(envelope::created(MadeKey {
             secret: secret.expose().to_owned(),
             key: show(&self.0, &key),
@@ -255,8 +255,7 @@ impl DeleteKey {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_key(&id, &name, by)
         });
-        let key = deleted.await?;
-        Ok(envelope::ok(show(&self.0, &key)))
+        Ok(envelope::ok(show(&self.0, &*deleted.await?)))
     }
 }
 
@@ -319,8 +318,7 @@ impl RevokeKey {
         let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_key(&id, &name, by)
         });
-        let key = revoked.await?;
-        Ok(envelope::ok(show(&self.0, &key)))
+        Ok(envelope::ok(show(&self.0, &*revoked.await?)))
     }
 }
 

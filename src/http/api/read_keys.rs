@@ -150,10 +150,10 @@ impl CreateReadKey {
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
         };
-        let made = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });
-        let (secret, key) = made.await?;
+        let (secret, key) = created.await?;
         Ok(envelope::created(MadeReadKey {
             secret: secret.expose().to_owned(),
             key: ReadKeyData::from(&*key),
@@ -224,8 +224,7 @@ impl DeleteReadKey {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_read_key(&name, by)
         });
-        let key = deleted.await?;
-        Ok(envelope::ok(ReadKeyData::from(&*key)))
+        Ok(envelope::ok(ReadKeyData::from(&*deleted.await?)))
     }
 }
 
@@ -245,7 +244,6 @@ impl RevokeReadKey {
         let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_read_key(&name, by)
         });
-        let key = revoked.await?;
-        Ok(envelope::ok(ReadKeyData::from(&*key)))
+        Ok(envelope::ok(ReadKeyData::from(&*revoked.await?)))
     }
 }

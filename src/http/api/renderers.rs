@@ -1,4 +1,4 @@
-//! The renderers that are connected, and tickets for whoever has the admin token.
+//! The connected renderers, and tickets for those who have the admin token.
 //!
 //! **Invariant**: `lag` is 0 exactly when the renderer was sent every change of its streams.
 

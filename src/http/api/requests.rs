@@ -9,7 +9,8 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{cursor, limit, param};
+use super::paging::{cursor, limit};
+use super::param;
 use crate::clock;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
@@ -226,9 +227,9 @@ impl GetRequest {
     async fn handle(&self, req: &mut Request) -> Result<Success<LoggedRequest>, ApiError> {
         let report = find(&self.0, req).await?;
         let id = report.row.entry.request_id;
-        let became = self.0.journal.sent_again_as(id).await?;
+        let sent_again_as = self.0.journal.sent_again_as(id).await?;
         Ok(envelope::ok(LoggedRequest {
-            sent_again_as: Some(became.iter().map(ToString::to_string).collect()),
+            sent_again_as: Some(sent_again_as.iter().map(ToString::to_string).collect()),
             ..LoggedRequest::from(&report)
         }))
     }

@@ -76,10 +76,10 @@ struct SendRequestAgain(Operator);
 )]
 impl SendRequestAgain {
     async fn handle(&self, req: &mut Request) -> Result<Success<AgainData>, ApiError> {
-        let wish: Option<AgainWish> = body::small_json(req).await?;
-        let wish = wish.unwrap_or_default();
+        let options: Option<AgainWish> = body::small_json(req).await?;
+        let options = options.unwrap_or_default();
         let from = id(req)?;
-        let data = AgainData::from(&self.0.resend(from, wish.overwrite, by(req)).await?);
+        let data = AgainData::from(&self.0.resend(from, options.overwrite, by(req)).await?);
         let Some(id) = &data.request_id else {
             return Ok(envelope::ok(data));
         };

@@ -1,12 +1,13 @@
 //! Batches that wait for another attempt: which they are, trying them now, and giving them up.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was changed.
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was changed.
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
-use super::{by, cursor, limit, next_after, param};
+use super::paging::{cursor, limit, next_after};
+use super::{by, param};
 use crate::clock;
 use crate::delivery::{GivenUp, Waiting};
 use crate::http::envelope::{self, Listing, Success};

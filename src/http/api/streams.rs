@@ -123,10 +123,10 @@ impl CreateStream {
             on_update: on_update.unwrap_or_default(),
             stale_after_seconds: stale.flatten(),
         };
-        let create = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(wanted, by)
         });
-        Ok(envelope::created(StreamData::from(&*create.await?)))
+        Ok(envelope::created(StreamData::from(&*created.await?)))
     }
 }
 

@@ -94,7 +94,7 @@ async fn page(
     Ok(WithAside(page, keys))
 }
 
-/// What the log still has of a connector that is deleted.
+/// The log of a connector that was deleted.
 async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
@@ -246,12 +246,12 @@ impl<'a> First<'a> {
         first.map_or(Self::Waiting, Self::Came)
     }
 
-    /// What the live part tells the script of the page, which shows it where the key was shown.
+    /// For the script of the page, which shows it where the key was shown.
     fn news(self) -> Markup {
         html! { @if let Self::Came(report) = self { p #first-came hidden { (came(report)) } } }
     }
 
-    /// Where it stands while somebody waits for it.
+    /// The line that is shown while somebody waits for it.
     fn line(self, is_new: bool) -> Markup {
         html! {
             @match self {

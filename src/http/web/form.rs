@@ -3,7 +3,7 @@
 //! The pages that change something are built with it: a form that is refused comes back as it was sent. Its controls are
 //! in `form/controls.rs`, its sentences in `form/words.rs`.
 //!
-//! **Invariant**: what was typed comes back, but for what looks like a secret. Every message stands at its field and
+//! **Invariant**: what was typed comes back, but for what looks like a secret. Every message is shown at its field and
 //! in the list above the form, and the first field that is wrong has the focus.
 
 mod controls;
@@ -32,7 +32,7 @@ pub(super) fn route<H: Handler>(path: &str, handler: impl Fn() -> H) -> Router {
     Router::with_path(path).get(handler()).post(handler())
 }
 
-/// What was typed into a form, or stands in it at first.
+/// The fields of a form: as they were sent, or as they are at first.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     data: FormData,
@@ -71,8 +71,8 @@ impl Typed {
         })
     }
 
-    /// With what `initial` holds of forms that were not sent.
-    pub(super) fn or(mut self, initial: Self) -> Self {
+    /// With the fields of `initial` where none of their names was sent.
+    pub(super) fn with_defaults(mut self, initial: Self) -> Self {
         self.data.append(initial.data);
         self
     }
@@ -96,9 +96,9 @@ impl Typed {
     pub(super) fn name(&mut self) -> String {
         let name = self.text("name");
         if name.is_empty() {
-            self.wrong("name", "Give it a name.");
+            self.reject("name", "Give it a name.");
         } else if let Err(message) = check_name(&name) {
-            self.wrong("name", as_sentence(&message));
+            self.reject("name", as_sentence(&message));
         }
         name
     }
@@ -119,7 +119,7 @@ impl Typed {
         let number = text.parse::<u64>().ok();
         let number = number.filter(|number| (1..=max).contains(number));
         if number.is_none() {
-            self.wrong(
+            self.reject(
                 name,
                 format!(
                     "Give a whole number from 1 to {}, or nothing.",
@@ -135,7 +135,7 @@ impl Typed {
         let text = self.optional(name)?;
         let time = unix_ms(&text);
         if time.is_none() {
-            self.wrong(
+            self.reject(
                 name,
                 "Give a time like 2030-01-31T12:00, in UTC, or nothing.",
             );
@@ -149,13 +149,13 @@ impl Typed {
         let found = words.iter().find(|(word, _)| *word == text);
         let found = found.map(|(_, meant)| *meant);
         if found.is_none() {
-            self.wrong(name, "Choose one of these.");
+            self.reject(name, "Choose one of these.");
         }
         found
     }
 
     /// Says what is wrong with a field.
-    pub(super) fn wrong(&mut self, name: &'static str, message: impl Into<String>) {
+    pub(super) fn reject(&mut self, name: &'static str, message: impl Into<String>) {
         self.status = StatusCode::BAD_REQUEST;
         let message: String = message.into();
         let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
@@ -172,8 +172,8 @@ impl Typed {
         FormAnswer::Form(self.status, page)
     }
 
-    /// Says why the catalog made no change. `fields` are those of the form that have other names than in the
-    /// admin API.
+    /// Says why the catalog made no change. `fields` maps names of the admin API to those of the form, where they
+    /// differ.
     ///
     /// # Errors
     /// The form cannot help.
@@ -188,14 +188,14 @@ impl Typed {
         };
         match error {
             CatalogError::Invalid { field, fault } => {
-                self.wrong(named(field), words::of_fault(&fault))
+                self.reject(named(field), words::of_fault(&fault))
             }
             CatalogError::Taken(kind) => {
                 let field = match kind {
                     Kind::Stream => named("new_stream"),
                     _ => "name",
                 };
-                self.wrong(field, as_sentence(&error.to_string()));
+                self.reject(field, as_sentence(&error.to_string()));
                 self.status = StatusCode::CONFLICT;
             }
             CatalogError::NotFound(_) => {

@@ -8,6 +8,9 @@ use salvo_core::{Depot, Request};
 
 use crate::http::body;
 
+/// The field of every form that holds the session's form token.
+pub(super) const FORM_TOKEN: &str = "form_token";
+
 /// The fields of a form.
 #[derive(Debug, Default, Clone)]
 pub(super) struct FormData(Vec<(String, String)>);

@@ -11,7 +11,7 @@ use salvo_core::http::header::{
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
-use super::guard::{FORM_TOKEN, is_poll, visitor};
+use super::form_data::FORM_TOKEN;
 use super::sessions::{IssuedKey, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::{CatalogError, KeyHash, Kind};
@@ -21,6 +21,7 @@ use crate::http::middleware::request_id;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
 /// Characters of a sentence that says what was done, or why not.
@@ -52,7 +53,7 @@ pub(super) enum Place {
 /// A page.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// What stands in the window's title and as the heading.
+    /// The window's title and the heading.
     pub(super) title: String,
     /// Where it belongs.
     pub(super) place: Place,
@@ -67,7 +68,7 @@ pub(super) struct Page {
 /// A page that holds a form.
 #[derive(Debug)]
 pub(super) struct FormPage {
-    /// What stands in the window's title and as the heading.
+    /// The window's title and the heading.
     pub(super) title: String,
     /// Where it belongs.
     pub(super) place: Place,
@@ -109,7 +110,7 @@ impl<E: Into<ApiError>> From<E> for NoPage {
     }
 }
 
-/// A page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
+/// A page with a second live part, inside of what is still: [`aside`] marks its place.
 pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
 
 /// What a page with a form answers.
@@ -139,7 +140,7 @@ impl Writer for WithAside {
 #[async_trait]
 impl Writer for FormAnswer {
     async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let Some(visitor) = visitor(depot) else {
+        let Some(visitor) = Visitor::of(depot) else {
             return;
         };
         match self {
@@ -186,7 +187,7 @@ impl Writer for NoPage {
 
 /// Answers with a page, or with its live parts if they are asked for and have changed.
 fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
-    let Some(visitor) = visitor(depot) else {
+    let Some(visitor) = Visitor::of(depot) else {
         return;
     };
     let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
@@ -205,7 +206,12 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
     write(res, StatusCode::OK, whole(page, &live, visitor, flash));
 }
 
-/// Where on a page that stands which [`WithAside`] replaces.
+/// Whether this is a poll of a page's live part.
+pub(super) fn is_poll(req: &Request) -> bool {
+    req.headers().contains_key(HX_REQUEST)
+}
+
+/// The place of the second live part of a [`WithAside`].
 pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
@@ -250,9 +256,9 @@ fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
 }
 
-/// The same for the forms of a page.
+/// The same for handlers that build their own forms.
 pub(super) fn token(depot: &Depot) -> Markup {
-    visitor(depot).map(form_token).unwrap_or_default()
+    Visitor::of(depot).map(form_token).unwrap_or_default()
 }
 
 /// Leads to a page.

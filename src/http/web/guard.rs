@@ -5,33 +5,25 @@
 //! session and that session's form token. The admin API takes calls under its own names only too; programs do not say
 //! that they are of an origin, and a browser that says so must name this one.
 
-mod host;
-
 use std::sync::Arc;
 
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-pub(super) use host::host;
-use host::{from_same_origin, is_own};
-
-use super::form_data::FormData;
-use super::sessions::{Sessions, Visitor};
-use super::{frame, sign_in};
+use super::form_data::{FORM_TOKEN, FormData};
+use super::host::{SEC_FETCH_SITE, from_same_origin, is_own};
+use super::sessions::Sessions;
+use super::{cookie, frame, sign_in};
 use crate::catalog::KeyHash;
 use crate::http::error::ApiError;
 use crate::http::middleware::{client, request_id};
 use crate::operate::By;
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.
 const FORM_BYTES_MAX: usize = 1 << 20;
-/// The field of every form that holds the session's form token.
-pub(super) const FORM_TOKEN: &str = "form_token";
 
 /// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
 pub(in crate::http) struct CheckSite {
@@ -40,7 +32,7 @@ pub(in crate::http) struct CheckSite {
 }
 
 impl CheckSite {
-    /// For pages: a write must come with a browser's word that it is from here.
+    /// For pages: a write must come from a browser that says it is from the same origin.
     pub(super) fn of_pages(hosts: &Arc<[String]>) -> Self {
         Self {
             hosts: Arc::clone(hosts),
@@ -48,7 +40,7 @@ impl CheckSite {
         }
     }
 
-    /// For the admin API: programs send writes without a word of where they are from.
+    /// For the admin API: programs send writes that name no origin.
     pub(in crate::http) fn of_api(hosts: &Arc<[String]>) -> Self {
         Self {
             hosts: Arc::clone(hosts),
@@ -87,7 +79,7 @@ impl Handler for CheckSite {
     }
 }
 
-/// Lets those through who are signed in; others get the sign-in page. A form's fields go into the depot.
+/// Requires a session; without one the answer is the sign-in page. Puts the fields of a form into the depot.
 pub(super) struct RequireSession(pub(super) Arc<Sessions>);
 
 #[async_trait]
@@ -99,10 +91,10 @@ impl Handler for RequireSession {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
-        let secret = cookie(req.headers()).map(str::to_owned);
+        let secret = cookie::secret(req.headers()).map(str::to_owned);
         let Some(visitor) = secret.and_then(|secret| self.0.visitor(&secret)) else {
             ctrl.skip_rest();
-            if is_poll(req) {
+            if frame::is_poll(req) {
                 // The whole page again, which asks to sign in.
                 let yes = HeaderValue::from_static("true");
                 res.headers_mut().insert(HX_REFRESH, yes);
@@ -145,61 +137,11 @@ impl Handler for RequireSession {
     }
 }
 
-/// Who is signed in, on pages behind [`RequireSession`].
-pub(super) fn visitor(depot: &Depot) -> Option<&Visitor> {
-    depot.get_typed::<Visitor>().ok()
-}
-
 /// Who is signed in, for the audit trail.
 pub(super) fn by(req: &Request) -> By {
     By {
         who: "admin page",
         client: client(req),
         request_id: request_id(req),
-    }
-}
-
-/// Whether a page asks for news of its live part.
-pub(super) fn is_poll(req: &Request) -> bool {
-    req.headers().contains_key(HX_REQUEST)
-}
-
-/// The name of the session's cookie. Cookies do not tell ports apart, so that it says the port.
-pub(super) fn cookie_name(headers: &HeaderMap) -> String {
-    match host(headers) {
-        Some((_, Some(port))) => format!("headgate_{port}"),
-        _ => "headgate".to_owned(),
-    }
-}
-
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let name = cookie_name(headers);
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.filter_map(|line| line.to_str().ok());
-    pairs
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(found, value)| (found == name).then_some(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use salvo_core::http::header::HOST;
-
-    use super::*;
-
-    #[test]
-    fn the_cookie_is_found_among_others_and_for_its_port_only() {
-        let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other";
-        let of = |host: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static(host));
-            headers.insert(COOKIE, HeaderValue::from_static(cookies));
-            cookie(&headers).map(str::to_owned)
-        };
-        assert_eq!(of("127.0.0.1:8081").as_deref(), Some("this"));
-        assert_eq!(of("[::1]:8082").as_deref(), Some("other"));
-        assert_eq!(of("headgate.example").as_deref(), Some("none"));
-        assert_eq!(of("127.0.0.1:8083"), None);
     }
 }

@@ -11,7 +11,7 @@ use super::text::time;
 use crate::catalog::KeyState;
 use crate::clock;
 
-/// How a key is ended: what is asked before it is done.
+/// A way of ending a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It stays in the list.

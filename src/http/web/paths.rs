@@ -1,13 +1,13 @@
 //! Where the pages are, and what the path of a request names.
 //!
-//! **Invariant**: a name stands in a path percent-encoded, so that it is one part of it.
+//! **Invariant**: names are percent-encoded, so that each is one segment of the path.
 
 use salvo_core::Request;
 
 use super::text::segment;
 use crate::catalog::IngestKey;
 
-/// A part of the path.
+/// A parameter of the path.
 pub(super) fn param(req: &Request, name: &str) -> String {
     req.param::<String>(name).unwrap_or_default()
 }

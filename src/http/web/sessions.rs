@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use salvo_core::Depot;
+
 use crate::catalog::KeyHash;
 use crate::catalog::key::KeyText;
 use crate::clock;
@@ -127,7 +129,7 @@ impl Sessions {
         Ok(secret)
     }
 
-    /// Who has this secret.
+    /// The visitor with this secret.
     pub(super) fn visitor(self: &Arc<Self>, secret: &str) -> Option<Visitor> {
         let id = KeyHash::of(secret);
         let mut state = self.lock();
@@ -149,6 +151,11 @@ impl Sessions {
 }
 
 impl Visitor {
+    /// Who is signed in, on pages behind a session.
+    pub(super) fn of(depot: &Depot) -> Option<&Self> {
+        depot.get_typed::<Self>().ok()
+    }
+
     /// Ends the session.
     pub(super) fn sign_out(&self) {
         self.sessions.lock().sessions.remove(&self.id);

@@ -1,6 +1,6 @@
 //! `/sinks/{name}`: a sink, what it gave up, and what to do about it.
 //!
-//! **Invariant**: a button stands here only where what it does can be done.
+//! **Invariant**: a button is shown only where what it does can be done.
 
 mod actions;
 mod list;

@@ -64,7 +64,7 @@ fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
     ];
-    let typed = typed.or(Typed::new(depot, "", &values));
+    let typed = typed.with_defaults(Typed::new(depot, "", &values));
     typed.show(page(key, &typed))
 }
 
@@ -125,7 +125,7 @@ fn read_rotation(typed: &mut Typed) -> Rotation {
         let days = GRACE_SECONDS_MAX / 86_400;
         let message =
             format!("Give a whole number; 0 ends the old key at once, {days} days are the most.");
-        typed.wrong("grace", message);
+        typed.reject("grace", message);
     }
     let new_end = typed.time("new_end");
     Rotation {

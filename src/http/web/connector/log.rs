@@ -22,7 +22,7 @@ const ERROR_CHARS_MAX: usize = 400;
 /// Entries on a page.
 const ENTRIES: u32 = 50;
 
-/// What of the log is query.
+/// Which entries of the log are asked for.
 #[derive(Debug, Default)]
 pub(super) struct LogQuery {
     status: Option<Status>,
@@ -106,7 +106,7 @@ pub(super) async fn read(
         .await?)
 }
 
-/// The form that says what of the log is shown.
+/// The form that filters the log.
 pub(super) fn filter(path: &str, query: &LogQuery) -> Markup {
     html! {
         form.filter method="get" action={ (path) "#log" } {

@@ -76,7 +76,7 @@ fn read(typed: &mut Typed) -> SetUpWish {
             let existing = existing.to_owned();
             if new.is_some() {
                 let message = "Choose a stream above, or name a new one here, not both.";
-                typed.wrong("new_stream", message);
+                typed.reject("new_stream", message);
             }
             FirstStream::Existing(existing)
         }

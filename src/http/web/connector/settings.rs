@@ -1,6 +1,6 @@
 //! What can be set of a connector: the fields that its forms share.
 //!
-//! **Invariant**: a connector is made and changed with the same words.
+//! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words.
 
 use maud::{Markup, html};
 

@@ -11,7 +11,7 @@ use crate::http::web::text::plain;
 /// Streams that a form lists; where there are more, a name is typed.
 const STREAMS_LISTED_MAX: usize = 500;
 
-/// What stands around a control.
+/// The name and the words of a control.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http::web) struct Field<'a> {
     /// In the form that is sent, and the id.
@@ -69,7 +69,7 @@ impl Typed {
         })
     }
 
-    /// A stream that there is. `other` is what stands before them, if none of them may be chosen.
+    /// One of the streams. `other` is the first choice, if none of them needs to be chosen.
     pub(in crate::http::web) fn stream_select(
         &self,
         field: Field<'_>,
@@ -87,7 +87,7 @@ impl Typed {
         self.select(field, &words)
     }
 
-    /// Some of the streams that there are, and of those that were chosen.
+    /// Any of the streams, and of those that were chosen before and are gone.
     pub(in crate::http::web) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
         let chosen = self.all(field.name);
         let mut names: Vec<String> = chosen.clone();
@@ -200,7 +200,7 @@ mod tests {
             ("item_key", "ik_live_x".to_owned()),
         ];
         let mut typed = Typed::new(&Depot::new(), "name", &values);
-        typed.wrong("item_key", "It is wrong.");
+        typed.reject("item_key", "It is wrong.");
         let field = |name| Field {
             name,
             label: "L",

@@ -1,14 +1,14 @@
 //! A key that was just issued, on the page that shows it once.
 //!
 //! **Invariant**: it is taken from the session by the page that it is shown on, so that no second look, no reload
-//! and no poll finds it; in the browser it goes when the page is left.
+//! and no poll finds it; in the browser it is removed when the page is left.
 
 use maud::{Markup, html};
 use salvo_core::{Depot, Request};
 
 use crate::clock;
-use crate::http::web::guard::{is_poll, visitor};
-use crate::http::web::sessions::IssuedKey;
+use crate::http::web::frame::is_poll;
+use crate::http::web::sessions::{IssuedKey, Visitor};
 use crate::http::web::snippets::{self, Address};
 use crate::http::web::text::{text, time};
 
@@ -17,7 +17,7 @@ pub(in crate::http::web) fn take(req: &Request, depot: &Depot) -> Option<IssuedK
     if is_poll(req) {
         return None;
     }
-    visitor(depot)?.take_issued_key(req.uri().path())
+    Visitor::of(depot)?.take_issued_key(req.uri().path())
 }
 
 /// The key and what to do with it. It has the focus.

@@ -1,6 +1,6 @@
 //! What can be set of a read key: the fields that its forms share.
 //!
-//! **Invariant**: a read key is made and changed with the same words.
+//! **Invariant**: the form that creates a read key and the one that changes it have the same fields and words.
 
 use maud::{Markup, html};
 
@@ -32,7 +32,7 @@ pub(super) fn streams(typed: &mut Typed) -> Vec<String> {
     let mut streams = typed.all("streams");
     streams.retain(|name| !name.is_empty());
     if streams.is_empty() {
-        typed.wrong("streams", "Choose at least one stream.");
+        typed.reject("streams", "Choose at least one stream.");
     }
     streams
 }

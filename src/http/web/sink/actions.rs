@@ -132,7 +132,7 @@ fn are(number: u64, thing: &str) -> String {
     format!("{} {verb}", count(number, thing))
 }
 
-/// Why nothing was done. What there is instead stands on this page.
+/// Why nothing was done. The API's hint at its own lists is left out: this page shows them.
 fn refused(error: OperateError) -> NoPage {
     let why = as_sentence(&error.to_string());
     match NoPage::from(error) {

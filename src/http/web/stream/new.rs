@@ -27,7 +27,7 @@ impl NewStream {
         };
         let name = typed.text("name");
         if name.is_empty() {
-            typed.wrong("name", "Give it a name.");
+            typed.reject("name", "Give it a name.");
         }
         let stream = StreamWish {
             name,

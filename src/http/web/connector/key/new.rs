@@ -34,7 +34,7 @@ impl NewKey {
             stream,
         };
         if key.stream.is_empty() {
-            typed.wrong("stream", "Choose a stream.");
+            typed.reject("stream", "Choose a stream.");
         }
         let created = typed.submit(&self.0, req, &[], |catalog, by| catalog.create_key(key, by));
         let Some((secret, key)) = created.await? else {

@@ -4,12 +4,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use salvo_core::http::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
+use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
-use super::SEC_FETCH_SITE;
+/// Where a browser says that a request comes from.
+pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Host and port as the request names them; the host without brackets.
-pub(in crate::http::web) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
+pub(super) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     let text = headers.get(HOST)?.to_str().ok()?;
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
@@ -50,8 +51,6 @@ pub(super) fn from_same_origin(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use salvo_core::http::header::HeaderName;
-
     use super::*;
 
     fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
