@@ -53,7 +53,8 @@ pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use run_time::{
-    Misfit, known_of_connector, known_of_stream, looks_secret, misfit_of_connector, misfit_of_stream,
+    Misfit, known_of_connector, known_of_stream, looks_secret, misfit_of_connector,
+    misfit_of_stream,
 };
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};

@@ -1,4 +1,5 @@
-//! The two listeners and every route of the daemon, in one table each.
+//! The two listeners: the routes of the service listener, and the admin API (`api`) and the admin pages (`web`) on the
+//! other, whose subjects list their own.
 //!
 //! `daemon` binds and serves what this module builds. The handlers are in `http/`, one file an area.
 //!
@@ -35,7 +36,7 @@ use ingest::Submit;
 use reader::Readers;
 
 pub use listen::{Bound, ListenError, Stopper, bind};
-pub use web::sessions::Sessions;
+pub use web::Sessions;
 
 /// What the service listener is made of.
 #[derive(Debug, Clone)]
@@ -117,57 +118,11 @@ fn read_route(path: &str) -> Router {
 /// The admin listener: what operators use. Everything but `/healthz` and its documentation needs the
 /// admin token, or, for the pages, a session.
 pub fn admin(parts: &AdminParts) -> Service {
-    let operator = || parts.operator.clone();
     let guarded = Router::new()
         .hoop(api::RequireToken(parts.admin_token))
         .hoop(web::CheckSite::of_api(&parts.hosts))
-        .push(Router::with_path("metrics").get(health::GetMetrics(operator())))
-        .push(
-            Router::with_path("api/admin")
-                .push(Router::with_path("status").get(api::GetStatus(operator())))
-                .push(catalog_routes(&parts.operator))
-                .push(
-                    Router::with_path("connectors/{id}/requests")
-                        .get(api::ListRequests(operator())),
-                )
-                .push(Router::with_path("requests/{request_id}").get(api::GetRequest(operator())))
-                .push(
-                    Router::with_path("requests/{request_id}/content")
-                        .get(api::GetContent(operator())),
-                )
-                .push(
-                    Router::with_path("requests/{request_id}/send-again")
-                        .post(api::SendRequestAgain(operator())),
-                )
-                .push(Router::with_path("backups").post(api::PostBackup(operator())))
-                .push(Router::with_path("sinks").get(api::ListSinks(operator())))
-                .push(Router::with_path("renderers").get(api::ListRenderers(operator())))
-                .push(Router::with_path("tickets").post(api::PostAdminTicket(operator())))
-                .push(Router::with_path("sinks/{name}/retry").post(api::RetrySink(operator())))
-                .push(Router::with_path("sinks/{name}").delete(api::ForgetSink(operator())))
-                .push(Router::with_path("sinks/{name}/retries").get(api::ListRetries(operator())))
-                .push(
-                    Router::with_path("sinks/{name}/retries/give-up")
-                        .post(api::GiveUpRetries(operator())),
-                )
-                .push(
-                    Router::with_path("sinks/{name}/retries/{id}")
-                        .delete(api::GiveUpRetry(operator())),
-                )
-                .push(
-                    Router::with_path("sinks/{name}/dead-letters")
-                        .get(api::ListDeadLetters(operator()))
-                        .delete(api::DiscardLetters(operator())),
-                )
-                .push(
-                    Router::with_path("sinks/{name}/dead-letters/retry")
-                        .post(api::SendAgain(operator())),
-                )
-                .push(
-                    Router::with_path("sinks/{name}/dead-letters/{id}")
-                        .delete(api::DiscardLetter(operator())),
-                ),
-        );
+        .push(Router::with_path("metrics").get(health::GetMetrics(parts.operator.clone())))
+        .push(api::routes(&parts.operator));
     let api = Router::new()
         .push(guarded)
         .push(Router::with_path("healthz").get(health::GetHealth));
@@ -188,66 +143,6 @@ fn document_routes(document: openapi::Document, listener: docs::Listener) -> Rou
         .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(guide)))
         .push(Router::with_path("docs.css").get(pages::Page::docs_style()))
         .push(Router::with_path("openapi.json").get(document))
-}
-
-/// What can be changed at run time.
-fn catalog_routes(operator: &Operator) -> Router {
-    let operator = || operator.clone();
-    Router::new()
-        .push(
-            Router::with_path("streams")
-                .get(api::ListStreams(operator()))
-                .post(api::CreateStream(operator())),
-        )
-        .push(
-            Router::with_path("streams/{name}")
-                .get(api::GetStream(operator()))
-                .patch(api::ChangeStream(operator()))
-                .delete(api::DeleteStream(operator())),
-        )
-        .push(
-            Router::with_path("connectors")
-                .get(api::ListConnectors(operator()))
-                .post(api::CreateConnector(operator())),
-        )
-        .push(
-            Router::with_path("connectors/{id}")
-                .get(api::GetConnector(operator()))
-                .patch(api::ChangeConnector(operator()))
-                .delete(api::DeleteConnector(operator())),
-        )
-        .push(
-            Router::with_path("connectors/{id}/keys")
-                .get(api::ListKeys(operator()))
-                .post(api::CreateKey(operator())),
-        )
-        .push(
-            Router::with_path("connectors/{id}/keys/{name}")
-                .get(api::GetKey(operator()))
-                .patch(api::ChangeKey(operator()))
-                .delete(api::DeleteKey(operator())),
-        )
-        .push(
-            Router::with_path("connectors/{id}/keys/{name}/rotate")
-                .post(api::RotateKey(operator())),
-        )
-        .push(
-            Router::with_path("connectors/{id}/keys/{name}/revoke")
-                .post(api::RevokeKey(operator())),
-        )
-        .push(
-            Router::with_path("read-keys")
-                .get(api::ListReadKeys(operator()))
-                .post(api::CreateReadKey(operator())),
-        )
-        .push(
-            Router::with_path("read-keys/{name}")
-                .get(api::GetReadKey(operator()))
-                .patch(api::ChangeReadKey(operator()))
-                .delete(api::DeleteReadKey(operator())),
-        )
-        .push(Router::with_path("read-keys/{name}/revoke").post(api::RevokeReadKey(operator())))
-        .push(Router::with_path("audit").get(api::ListAudit(operator())))
 }
 
 fn finish(router: Router, operator: &Operator, log_requests: bool) -> Service {

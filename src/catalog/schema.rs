@@ -158,7 +158,10 @@ fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
     Ok(Connector::new(settings, number(row, "created_ms")?))
 }
 
-fn settings<T: DeserializeOwned>(row: &Row<'_>, known: fn(Value) -> Value) -> Result<T, rusqlite::Error> {
+fn settings<T: DeserializeOwned>(
+    row: &Row<'_>,
+    known: fn(Value) -> Value,
+) -> Result<T, rusqlite::Error> {
     let settings: Value = json(&row.get::<_, String>("settings")?)?;
     serde_json::from_value(known(settings)).map_err(unreadable)
 }

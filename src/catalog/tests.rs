@@ -316,13 +316,9 @@ fn what_is_declared_cannot_be_changed_and_names_are_unique() {
     let catalog = &desk.catalog;
     let by = actor();
     for refused in [
-        catalog
-            .change_stream("orders", |_| {}, &by)
-            .map(drop),
+        catalog.change_stream("orders", |_| {}, &by).map(drop),
         catalog.delete_stream("orders", true, &by).map(drop),
-        catalog
-            .change_connector("shop", |_| {}, &by)
-            .map(drop),
+        catalog.change_connector("shop", |_| {}, &by).map(drop),
         catalog.delete_connector("shop", &by).map(drop),
         catalog
             .change_key("shop", "main", ending(None), &by)
@@ -524,16 +520,30 @@ fn descriptions_are_kept_changed_and_taken_away() {
     let found = |catalog: &Catalog| {
         let connector = catalog.connector("crm").expect("it is there");
         [
-            catalog.stream("news").expect("it is there").description.clone(),
+            catalog
+                .stream("news")
+                .expect("it is there")
+                .description
+                .clone(),
             connector.description.clone(),
             connector.keys[0].description.as_deref().map(str::to_owned),
-            catalog.read_key("screen").expect("it is there").description.as_deref().map(str::to_owned),
+            catalog
+                .read_key("screen")
+                .expect("it is there")
+                .description
+                .as_deref()
+                .map(str::to_owned),
         ]
     };
     describe(said("Grüße an alle")).expect("changed");
     let kept = said("Grüße an alle");
     assert_eq!(found(catalog), [(); 4].map(|()| kept.clone()));
-    for wrong in ["", "two\nlines", &"ä".repeat(201), "ik_live_in_the_wrong_place"] {
+    for wrong in [
+        "",
+        "two\nlines",
+        &"ä".repeat(201),
+        "ik_live_in_the_wrong_place",
+    ] {
         let refused = describe(said(wrong)).expect_err(wrong).to_string();
         assert!(refused.starts_with("description "), "{refused}");
         assert!(!refused.contains("wrong_place"), "{refused}");
@@ -561,10 +571,16 @@ fn files_of_older_formats_keep_what_they_hold() {
         drop(file);
         let desk = Desk::in_folder(folder, &settings());
         let news = desk.catalog.stream("news").expect("it is there");
-        assert_eq!((news.on_update, news.stale_after_seconds), (OnUpdate::Merge, Some(60)));
+        assert_eq!(
+            (news.on_update, news.stale_after_seconds),
+            (OnUpdate::Merge, Some(60))
+        );
         assert_eq!(news.created_ms, Some(1000));
         let crm = desk.catalog.connector("crm").expect("it is there");
-        assert_eq!((crm.kind, crm.item_key.as_deref()), (ConnectorKind::Webhook, Some("order.id")));
+        assert_eq!(
+            (crm.kind, crm.item_key.as_deref()),
+            (ConnectorKind::Webhook, Some("order.id"))
+        );
         assert_eq!((crm.requests_per_second, crm.burst), (None, Some(7)));
         assert_eq!(crm.settings.may_delete, (format == 2).then_some(true));
     }

@@ -162,7 +162,8 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
             if args.no_item_key {
                 body.insert("item_key".to_owned(), Value::Null);
             }
-            let options = "--description, --kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
+            let options =
+                "--description, --kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
             connectors.change(&args.name, body, options).await
         }
         ConnectorCommand::Delete(args) => {

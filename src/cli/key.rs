@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never};
+use super::resource::{
+    Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never,
+};
 use crate::text::percent_encoded;
 
 mod new;

@@ -11,7 +11,9 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::key::{MadeOutput, print_made};
 use super::output::{cut, plain};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never};
+use super::resource::{
+    Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never,
+};
 
 /// What `headgate read-key` is told.
 #[derive(Debug, clap::Args)]

@@ -92,7 +92,7 @@ pub fn description(text: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What it wants.
-pub fn item_key(text: &str) -> Result<(), String> {
+pub(super) fn item_key(text: &str) -> Result<(), String> {
     if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
         Ok(())
     } else {

@@ -70,8 +70,13 @@ fn misfit(element: &Element, settings: &impl Serialize) -> Option<(&'static str,
             (Shape::Text(_), Value::String(text)) if looks_secret(text) => Misfit::Secret,
             (Shape::Text(check), Value::String(text)) => Misfit::Form(check(text).err()?),
             (Shape::Integer(min, max), Value::Number(number)) => {
-                let fits = number.as_u64().is_some_and(|it| (*min..=*max).contains(&it));
-                (!fits).then_some(Misfit::Range { min: *min, max: *max })?
+                let fits = number
+                    .as_u64()
+                    .is_some_and(|it| (*min..=*max).contains(&it));
+                (!fits).then_some(Misfit::Range {
+                    min: *min,
+                    max: *max,
+                })?
             }
             _ => return None,
         };

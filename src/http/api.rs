@@ -1,6 +1,7 @@
 //! The admin API: what operators and the command line read and do.
 //!
-//! The handlers translate; the work is done in [`crate::operate`].
+//! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
+//! [`crate::operate`].
 //!
 //! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
 //! key.
@@ -21,34 +22,30 @@ mod sinks;
 mod status;
 mod streams;
 
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::error::ApiError;
-use super::{envelope, middleware, reader};
+use super::{middleware, reader};
 use crate::catalog::KeyHash;
-use crate::operate::By;
+use crate::operate::{By, Operator};
 
-pub(super) use audit::ListAudit;
-pub(super) use backups::PostBackup;
-pub(super) use connectors::{
-    ChangeConnector, CreateConnector, DeleteConnector, GetConnector, ListConnectors,
-};
-pub(super) use dead_letters::{DiscardLetter, DiscardLetters, ListDeadLetters, SendAgain};
-pub(super) use keys::{ChangeKey, CreateKey, DeleteKey, GetKey, ListKeys, RevokeKey, RotateKey};
-pub(super) use read_keys::{
-    ChangeReadKey, CreateReadKey, DeleteReadKey, GetReadKey, ListReadKeys, RevokeReadKey,
-};
-pub(super) use renderers::{ListRenderers, PostAdminTicket};
-pub(super) use requests::{GetRequest, ListRequests};
-pub(super) use resend::{GetContent, SendRequestAgain};
-pub(super) use retries::{GiveUpRetries, GiveUpRetry, ListRetries, RetrySink};
-pub(super) use sinks::{ForgetSink, ListSinks};
-pub(super) use status::GetStatus;
-pub(super) use streams::{ChangeStream, CreateStream, DeleteStream, GetStream, ListStreams};
-
-/// Entries on a page, unless `limit` says otherwise.
-const LIMIT_DEFAULT: u32 = 50;
-const LIMIT_MAX: u32 = 500;
+/// Every route of the admin API.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("api/admin")
+        .push(status::routes(operator))
+        .push(streams::routes(operator))
+        .push(connectors::routes(operator))
+        .push(keys::routes(operator))
+        .push(read_keys::routes(operator))
+        .push(requests::routes(operator))
+        .push(resend::routes(operator))
+        .push(sinks::routes(operator))
+        .push(retries::routes(operator))
+        .push(dead_letters::routes(operator))
+        .push(renderers::routes(operator))
+        .push(backups::routes(operator))
+        .push(audit::routes(operator))
+}
 
 /// Lets only those through who know the admin token.
 pub(super) struct RequireToken(pub(super) KeyHash);
@@ -86,25 +83,4 @@ fn by(req: &Request) -> By {
 /// A part of the path.
 fn param(req: &Request, name: &str) -> String {
     req.param::<String>(name).unwrap_or_default()
-}
-
-/// `limit` of a list.
-fn limit(req: &mut Request) -> Result<u32, ApiError> {
-    envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)
-}
-
-/// `cursor` of a list: what `next` of the page before said.
-fn cursor<T: std::str::FromStr>(req: &mut Request) -> Result<Option<T>, ApiError> {
-    match req.query::<String>("cursor") {
-        None => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|_| {
-            ApiError::invalid("cursor must be the value of `next` of the page before")
-        }),
-    }
-}
-
-/// The `cursor` of the page after one that is full.
-fn next_after<T>(page: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
-    let is_full = page.len() >= limit as usize;
-    page.last().filter(|_| is_full).map(id)
 }

@@ -13,8 +13,8 @@ use salvo_oapi::{Components, EndpointOutRegister, Operation, ToSchema};
 use super::envelope::{self, ErrorBody, Place};
 use super::middleware::request_id;
 use crate::backup::BackupError;
-use crate::config::Misfit;
 use crate::catalog::{CatalogError, Fault, Kind};
+use crate::config::Misfit;
 use crate::delivery::ReadError;
 use crate::error::AcceptError;
 use crate::ingest::AgainError;
@@ -207,7 +207,9 @@ fn unavailable(reason: &'static str) -> ApiError {
 fn in_json(field: &str, fault: &Fault) -> String {
     let text = fault.with_field(field);
     match (fault, field) {
-        (Fault::Misfit(Misfit::Range { .. }), "stale_after_seconds") => format!("{text}, or null for never"),
+        (Fault::Misfit(Misfit::Range { .. }), "stale_after_seconds") => {
+            format!("{text}, or null for never")
+        }
         (Fault::Misfit(Misfit::Range { .. }), "requests_per_second" | "burst") => {
             format!("{text}, or null for the limit of all keys")
         }

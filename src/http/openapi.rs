@@ -45,6 +45,42 @@ const TAGS: [(&str, &str); 13] = [
     ),
 ];
 
+/// What paths of the admin API name.
+struct Named {
+    /// How the path begins.
+    path: &'static str,
+    /// What is answered where there is none.
+    missing: &'static str,
+    /// Whether a configuration may declare it, so that it cannot be changed at run time.
+    declarable: bool,
+}
+
+/// The longer paths first.
+const NAMED: [Named; 6] = [
+    named("/api/admin/streams/{name}", "No such stream.", true),
+    named(
+        "/api/admin/connectors/{id}/keys/{name}",
+        "No such connector or key.",
+        true,
+    ),
+    named("/api/admin/connectors/{id}", "No such connector.", true),
+    named("/api/admin/read-keys/{name}", "No such read key.", true),
+    named(
+        "/api/admin/requests/{request_id}",
+        "No such request in the log.",
+        false,
+    ),
+    named("/api/admin/sinks/{name}", "No such sink.", false),
+];
+
+const fn named(path: &'static str, missing: &'static str, declarable: bool) -> Named {
+    Named {
+        path,
+        missing,
+        declarable,
+    }
+}
+
 /// The scheme of the key that opens an operation, by path and method, and what that is in words.
 type KeyOf = fn(&str, &str) -> (&'static str, &'static str);
 
@@ -126,13 +162,14 @@ fn document(
 }
 
 /// Adds what is the same for many operations: which key opens it, what is answered without one, to a body or a
-/// parameter that cannot be used, and to whatever else goes wrong; and the tags' descriptions.
+/// parameter that cannot be used, to a path that names nothing, and to whatever else goes wrong; and the tags' descriptions.
 fn complete(document: &mut Value, key_of: KeyOf) {
     let mut used = Vec::new();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, operations) in paths {
         for (method, operation) in operations.as_object_mut().into_iter().flatten() {
             used.extend(operation["tags"][0].as_str().map(str::to_owned));
+            complete_named(path, method, &mut operation["responses"]);
             // Public ones say so themselves.
             if operation["security"].is_null() {
                 let (scheme, what) = key_of(path, method);
@@ -160,6 +197,23 @@ fn complete(document: &mut Value, key_of: KeyOf) {
         .filter(|(name, _)| used.iter().any(|used| used == name));
     let tags = tags.map(|(name, description)| json!({"name": name, "description": description}));
     document["tags"] = tags.collect();
+}
+
+/// Adds what is answered where the path names nothing, and where it names what a configuration declares.
+fn complete_named(path: &str, method: &str, responses: &mut Value) {
+    let found = NAMED.iter().find(|named| path.starts_with(named.path));
+    let Some(named) = found else {
+        return;
+    };
+    if responses["404"].is_null() {
+        responses["404"] = json!({ "description": named.missing });
+    }
+    if named.declarable && method != "get" && responses["409"].is_null() {
+        responses["409"] = json!({ "description": "It is declared in the configuration." });
+    }
+    if let Some(responses) = responses.as_object_mut() {
+        responses.sort_keys();
+    }
 }
 
 fn is_error(status: &str) -> bool {

@@ -40,6 +40,19 @@ const HTTP_FLOORS: [(&str, u8); 7] = [
     ("docs", 2),
 ];
 
+/// Subjects and pages of `http/web`. What several of them show lies beside them, and knows none of them.
+const SUBJECTS: [&str; 9] = [
+    "audit",
+    "connector",
+    "overview",
+    "read_key",
+    "renderers",
+    "request",
+    "settings",
+    "sink",
+    "stream",
+];
+
 /// Dependencies and the modules that may name them.
 const HOMES: [(&str, &[&str]); 19] = [
     ("pulldown_cmark", &["http"]),
@@ -224,6 +237,32 @@ fn imports_inside_http_go_down_only() {
             }
         }
     }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn pages_take_nothing_from_pages_of_another_subject() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/web");
+    let mut breaches = Vec::new();
+    let mut pages = 0;
+    for source in sources() {
+        let Ok(inside) = source.path.strip_prefix(&root) else {
+            continue;
+        };
+        let first = inside.iter().next().expect("a name").to_string_lossy();
+        let own = first.trim_end_matches(".rs");
+        pages += usize::from(SUBJECTS.contains(&own));
+        let mut prefixes = vec!["crate::http::web::"];
+        if inside.components().count() == 1 {
+            prefixes.push("super::");
+        }
+        for import in names_after(&source.code, &prefixes) {
+            if SUBJECTS.contains(&&*import) && import != own {
+                breaches.push(format!("{} imports {import}", source.path.display()));
+            }
+        }
+    }
+    assert!(pages > SUBJECTS.len(), "only {pages} pages found");
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 

@@ -8,8 +8,8 @@ use rusqlite::Connection as Database;
 use serde_json::json;
 
 use super::check::{
-    check_future, check_own_description, check_own_name, check_range, check_stream, require_capacity, require_free,
-    require_runtime_made,
+    check_future, check_own_description, check_own_name, check_range, check_stream,
+    require_capacity, require_free, require_runtime_made,
 };
 use super::connector::find_connector;
 use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 
 use super::check::{
-    check_future, check_own_description, check_own_name, check_streams, require_capacity, require_free,
-    require_runtime_made,
+    check_future, check_own_description, check_own_name, check_streams, require_capacity,
+    require_free, require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
 use crate::catalog::audit::{Actor, Change};

@@ -24,11 +24,7 @@ impl Catalog {
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then. The same holds for all that follow.
-    pub fn create_stream(
-        &self,
-        settings: config::Stream,
-        actor: &Actor,
-    ) -> Changed<Arc<Stream>> {
+    pub fn create_stream(&self, settings: config::Stream, actor: &Actor) -> Changed<Arc<Stream>> {
         let stream = build_stream(settings)?;
         self.commit(actor, |database, entries| {
             let change = insert_stream(database, entries, &stream)?;

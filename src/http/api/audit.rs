@@ -2,21 +2,28 @@
 //!
 //! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::envelope::{self, Listing};
-use super::super::error::ApiError;
-use super::{cursor, limit};
+use super::paging::{cursor, limit};
 use crate::catalog::AuditEntry;
 use crate::clock;
+use crate::http::envelope::{self, Listing};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+/// The audit trail.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("audit")
+        .oapi_tag("audit")
+        .get(ListAudit(operator.clone()))
+}
 
 /// A change at run time, or something that was done.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct AuditData {
+struct AuditData {
     /// Rises with each change.
     id: String,
     /// When, RFC 3339 in UTC with milliseconds.
@@ -57,15 +64,13 @@ impl From<AuditEntry> for AuditData {
     }
 }
 
-/// `GET /api/admin/audit`
-pub(in crate::http) struct ListAudit(pub(in crate::http) Operator);
+struct ListAudit(Operator);
 
 /// Changes at run time, and what was done to dead letters, retries, items and files, newest first.
 ///
 /// The newest 100,000 are kept.
 #[endpoint(
     operation_id = "list_audit",
-    tags("audit"),
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),

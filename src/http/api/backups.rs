@@ -2,28 +2,35 @@
 //!
 //! **Invariant**: 201 is answered for a backup that is complete and was read back.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::body;
-use super::super::envelope::{self, Success};
-use super::super::error::ApiError;
 use super::by;
 use crate::backup::manifest::{CopiedFile, Manifest};
+use crate::http::body;
+use crate::http::envelope::{self, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+/// Making a backup.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("backups")
+        .oapi_tag("backups")
+        .post(PostBackup(operator.clone()))
+}
 
 /// Where a backup is to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct WantedBackup {
+struct WantedBackup {
     /// Absolute path of a folder on the daemon's machine, which is missing or empty.
     dir: String,
 }
 
 /// A backup.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct BackupData {
+struct BackupData {
     /// The folder.
     dir: String,
     /// The version that made it.
@@ -42,7 +49,7 @@ pub(in crate::http) struct BackupData {
 
 /// A file of a backup.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct BackupFile {
+struct BackupFile {
     /// Its name.
     name: String,
     /// Its length.
@@ -70,8 +77,7 @@ impl BackupData {
     }
 }
 
-/// `POST /api/admin/backups`
-pub(in crate::http) struct PostBackup(pub(in crate::http) Operator);
+struct PostBackup(Operator);
 
 /// Make a backup.
 ///
@@ -80,7 +86,6 @@ pub(in crate::http) struct PostBackup(pub(in crate::http) Operator);
 /// of it.
 #[endpoint(
     operation_id = "make_backup",
-    tags("backups"),
     request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
         (status_code = 201, body = Success<BackupData>, description = "It is complete."),

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::super::body;
-use super::super::error::ApiError;
 use crate::clock;
 use crate::config::{hint, quoted};
+use crate::http::body;
+use crate::http::error::ApiError;
 
 /// A field: none if it is absent. In a tuple, so that null is something else.
 pub(super) type Field = Option<(Value,)>;
@@ -111,7 +111,7 @@ pub(super) fn number(name: &str, value: Value) -> Result<u64, ApiError> {
 
 /// A number of requests.
 pub(super) fn rate(name: &str, value: Value) -> Result<u32, ApiError> {
-    // What does not fit is over the limit, which the catalog tells.
+    // What does not fit is over the limit; the catalog says so.
     number(name, value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 

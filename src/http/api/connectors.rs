@@ -2,18 +2,18 @@
 //!
 //! **Invariant**: a connector that is declared in the configuration is shown and never changed.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, optional, rate, required, set, text};
 use super::keys::KeyData;
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Connector, Kind};
 use crate::clock;
 use crate::config::{self, ConnectorKind};
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 
 const KINDS: &[(&str, ConnectorKind)] = &[
@@ -21,9 +21,24 @@ const KINDS: &[(&str, ConnectorKind)] = &[
     ("webhook", ConnectorKind::Webhook),
 ];
 
+/// What can be done with connectors.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("connectors")
+        .oapi_tag("connectors")
+        .get(ListConnectors(p()))
+        .post(CreateConnector(p()))
+        .push(
+            Router::with_path("{id}")
+                .get(GetConnector(p()))
+                .patch(ChangeConnector(p()))
+                .delete(DeleteConnector(p())),
+        )
+}
+
 /// A connector.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ConnectorData {
+struct ConnectorData {
     /// Its id.
     id: String,
     /// Its name.
@@ -69,7 +84,7 @@ impl From<&Connector> for ConnectorData {
 
 /// A connector that is to be made.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct NewConnector {
+struct NewConnector {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
@@ -96,7 +111,7 @@ pub(in crate::http) struct NewConnector {
 
 /// What is to be changed of a connector; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct ConnectorPatch {
+struct ConnectorPatch {
     /// What it is for, at most 200 characters; null: none.
     #[salvo(schema(value_type = Option<String>))]
     description: Field,
@@ -137,13 +152,11 @@ impl ConnectorPatch {
     }
 }
 
-/// `GET /api/admin/connectors`
-pub(in crate::http) struct ListConnectors(pub(in crate::http) Operator);
+struct ListConnectors(Operator);
 
 /// The connectors, by name.
 #[endpoint(
     operation_id = "list_connectors",
-    tags("connectors"),
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
@@ -156,15 +169,13 @@ impl ListConnectors {
     }
 }
 
-/// `POST /api/admin/connectors`
-pub(in crate::http) struct CreateConnector(pub(in crate::http) Operator);
+struct CreateConnector(Operator);
 
 /// Create a connector.
 ///
 /// It has no keys yet.
 #[endpoint(
     operation_id = "create_connector",
-    tags("connectors"),
     request_body(content = NewConnector, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
     responses(
         (status_code = 201, body = Success<ConnectorData>, description = "It is there."),
@@ -187,25 +198,20 @@ impl CreateConnector {
             burst: body.burst,
         };
         given.read()?(&mut connector);
-        let create = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_connector(connector, by)
         });
-        Ok(envelope::created(ConnectorData::from(&*create.await?)))
+        Ok(envelope::created(ConnectorData::from(&*created.await?)))
     }
 }
 
-/// `GET /api/admin/connectors/{id}`
-pub(in crate::http) struct GetConnector(pub(in crate::http) Operator);
+struct GetConnector(Operator);
 
 /// One connector.
 #[endpoint(
     operation_id = "get_connector",
-    tags("connectors"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    responses(
-        (status_code = 200, body = Success<ConnectorData>, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"})),
-        (status_code = 404, description = "No such connector."),
-    ),
+    responses((status_code = 200, body = Success<ConnectorData>, description = "The connector.", example = json!({"name": "shop", "kind": "webhook"}))),
 )]
 impl GetConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
@@ -215,22 +221,16 @@ impl GetConnector {
     }
 }
 
-/// `PATCH /api/admin/connectors/{id}`
-pub(in crate::http) struct ChangeConnector(pub(in crate::http) Operator);
+struct ChangeConnector(Operator);
 
 /// Change a connector.
 ///
 /// It counts from the next request on. A changed rate begins with a full burst.
 #[endpoint(
     operation_id = "change_connector",
-    tags("connectors"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
     request_body(content = ConnectorPatch, description = "What is to be another than it is.", example = json!({"item_key": "order.id"})),
-    responses(
-        (status_code = 200, body = Success<ConnectorData>, description = "As it is now."),
-        (status_code = 404, description = "No such connector."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<ConnectorData>, description = "As it is now.")),
 )]
 impl ChangeConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
@@ -243,21 +243,15 @@ impl ChangeConnector {
     }
 }
 
-/// `DELETE /api/admin/connectors/{id}`
-pub(in crate::http) struct DeleteConnector(pub(in crate::http) Operator);
+struct DeleteConnector(Operator);
 
 /// Delete a connector.
 ///
 /// Its keys go with it, at once. What was accepted is delivered, and its requests stay in the log.
 #[endpoint(
     operation_id = "delete_connector",
-    tags("connectors"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    responses(
-        (status_code = 200, body = Success<ConnectorData>, description = "It is gone."),
-        (status_code = 404, description = "No such connector."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<ConnectorData>, description = "It is gone.")),
 )]
 impl DeleteConnector {
     async fn handle(&self, req: &mut Request) -> Result<Success<ConnectorData>, ApiError> {
@@ -265,7 +259,6 @@ impl DeleteConnector {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_connector(&id, by)
         });
-        let one = deleted.await?;
-        Ok(envelope::ok(ConnectorData::from(&*one)))
+        Ok(envelope::ok(ConnectorData::from(&*deleted.await?)))
     }
 }

@@ -1,29 +1,41 @@
 //! What a sink gave up: which items, sending them again, discarding them.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was
 //! changed.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::super::body;
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
-use super::{by, cursor, limit, next_after, param};
+use super::paging::{cursor, limit, next_after};
+use super::{by, param};
 use crate::clock;
+use crate::http::body;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 use crate::pool::{DeadLetter, Selection};
 
 /// Ids in one call, at most.
 const IDS_MAX: usize = 1_000;
 
+/// What can be done with the dead letters of a sink.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("sinks/{name}/dead-letters")
+        .oapi_tag("sinks")
+        .get(ListDeadLetters(p()))
+        .delete(DiscardLetters(p()))
+        .push(Router::with_path("retry").post(SendAgain(p())))
+        .push(Router::with_path("{id}").delete(DiscardLetter(p())))
+}
+
 /// An item that a sink gave up.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct DeadLetterData {
+struct DeadLetterData {
     /// Its id; newer ones are higher.
     id: String,
     /// The request that it came with.
@@ -64,20 +76,15 @@ impl From<DeadLetter> for DeadLetterData {
     }
 }
 
-/// `GET /api/admin/sinks/{name}/dead-letters`
-pub(in crate::http) struct ListDeadLetters(pub(in crate::http) Operator);
+struct ListDeadLetters(Operator);
 
 /// What a sink gave up, newest first.
 #[endpoint(
     operation_id = "list_dead_letters",
-    tags("sinks"),
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
-    ),
-    responses(
-        (status_code = 404, description = "No such sink."),
     ),
 )]
 impl ListDeadLetters {
@@ -94,7 +101,7 @@ impl ListDeadLetters {
 
 /// What became of a selection of dead letters.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct SentAgainData {
+struct SentAgainData {
     /// Items that wait for the sink again.
     sent_again: u64,
     /// Items that are still dead letters: their payloads could not be read, so there is nothing to send.
@@ -103,7 +110,7 @@ pub(in crate::http) struct SentAgainData {
 
 /// What became of a selection of dead letters.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct DiscardedData {
+struct DiscardedData {
     /// Items that are gone.
     discarded: u64,
 }
@@ -111,7 +118,7 @@ pub(in crate::http) struct DiscardedData {
 /// Which dead letters; neither: all of them.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(in crate::http) struct LetterSelection {
+struct LetterSelection {
     /// Those with these ids, at most 1,000.
     #[salvo(schema(value_type = Option<Vec<u64>>))]
     ids: Option<Vec<Value>>,
@@ -119,8 +126,7 @@ pub(in crate::http) struct LetterSelection {
     request_id: Option<String>,
 }
 
-/// `POST /api/admin/sinks/{name}/dead-letters/retry`
-pub(in crate::http) struct SendAgain(pub(in crate::http) Operator);
+struct SendAgain(Operator);
 
 /// Send dead letters again.
 ///
@@ -128,7 +134,6 @@ pub(in crate::http) struct SendAgain(pub(in crate::http) Operator);
 /// An item that was accepted later still wins in the data pool.
 #[endpoint(
     operation_id = "retry_dead_letters",
-    tags("sinks"),
     parameters(("name" = String, Path, description = "Name of the sink.")),
     request_body(content = Option<LetterSelection>, description = "May be absent: all of them.", example = json!({"request_id": "01920000-0000-7000-8000-000000000000"})),
     responses(
@@ -162,15 +167,13 @@ impl SendAgain {
     }
 }
 
-/// `DELETE /api/admin/sinks/{name}/dead-letters`
-pub(in crate::http) struct DiscardLetters(pub(in crate::http) Operator);
+struct DiscardLetters(Operator);
 
 /// Discard dead letters.
 ///
 /// They are gone for good.
 #[endpoint(
     operation_id = "discard_dead_letters",
-    tags("sinks"),
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("id" = Option<Vec<u64>>, Query, description = "Those with these ids, at most 1,000; repeat the parameter."),
@@ -192,15 +195,13 @@ impl DiscardLetters {
     }
 }
 
-/// `DELETE /api/admin/sinks/{name}/dead-letters/{id}`
-pub(in crate::http) struct DiscardLetter(pub(in crate::http) Operator);
+struct DiscardLetter(Operator);
 
 /// Discard one dead letter.
 ///
 /// It is gone for good.
 #[endpoint(
     operation_id = "discard_dead_letter",
-    tags("sinks"),
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("id" = u64, Path, description = "Its id."),

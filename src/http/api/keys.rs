@@ -5,25 +5,42 @@
 
 use std::sync::Arc;
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
 use crate::clock;
 use crate::config::ConnectorKind;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 use crate::text::percent_encoded;
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 
+/// What can be done with the keys of a connector.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("connectors/{id}/keys")
+        .oapi_tag("keys")
+        .get(ListKeys(p()))
+        .post(CreateKey(p()))
+        .push(
+            Router::with_path("{name}")
+                .get(GetKey(p()))
+                .patch(ChangeKey(p()))
+                .delete(DeleteKey(p()))
+                .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(Router::with_path("revoke").post(RevokeKey(p()))),
+        )
+}
+
 /// An ingest key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct KeyData {
+pub(super) struct KeyData {
     /// Its name.
     name: String,
     /// Who has it, or where it is used; null: nobody said.
@@ -73,7 +90,7 @@ impl KeyData {
 
 /// A new ingest key.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct MadeKey {
+struct MadeKey {
     /// The key itself, shown only here.
     secret: String,
     /// What will be shown of it.
@@ -84,7 +101,7 @@ pub(in crate::http) struct MadeKey {
 
 /// An ingest key that is to be made.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct NewKey {
+struct NewKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`; unique within the connector.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
@@ -104,7 +121,7 @@ pub(in crate::http) struct NewKey {
 
 /// What is to be changed of a key; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct KeyPatch {
+struct KeyPatch {
     /// Who has it, or where it is used, at most 200 characters; null: none.
     #[salvo(schema(value_type = Option<String>))]
     description: Field,
@@ -115,7 +132,7 @@ pub(in crate::http) struct KeyPatch {
 
 /// How a key is to be rotated.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct RotateKeyBody {
+struct RotateKeyBody {
     /// How long the old key can still be used; default a day, 0: it ends now.
     #[salvo(schema(value_type = u64, required = false))]
     grace_seconds: Field,
@@ -124,20 +141,15 @@ pub(in crate::http) struct RotateKeyBody {
     expires_at: Field,
 }
 
-/// `GET /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct ListKeys(pub(in crate::http) Operator);
+struct ListKeys(Operator);
 
 /// The keys of a connector, by name.
 #[endpoint(
     operation_id = "list_keys",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
-    ),
-    responses(
-        (status_code = 404, description = "No such connector."),
     ),
 )]
 impl ListKeys {
@@ -148,8 +160,7 @@ impl ListKeys {
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys`
-pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
+struct CreateKey(Operator);
 
 /// Create a key.
 ///
@@ -157,13 +168,11 @@ pub(in crate::http) struct CreateKey(pub(in crate::http) Operator);
 /// have keys that were made at run time.
 #[endpoint(
     operation_id = "create_key",
-    tags("keys"),
     parameters(("id" = String, Path, description = "Id of the connector.")),
     request_body(content = NewKey, description = "The key.", example = json!({"name": "main", "stream": "orders"})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "It can be used."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 404, description = "No such connector."),
         (status_code = 409, description = "The name is taken."),
     ),
 )]
@@ -178,10 +187,10 @@ impl CreateKey {
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
         };
-        let made = self
+        let created = self
             .0
             .change(by(req), move |catalog, by| catalog.create_key(wanted, by));
-        let (secret, key) = made.await?;
+        let (secret, key) = created.await?;
         Ok(envelope::created(MadeKey {
             secret: secret.expose().to_owned(),
             key: show(&self.0, &key),
@@ -190,21 +199,16 @@ impl CreateKey {
     }
 }
 
-/// `GET /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct GetKey(pub(in crate::http) Operator);
+struct GetKey(Operator);
 
 /// One key.
 #[endpoint(
     operation_id = "get_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "The key, without its secret."),
-        (status_code = 404, description = "No such connector or key."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "The key, without its secret.")),
 )]
 impl GetKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -215,13 +219,11 @@ impl GetKey {
     }
 }
 
-/// `PATCH /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
+struct ChangeKey(Operator);
 
 /// Change a key: when it ends, and what is said of it.
 #[endpoint(
     operation_id = "change_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
@@ -229,7 +231,6 @@ pub(in crate::http) struct ChangeKey(pub(in crate::http) Operator);
     request_body(content = KeyPatch, description = "What is to be another than it is.", example = json!({"expires_at": "2030-01-31T00:00:00Z"})),
     responses(
         (status_code = 200, body = Success<KeyData>, description = "As it is now."),
-        (status_code = 404, description = "No such connector or key."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
 )]
@@ -248,24 +249,18 @@ impl ChangeKey {
     }
 }
 
-/// `DELETE /api/admin/connectors/{id}/keys/{name}`
-pub(in crate::http) struct DeleteKey(pub(in crate::http) Operator);
+struct DeleteKey(Operator);
 
 /// Delete a key.
 ///
 /// It is refused from now on, and no longer listed.
 #[endpoint(
     operation_id = "delete_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "It is gone."),
-        (status_code = 404, description = "No such connector or key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "It is gone.")),
 )]
 impl DeleteKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -273,13 +268,11 @@ impl DeleteKey {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_key(&id, &name, by)
         });
-        let key = deleted.await?;
-        Ok(envelope::ok(show(&self.0, &key)))
+        Ok(envelope::ok(show(&self.0, &*deleted.await?)))
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys/{name}/rotate`
-pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
+struct RotateKey(Operator);
 
 /// Rotate a key.
 ///
@@ -287,7 +280,6 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
 /// the grace. The answer holds the new key itself, which is shown only here.
 #[endpoint(
     operation_id = "rotate_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
@@ -295,7 +287,6 @@ pub(in crate::http) struct RotateKey(pub(in crate::http) Operator);
     request_body(content = Option<RotateKeyBody>, description = "May be absent: a day of grace.", example = json!({"grace_seconds": 3600})),
     responses(
         (status_code = 201, body = Success<MadeKey>, description = "The new key can be used."),
-        (status_code = 404, description = "No such connector or key."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
 )]
@@ -320,8 +311,7 @@ impl RotateKey {
     }
 }
 
-/// `POST /api/admin/connectors/{id}/keys/{name}/revoke`
-pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
+struct RevokeKey(Operator);
 
 /// Revoke a key.
 ///
@@ -329,16 +319,11 @@ pub(in crate::http) struct RevokeKey(pub(in crate::http) Operator);
 /// list.
 #[endpoint(
     operation_id = "revoke_key",
-    tags("keys"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("name" = String, Path, description = "Name of the key."),
     ),
-    responses(
-        (status_code = 200, body = Success<KeyData>, description = "It is revoked."),
-        (status_code = 404, description = "No such connector or key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<KeyData>, description = "It is revoked.")),
 )]
 impl RevokeKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<KeyData>, ApiError> {
@@ -346,8 +331,7 @@ impl RevokeKey {
         let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_key(&id, &name, by)
         });
-        let key = revoked.await?;
-        Ok(envelope::ok(show(&self.0, &key)))
+        Ok(envelope::ok(show(&self.0, &*revoked.await?)))
     }
 }
 

@@ -3,21 +3,37 @@
 //! **Invariant**: a key's text is in the answer that makes it and in no other. Renderers of a key that is changed,
 //! revoked or deleted are sent away.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::body::{self, Field, flag, nullable, optional, required, text, texts, time};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Kind, ReadKey};
 use crate::clock;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+/// What can be done with read keys.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("read-keys")
+        .oapi_tag("read keys")
+        .get(ListReadKeys(p()))
+        .post(CreateReadKey(p()))
+        .push(
+            Router::with_path("{name}")
+                .get(GetReadKey(p()))
+                .patch(ChangeReadKey(p()))
+                .delete(DeleteReadKey(p()))
+                .push(Router::with_path("revoke").post(RevokeReadKey(p()))),
+        )
+}
 
 /// A read key without its secret.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ReadKeyData {
+struct ReadKeyData {
     /// Its name.
     name: String,
     /// Who has it, or where it is used; null: nobody said.
@@ -59,7 +75,7 @@ impl From<&ReadKey> for ReadKeyData {
 
 /// A new read key.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct MadeReadKey {
+struct MadeReadKey {
     /// The key itself, shown only here.
     secret: String,
     /// What will be shown of it.
@@ -68,7 +84,7 @@ pub(in crate::http) struct MadeReadKey {
 
 /// A read key that is to be made.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct NewReadKey {
+struct NewReadKey {
     /// 1 to 64 letters, digits, `_`, `.` or `-`.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
@@ -88,7 +104,7 @@ pub(in crate::http) struct NewReadKey {
 
 /// What is to be changed of a read key; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct ReadKeyPatch {
+struct ReadKeyPatch {
     /// Who has it, or where it is used, at most 200 characters; null: none.
     #[salvo(schema(value_type = Option<String>))]
     description: Field,
@@ -103,13 +119,11 @@ pub(in crate::http) struct ReadKeyPatch {
     allow_in_url: Field,
 }
 
-/// `GET /api/admin/read-keys`
-pub(in crate::http) struct ListReadKeys(pub(in crate::http) Operator);
+struct ListReadKeys(Operator);
 
 /// The read keys, by name.
 #[endpoint(
     operation_id = "list_read_keys",
-    tags("read keys"),
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
@@ -122,15 +136,13 @@ impl ListReadKeys {
     }
 }
 
-/// `POST /api/admin/read-keys`
-pub(in crate::http) struct CreateReadKey(pub(in crate::http) Operator);
+struct CreateReadKey(Operator);
 
 /// Create a read key.
 ///
 /// The answer holds the key itself, which is shown only here.
 #[endpoint(
     operation_id = "create_read_key",
-    tags("read keys"),
     request_body(content = NewReadKey, description = "The key.", example = json!({"name": "lobby-screen", "streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<MadeReadKey>, description = "It can be used."),
@@ -148,10 +160,10 @@ impl CreateReadKey {
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
         };
-        let made = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
         });
-        let (secret, key) = made.await?;
+        let (secret, key) = created.await?;
         Ok(envelope::created(MadeReadKey {
             secret: secret.expose().to_owned(),
             key: ReadKeyData::from(&*key),
@@ -159,18 +171,13 @@ impl CreateReadKey {
     }
 }
 
-/// `GET /api/admin/read-keys/{name}`
-pub(in crate::http) struct GetReadKey(pub(in crate::http) Operator);
+struct GetReadKey(Operator);
 
 /// One read key.
 #[endpoint(
     operation_id = "get_read_key",
-    tags("read keys"),
     parameters(("name" = String, Path, description = "Name of the key.")),
-    responses(
-        (status_code = 200, body = Success<ReadKeyData>, description = "The key, without its secret."),
-        (status_code = 404, description = "No such read key."),
-    ),
+    responses((status_code = 200, body = Success<ReadKeyData>, description = "The key, without its secret.")),
 )]
 impl GetReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
@@ -180,21 +187,18 @@ impl GetReadKey {
     }
 }
 
-/// `PATCH /api/admin/read-keys/{name}`
-pub(in crate::http) struct ChangeReadKey(pub(in crate::http) Operator);
+struct ChangeReadKey(Operator);
 
 /// Change a read key.
 ///
 /// Its connections end; who connects again sees what the key may read now.
 #[endpoint(
     operation_id = "change_read_key",
-    tags("read keys"),
     parameters(("name" = String, Path, description = "Name of the key.")),
     request_body(content = ReadKeyPatch, description = "What is to be another than it is.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),
-        (status_code = 404, description = "No such read key."),
         (status_code = 409, description = "It was revoked, or is declared in the configuration."),
     ),
 )]
@@ -215,21 +219,15 @@ impl ChangeReadKey {
     }
 }
 
-/// `DELETE /api/admin/read-keys/{name}`
-pub(in crate::http) struct DeleteReadKey(pub(in crate::http) Operator);
+struct DeleteReadKey(Operator);
 
 /// Delete a read key.
 ///
 /// It is refused from now on, its connections end, and it is no longer listed.
 #[endpoint(
     operation_id = "delete_read_key",
-    tags("read keys"),
     parameters(("name" = String, Path, description = "Name of the key.")),
-    responses(
-        (status_code = 200, body = Success<ReadKeyData>, description = "It is gone."),
-        (status_code = 404, description = "No such read key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<ReadKeyData>, description = "It is gone.")),
 )]
 impl DeleteReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
@@ -237,26 +235,19 @@ impl DeleteReadKey {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_read_key(&name, by)
         });
-        let key = deleted.await?;
-        Ok(envelope::ok(ReadKeyData::from(&*key)))
+        Ok(envelope::ok(ReadKeyData::from(&*deleted.await?)))
     }
 }
 
-/// `POST /api/admin/read-keys/{name}/revoke`
-pub(in crate::http) struct RevokeReadKey(pub(in crate::http) Operator);
+struct RevokeReadKey(Operator);
 
 /// Revoke a read key.
 ///
 /// It is refused from now on, and its connections end. It stays in the list.
 #[endpoint(
     operation_id = "revoke_read_key",
-    tags("read keys"),
     parameters(("name" = String, Path, description = "Name of the key.")),
-    responses(
-        (status_code = 200, body = Success<ReadKeyData>, description = "It is revoked."),
-        (status_code = 404, description = "No such read key."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<ReadKeyData>, description = "It is revoked.")),
 )]
 impl RevokeReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReadKeyData>, ApiError> {
@@ -264,7 +255,6 @@ impl RevokeReadKey {
         let revoked = self.0.change(by(req), move |catalog, by| {
             catalog.revoke_read_key(&name, by)
         });
-        let key = revoked.await?;
-        Ok(envelope::ok(ReadKeyData::from(&*key)))
+        Ok(envelope::ok(ReadKeyData::from(&*revoked.await?)))
     }
 }

@@ -1,26 +1,34 @@
-//! The renderers that are connected, and tickets for whoever has the admin token.
+//! The connected renderers, and tickets for those who have the admin token.
 //!
 //! **Invariant**: `lag` is 0 exactly when the renderer was sent every change of its streams.
 
 use std::sync::Arc;
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 use serde_json::json;
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
-use super::super::ticket::{TicketData, TicketRequest, give_ticket};
 use super::by;
 use crate::catalog::{AuditChange, Kind, Reader};
 use crate::clock;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
+use crate::http::ticket::{TicketData, TicketRequest, give_ticket};
 use crate::operate::Operator;
 use crate::operate::renderers::Connected;
 
+/// The renderers and their tickets.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::new()
+        .oapi_tag("renderers")
+        .push(Router::with_path("renderers").get(ListRenderers(operator.clone())))
+        .push(Router::with_path("tickets").post(PostAdminTicket(operator.clone())))
+}
+
 /// A renderer that is connected.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct RendererData {
+struct RendererData {
     /// Rises with each connection.
     id: u64,
     /// Name of its read key.
@@ -39,11 +47,10 @@ pub(in crate::http) struct RendererData {
     lag: u64,
 }
 
-/// `GET /api/admin/renderers`
-pub(in crate::http) struct ListRenderers(pub(in crate::http) Operator);
+struct ListRenderers(Operator);
 
 /// The renderers that are connected.
-#[endpoint(operation_id = "list_renderers", tags("renderers"))]
+#[endpoint(operation_id = "list_renderers")]
 impl ListRenderers {
     async fn handle(&self) -> Listing<RendererData> {
         let renderers = self.0.renderers();
@@ -67,15 +74,13 @@ impl From<&Connected> for RendererData {
     }
 }
 
-/// `POST /api/admin/tickets`
-pub(in crate::http) struct PostAdminTicket(pub(in crate::http) Operator);
+struct PostAdminTicket(Operator);
 
 /// Get a ticket for any streams.
 ///
 /// What `POST /api/tickets` gives to who has a read key.
 #[endpoint(
     operation_id = "create_ticket",
-    tags("renderers"),
     request_body(content = Option<TicketRequest>, description = "May be absent: all streams.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 201, body = Success<TicketData>, description = "The ticket."),

@@ -4,25 +4,34 @@
 
 use std::sync::Arc;
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
-use super::super::sink_state::SinkStateData;
-use super::{cursor, limit, param};
+use super::paging::{cursor, limit};
+use super::param;
 use crate::clock;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
+use crate::http::sink_state::SinkStateData;
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
 use crate::journal::log::Filter;
 use crate::operate::Operator;
 use crate::operate::requests::{Report, Status};
 
+/// Looking into the request log.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::new()
+        .oapi_tag("requests")
+        .push(Router::with_path("connectors/{id}/requests").get(ListRequests(operator.clone())))
+        .push(Router::with_path("requests/{request_id}").get(GetRequest(operator.clone())))
+}
+
 /// One entry of the request log.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct LoggedRequest {
+struct LoggedRequest {
     /// When it arrived, RFC 3339 in UTC with milliseconds.
     timestamp: String,
     /// UUIDv7.
@@ -68,7 +77,7 @@ pub(in crate::http) struct LoggedRequest {
 
 /// A header of a request.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct HeaderData {
+struct HeaderData {
     /// Its name, in lower case.
     name: String,
     /// The beginning of its value; null: the value is not kept.
@@ -112,8 +121,7 @@ impl From<&Report> for LoggedRequest {
     }
 }
 
-/// `GET /api/admin/connectors/{id}/requests`
-pub(in crate::http) struct ListRequests(pub(in crate::http) Operator);
+struct ListRequests(Operator);
 
 /// The request log of a connector, newest first.
 ///
@@ -122,7 +130,6 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Operator);
 /// than `limit`, even empty, and `next` goes on from there until it is null.
 #[endpoint(
     operation_id = "list_requests",
-    tags("requests"),
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
         ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, discarded, rejected, duplicate, test, removed."),
@@ -131,9 +138,6 @@ pub(in crate::http) struct ListRequests(pub(in crate::http) Operator);
         ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
-    ),
-    responses(
-        (status_code = 404, description = "No such connector."),
     ),
 )]
 impl ListRequests {
@@ -211,26 +215,21 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
     Ok((filter, statuses, limit(req)?))
 }
 
-/// `GET /api/admin/requests/{request_id}`
-pub(in crate::http) struct GetRequest(pub(in crate::http) Operator);
+struct GetRequest(Operator);
 
 /// One request.
 #[endpoint(
     operation_id = "admin_get_request",
-    tags("requests"),
     parameters(("request_id" = String, Path, description = "UUID.")),
-    responses(
-        (status_code = 200, body = Success<LoggedRequest>, description = "The request."),
-        (status_code = 404, description = "No such request in the log."),
-    ),
+    responses((status_code = 200, body = Success<LoggedRequest>, description = "The request.")),
 )]
 impl GetRequest {
     async fn handle(&self, req: &mut Request) -> Result<Success<LoggedRequest>, ApiError> {
         let report = find(&self.0, req).await?;
         let id = report.row.entry.request_id;
-        let became = self.0.journal.sent_again_as(id).await?;
+        let sent_again_as = self.0.journal.sent_again_as(id).await?;
         Ok(envelope::ok(LoggedRequest {
-            sent_again_as: Some(became.iter().map(ToString::to_string).collect()),
+            sent_again_as: Some(sent_again_as.iter().map(ToString::to_string).collect()),
             ..LoggedRequest::from(&report)
         }))
     }

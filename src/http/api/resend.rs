@@ -2,24 +2,32 @@
 //!
 //! **Invariant**: an answer to sending comes after the new request is on disk.
 
-use salvo_core::Request;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::LOCATION;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::body;
-use super::super::envelope::{self, Success};
-use super::super::error::ApiError;
 use super::by;
 use super::requests::{find, id};
+use crate::http::body;
+use crate::http::envelope::{self, Success};
+use crate::http::error::ApiError;
 use crate::ingest::SentAgain;
 use crate::operate::Operator;
 use crate::operate::content::{self, Content};
 
+/// What can be done with what is kept of a request.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("requests/{request_id}")
+        .oapi_tag("requests")
+        .push(Router::with_path("content").get(GetContent(operator.clone())))
+        .push(Router::with_path("send-again").post(SendRequestAgain(operator.clone())))
+}
+
 /// What a request became that was sent again.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct AgainData {
+struct AgainData {
     /// The new request; or the one that was accepted first with the same idempotency key. Null: there is none, because
     /// all items were left.
     request_id: Option<String>,
@@ -39,13 +47,12 @@ pub(in crate::http) struct AgainData {
 /// How a request is sent again.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(in crate::http) struct AgainWish {
+struct AgainWish {
     /// Also items that something accepted later changed or removed; otherwise those are left as they are.
     overwrite: bool,
 }
 
-/// `POST /api/admin/requests/{request_id}/send-again`
-pub(in crate::http) struct SendRequestAgain(pub(in crate::http) Operator);
+struct SendRequestAgain(Operator);
 
 /// Send a request again.
 ///
@@ -55,14 +62,12 @@ pub(in crate::http) struct SendRequestAgain(pub(in crate::http) Operator);
 /// is needed, and no rate applies. 202 means that the new request is on disk.
 #[endpoint(
     operation_id = "send_request_again",
-    tags("requests"),
     parameters(("request_id" = String, Path, description = "UUID.")),
     request_body(content = Option<AgainWish>, description = "May be absent: what is newer stays.", example = json!({"overwrite": true})),
     responses(
         (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
         (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: all its items were left as they are."),
         (status_code = 400, description = "The body of the call cannot be used; or refused again: body or headers of the request cannot be used as the connector is now."),
-        (status_code = 404, description = "No such request in the log."),
         (status_code = 409, description = "It was a repeat, came with a test key, its connector or stream is gone, or the data pool has not caught up, so that nobody can tell what is newer."),
         (status_code = 410, description = "What would be sent is not kept any more."),
         (status_code = 413, description = "Over the limit of today."),
@@ -71,10 +76,10 @@ pub(in crate::http) struct SendRequestAgain(pub(in crate::http) Operator);
 )]
 impl SendRequestAgain {
     async fn handle(&self, req: &mut Request) -> Result<Success<AgainData>, ApiError> {
-        let wish: Option<AgainWish> = body::small_json(req).await?;
-        let wish = wish.unwrap_or_default();
+        let options: Option<AgainWish> = body::small_json(req).await?;
+        let options = options.unwrap_or_default();
         let from = id(req)?;
-        let data = AgainData::from(&self.0.resend(from, wish.overwrite, by(req)).await?);
+        let data = AgainData::from(&self.0.resend(from, options.overwrite, by(req)).await?);
         let Some(id) = &data.request_id else {
             return Ok(envelope::ok(data));
         };
@@ -103,7 +108,7 @@ impl From<&SentAgain> for AgainData {
 
 /// What is kept of a request.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub(in crate::http) struct ContentData {
+struct ContentData {
     /// `items`, `body` (of a refused request), or null: nothing.
     kept: Option<&'static str>,
     /// Why nothing is kept, and what to do.
@@ -120,7 +125,7 @@ pub(in crate::http) struct ContentData {
 
 /// An item of a request.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ItemContent {
+struct ItemContent {
     /// What identifies it in the stream.
     key: String,
     /// Its first fields, at most 200.
@@ -131,7 +136,7 @@ pub(in crate::http) struct ItemContent {
 
 /// A field of an item.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct FieldContent {
+struct FieldContent {
     /// Its flattened name.
     name: String,
     /// JSON text of its value, at most 500 characters of it.
@@ -178,8 +183,7 @@ impl From<content::ItemContent> for ItemContent {
     }
 }
 
-/// `GET /api/admin/requests/{request_id}/content`
-pub(in crate::http) struct GetContent(pub(in crate::http) Operator);
+struct GetContent(Operator);
 
 /// What is kept of a request.
 ///
@@ -187,12 +191,8 @@ pub(in crate::http) struct GetContent(pub(in crate::http) Operator);
 /// body of a refused webhook request, likewise.
 #[endpoint(
     operation_id = "get_request_content",
-    tags("requests"),
     parameters(("request_id" = String, Path, description = "UUID.")),
-    responses(
-        (status_code = 200, body = Success<ContentData>, description = "What is kept."),
-        (status_code = 404, description = "No such request in the log."),
-    ),
+    responses((status_code = 200, body = Success<ContentData>, description = "What is kept.")),
 )]
 impl GetContent {
     async fn handle(&self, req: &mut Request) -> Result<Success<ContentData>, ApiError> {

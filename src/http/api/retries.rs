@@ -1,21 +1,36 @@
 //! Batches that wait for another attempt: which they are, trying them now, and giving them up.
 //!
-//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and tells how much was changed.
+//! **Invariant**: an answer comes after the change is in the pool and in the audit trail, and says how much was changed.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
-use super::{by, cursor, limit, next_after, param};
+use super::paging::{cursor, limit, next_after};
+use super::{by, param};
 use crate::clock;
 use crate::delivery::{GivenUp, Waiting};
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+/// What can be done with the batches of a sink that wait.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("sinks/{name}")
+        .oapi_tag("sinks")
+        .push(Router::with_path("retry").post(RetrySink(p())))
+        .push(
+            Router::with_path("retries")
+                .get(ListRetries(p()))
+                .push(Router::with_path("give-up").post(GiveUpRetries(p())))
+                .push(Router::with_path("{id}").delete(GiveUpRetry(p()))),
+        )
+}
 
 /// A batch that waits for another attempt.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct RetryData {
+struct RetryData {
     /// Its id. What is left of the batch after another attempt keeps it; no other batch ever has it.
     id: String,
     /// How often it was tried. Halves of a batch have the attempts of the whole one.
@@ -58,7 +73,7 @@ impl From<Waiting> for RetryData {
 
 /// What was given up.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct GivenUpData {
+struct GivenUpData {
     /// Batches that do not wait any more.
     given_up: u64,
     /// Dead letters that they became.
@@ -74,20 +89,15 @@ impl From<GivenUp> for GivenUpData {
     }
 }
 
-/// `GET /api/admin/sinks/{name}/retries`
-pub(in crate::http) struct ListRetries(pub(in crate::http) Operator);
+struct ListRetries(Operator);
 
 /// Batches that wait for another attempt, those that have waited longest first.
 #[endpoint(
     operation_id = "list_retries",
-    tags("sinks"),
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
-    ),
-    responses(
-        (status_code = 404, description = "No such sink."),
     ),
 )]
 impl ListRetries {
@@ -102,8 +112,7 @@ impl ListRetries {
     }
 }
 
-/// `DELETE /api/admin/sinks/{name}/retries/{id}`
-pub(in crate::http) struct GiveUpRetry(pub(in crate::http) Operator);
+struct GiveUpRetry(Operator);
 
 /// Give up a batch that waits.
 ///
@@ -112,7 +121,6 @@ pub(in crate::http) struct GiveUpRetry(pub(in crate::http) Operator);
 /// a receiver may have got the items.
 #[endpoint(
     operation_id = "give_up_retry",
-    tags("sinks"),
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("id" = u64, Path, description = "Its id."),
@@ -134,20 +142,15 @@ impl GiveUpRetry {
     }
 }
 
-/// `POST /api/admin/sinks/{name}/retries/give-up`
-pub(in crate::http) struct GiveUpRetries(pub(in crate::http) Operator);
+struct GiveUpRetries(Operator);
 
 /// Give up all batches that wait.
 ///
 /// Their items become dead letters, and the sink goes on with what waits behind them.
 #[endpoint(
     operation_id = "give_up_retries",
-    tags("sinks"),
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    responses(
-        (status_code = 200, body = Success<GivenUpData>, description = "Their items are dead letters."),
-        (status_code = 404, description = "No such sink."),
-    ),
+    responses((status_code = 200, body = Success<GivenUpData>, description = "Their items are dead letters.")),
 )]
 impl GiveUpRetries {
     async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
@@ -158,13 +161,12 @@ impl GiveUpRetries {
 
 /// What became of the retries of a sink.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct RetriedData {
+struct RetriedData {
     /// Batches that are tried again now.
     retries: u64,
 }
 
-/// `POST /api/admin/sinks/{name}/retry`
-pub(in crate::http) struct RetrySink(pub(in crate::http) Operator);
+struct RetrySink(Operator);
 
 /// Try again now.
 ///
@@ -172,11 +174,9 @@ pub(in crate::http) struct RetrySink(pub(in crate::http) Operator);
 /// again; that costs no attempt of what waits, in strict order one of the first batch.
 #[endpoint(
     operation_id = "retry_sink",
-    tags("sinks"),
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
         (status_code = 200, body = Success<RetriedData>, description = "It tries."),
-        (status_code = 404, description = "No such sink."),
         (status_code = 409, description = "The lane crashed; the daemon must be restarted."),
     ),
 )]

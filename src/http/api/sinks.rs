@@ -2,20 +2,28 @@
 //!
 //! **Invariant**: `lag` is 0 exactly when the sink has everything that was accepted behind it.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::{by, param};
 use crate::clock;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 use crate::operate::condition::{Amounts, Condition, SinkCondition};
 
+/// Looking at sinks, and forgetting one.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("sinks")
+        .oapi_tag("sinks")
+        .get(ListSinks(operator.clone()))
+        .push(Router::with_path("{name}").delete(ForgetSink(operator.clone())))
+}
+
 /// A sink and how it is.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct SinkData {
+pub(super) struct SinkData {
     /// Its name.
     name: String,
     /// The built-in plugin's name, or the path of the component; empty if the sink is not configured.
@@ -51,7 +59,7 @@ pub(in crate::http) struct SinkData {
 
 /// A failure of a sink.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct SinkError {
+struct SinkError {
     /// When, RFC 3339.
     at: String,
     /// In the plugin's words.
@@ -88,11 +96,10 @@ impl SinkData {
     }
 }
 
-/// `GET /api/admin/sinks`
-pub(in crate::http) struct ListSinks(pub(in crate::http) Operator);
+struct ListSinks(Operator);
 
 /// The sinks.
-#[endpoint(operation_id = "list_sinks", tags("sinks"))]
+#[endpoint(operation_id = "list_sinks")]
 impl ListSinks {
     async fn handle(&self) -> Listing<SinkData> {
         let condition = self.0.condition().await;
@@ -111,15 +118,14 @@ pub(super) fn sinks(condition: &Condition, amounts: &Amounts) -> Vec<SinkData> {
 
 /// What was forgotten of a sink.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ForgottenData {
+struct ForgottenData {
     /// Batches that waited for another attempt.
     retries: u64,
     /// Dead letters.
     dead_letters: u64,
 }
 
-/// `DELETE /api/admin/sinks/{name}`
-pub(in crate::http) struct ForgetSink(pub(in crate::http) Operator);
+struct ForgetSink(Operator);
 
 /// Forget a sink.
 ///
@@ -127,11 +133,9 @@ pub(in crate::http) struct ForgetSink(pub(in crate::http) Operator);
 /// letters and state. All of that is gone for good then. A sink of this name that is configured later is a new one.
 #[endpoint(
     operation_id = "forget_sink",
-    tags("sinks"),
     parameters(("name" = String, Path, description = "Name of the sink.")),
     responses(
         (status_code = 200, body = Success<ForgottenData>, description = "Nothing is kept for it any more."),
-        (status_code = 404, description = "No such sink."),
         (status_code = 409, description = "It is in the configuration."),
     ),
 )]

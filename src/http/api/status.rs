@@ -3,17 +3,25 @@
 //! **Invariant**: what is wrong is named, not only coloured: `problems` is empty exactly when
 //! everything works.
 
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::Router;
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
-use super::super::envelope::{self, Success};
 use super::sinks::{SinkData, sinks};
 use crate::clock;
+use crate::http::envelope::{self, Success};
 use crate::operate::Operator;
+
+/// The status.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("status")
+        .oapi_tag("status")
+        .get(GetStatus(operator.clone()))
+}
 
 /// The daemon at a glance.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct StatusData {
+struct StatusData {
     /// Version of the daemon.
     version: &'static str,
     /// Name of the configuration profile.
@@ -48,7 +56,7 @@ pub(in crate::http) struct StatusData {
 
 /// A file of the data folder.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct FileData {
+struct FileData {
     /// Its name.
     name: &'static str,
     /// Its size.
@@ -66,7 +74,7 @@ impl From<&(&'static str, u64)> for FileData {
 
 /// Requests since the start.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct RequestCounts {
+struct RequestCounts {
     /// Stored.
     accepted: u64,
     /// Repeats.
@@ -81,16 +89,12 @@ pub(in crate::http) struct RequestCounts {
     unavailable: u64,
 }
 
-/// `GET /api/admin/status`
-pub(in crate::http) struct GetStatus(pub(in crate::http) Operator);
+struct GetStatus(Operator);
 
 /// The daemon at a glance.
 #[endpoint(
     operation_id = "status",
-    tags("status"),
-    responses(
-        (status_code = 200, body = Success<StatusData>, description = "How it is."),
-    ),
+    responses((status_code = 200, body = Success<StatusData>, description = "How it is.")),
 )]
 impl GetStatus {
     async fn handle(&self) -> Success<StatusData> {

@@ -2,25 +2,40 @@
 //!
 //! **Invariant**: a stream that is declared in the configuration is shown and never changed.
 
-use salvo_core::Request;
-use salvo_oapi::{ToSchema, endpoint};
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::super::envelope::{self, Listing, Success};
-use super::super::error::ApiError;
 use super::body::{self, Field, nullable, number, optional, required, set, text};
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Kind, Stream};
 use crate::clock;
 use crate::config::{self, OnUpdate};
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 
 const ON_UPDATE: &[(&str, OnUpdate)] =
     &[("replace", OnUpdate::Replace), ("merge", OnUpdate::Merge)];
 
+/// What can be done with streams.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("streams")
+        .oapi_tag("streams")
+        .get(ListStreams(p()))
+        .post(CreateStream(p()))
+        .push(
+            Router::with_path("{name}")
+                .get(GetStream(p()))
+                .patch(ChangeStream(p()))
+                .delete(DeleteStream(p())),
+        )
+}
+
 /// A stream.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct StreamData {
+struct StreamData {
     /// Its name.
     name: String,
     /// What it is for; null: nobody said.
@@ -50,7 +65,7 @@ impl From<&Stream> for StreamData {
 
 /// A stream that is to be made.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct NewStream {
+struct NewStream {
     /// 1 to 128 characters, no control characters.
     #[salvo(schema(value_type = String, required = true))]
     name: Field,
@@ -67,7 +82,7 @@ pub(in crate::http) struct NewStream {
 
 /// What is to be changed of a stream; what is absent stays.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(in crate::http) struct StreamPatch {
+struct StreamPatch {
     /// What it is for, at most 200 characters; null: none.
     #[salvo(schema(value_type = Option<String>))]
     description: Field,
@@ -92,13 +107,11 @@ impl StreamPatch {
     }
 }
 
-/// `GET /api/admin/streams`
-pub(in crate::http) struct ListStreams(pub(in crate::http) Operator);
+struct ListStreams(Operator);
 
 /// The streams, by name.
 #[endpoint(
     operation_id = "list_streams",
-    tags("streams"),
     parameters(
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
         ("cursor" = Option<String>, Query, description = "`next` of the page before."),
@@ -111,13 +124,11 @@ impl ListStreams {
     }
 }
 
-/// `POST /api/admin/streams`
-pub(in crate::http) struct CreateStream(pub(in crate::http) Operator);
+struct CreateStream(Operator);
 
 /// Create a stream.
 #[endpoint(
     operation_id = "create_stream",
-    tags("streams"),
     request_body(content = NewStream, description = "The stream.", example = json!({"name": "orders", "on_update": "replace"})),
     responses(
         (status_code = 201, body = Success<StreamData>, description = "It is there."),
@@ -137,25 +148,20 @@ impl CreateStream {
             stale_after_seconds: body.stale_after_seconds,
         };
         given.read()?(&mut stream);
-        let create = self.0.change(by(req), move |catalog, by| {
+        let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(stream, by)
         });
-        Ok(envelope::created(StreamData::from(&*create.await?)))
+        Ok(envelope::created(StreamData::from(&*created.await?)))
     }
 }
 
-/// `GET /api/admin/streams/{name}`
-pub(in crate::http) struct GetStream(pub(in crate::http) Operator);
+struct GetStream(Operator);
 
 /// One stream.
 #[endpoint(
     operation_id = "get_stream",
-    tags("streams"),
     parameters(("name" = String, Path, description = "Name of the stream.")),
-    responses(
-        (status_code = 200, body = Success<StreamData>, description = "The stream."),
-        (status_code = 404, description = "No such stream."),
-    ),
+    responses((status_code = 200, body = Success<StreamData>, description = "The stream.")),
 )]
 impl GetStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
@@ -165,22 +171,16 @@ impl GetStream {
     }
 }
 
-/// `PATCH /api/admin/streams/{name}`
-pub(in crate::http) struct ChangeStream(pub(in crate::http) Operator);
+struct ChangeStream(Operator);
 
 /// Change a stream.
 ///
 /// It counts for what is delivered from now on, and for renderers that are connected.
 #[endpoint(
     operation_id = "change_stream",
-    tags("streams"),
     parameters(("name" = String, Path, description = "Name of the stream.")),
     request_body(content = StreamPatch, description = "What is to be another than it is.", example = json!({"stale_after_seconds": 60})),
-    responses(
-        (status_code = 200, body = Success<StreamData>, description = "As it is now."),
-        (status_code = 404, description = "No such stream."),
-        (status_code = 409, description = "It is declared in the configuration."),
-    ),
+    responses((status_code = 200, body = Success<StreamData>, description = "As it is now.")),
 )]
 impl ChangeStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
@@ -193,8 +193,7 @@ impl ChangeStream {
     }
 }
 
-/// `DELETE /api/admin/streams/{name}`
-pub(in crate::http) struct DeleteStream(pub(in crate::http) Operator);
+struct DeleteStream(Operator);
 
 /// Delete a stream.
 ///
@@ -202,14 +201,12 @@ pub(in crate::http) struct DeleteStream(pub(in crate::http) Operator);
 /// refused. With `force` they stay, and what they submit or ask for is answered 404.
 #[endpoint(
     operation_id = "delete_stream",
-    tags("streams"),
     parameters(
         ("name" = String, Path, description = "Name of the stream."),
         ("force" = Option<bool>, Query, description = "`true`: also when keys name it."),
     ),
     responses(
         (status_code = 200, body = Success<StreamData>, description = "It is gone."),
-        (status_code = 404, description = "No such stream."),
         (status_code = 409, description = "Keys name it, or it is declared in the configuration."),
     ),
 )]

@@ -1,6 +1,6 @@
-//! States as a word in a colour.
+//! States as a word in a color.
 //!
-//! **Invariant**: the word says it all; the colour only helps.
+//! **Invariant**: the word is enough to understand the state; the color only helps.
 
 use maud::{Markup, html};
 
@@ -32,7 +32,7 @@ pub(super) fn sink(state: &str) -> Markup {
     badge(class, state)
 }
 
-/// How a sink stands to a request: class and word.
+/// What a sink has done with a request: class and word.
 pub(super) fn sink_state(state: SinkState) -> (&'static str, &'static str) {
     match state {
         SinkState::Waiting => ("warn", "waiting"),

@@ -1,201 +1,133 @@
 //! `/sources/{name}`: a connector, how to send to it, and its request log.
 //!
-//! **Invariant**: the log is newest first, and `Older` leads to exactly the entries after the last one. A key's text
-//! is shown only on the page that follows its making.
+//! **Invariant**: a key's text is shown only on the page that follows its making.
+
+mod change;
+mod key;
+mod list;
+mod log;
+mod new;
+mod settings;
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::connector_change::path;
-use super::connectors::{error_rate, kind, streams};
-use super::form::{self, unix_ms};
 use super::frame::{self, NoPage, Page, Place, WithAside};
-use super::ingest_key::{key_path, last_used, state};
-use super::sessions::Made;
-use super::text::{grouped, plain, segment, text, text_of, time};
-use super::{badge, key_shown_once, snippets};
+use super::key::shown_once;
+use super::origin::origin;
+use super::sessions::IssuedKey;
+use super::text::{grouped, plain, text, time};
+use super::{chart, description, form, paths, snippets};
 use crate::catalog::Connector;
 use crate::clock;
-use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;
-use crate::operate::requests::{self, Report, Status};
+use crate::operate::requests::{self, Report};
+use key::{last_used, state};
+use list::{error_rate, streams};
+use log::LogQuery;
 
-/// Characters of an error in the log.
-const ERROR_CHARS_MAX: usize = 400;
-/// Entries of the log on a page.
-const ENTRIES: u32 = 50;
+/// Connectors, their keys, and what can be done to both.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(form::route("new/source", || new::NewConnector(p())))
+        .push(Router::with_path("sources").get(list::Connectors(p())))
+        .push(
+            Router::with_path("sources/{name}")
+                .get(ShowConnector(p()))
+                .push(form::route("change", || change::ChangeConnector(p())))
+                .push(form::route("delete", || change::DeleteConnector(p())))
+                .push(key::routes(operator)),
+        )
+}
 
 /// `GET /sources/{name}`
-pub(super) struct ShowConnector(pub(super) Operator);
+struct ShowConnector(Operator);
 
 #[handler]
 impl ShowConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
-        let made = key_shown_once::take(req, depot);
-        page(&self.0, req, made.as_ref()).await
+        let issued = shown_once::take(req, depot);
+        page(&self.0, req, issued.as_ref()).await
     }
-}
-
-/// What of the log is wanted.
-#[derive(Debug, Default)]
-struct Wanted {
-    status: Option<Status>,
-    /// As the form has them: `2026-01-31T12:00`, UTC.
-    since: String,
-    until: String,
-    text: String,
-    before: Option<u64>,
 }
 
 /// The page, and its keys.
 async fn page(
     operator: &Operator,
     req: &mut Request,
-    made: Option<&Made>,
+    issued: Option<&IssuedKey>,
 ) -> Result<WithAside, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    let wanted = Wanted::read(req)?;
+    let name = paths::param(req, "name");
+    let query = LogQuery::read(req)?;
     let Some(connector) = operator.catalog.connector(&name) else {
-        let page = deleted(operator, name, &wanted).await?;
+        let page = deleted(operator, name, &query).await?;
         return Ok(WithAside(page, html! {}));
     };
-    let log = log(operator, &connector.name, &wanted).await?;
+    let page_of_log = log::read(operator, &connector.name, &query).await?;
     let address = snippets::address(operator, req);
-    let path = path(&name);
-    let first = First::of(&connector, &log, &wanted);
+    let path = paths::connector(&name);
+    let first = First::of(&connector, &page_of_log, &query);
     let keys = keys(&connector);
     let page = Page {
         title: connector.name.to_string(),
         place: Place::Connectors,
         still: html! {
-            @if let Some(made) = made { (shown_once(&connector, &address, made)) }
-            (first.line(made.is_some()))
-            (sending(operator, &connector, &address, made.is_none()))
+            @if let Some(issued) = issued { (issued_key(&connector, &address, issued)) }
+            (first.line(issued.is_some()))
+            (sending(operator, &connector, &address, issued.is_none()))
             (frame::aside(&keys))
             h2 #log { "Request log" }
-            (filter(&path, &wanted))
+            (log::filter(&path, &query))
         },
         live: html! {
-            @if wanted.before.is_none() { (last_hour(operator, &connector)) }
+            @if query.before.is_none() { (last_hour(operator, &connector)) }
             (first.news())
-            (entries(&log, &wanted))
-            (paging(&path, &log, &wanted))
+            (log::entries(&page_of_log, &query))
+            (log::paging(&path, &page_of_log, &query))
         },
-        old: wanted.before.is_some(),
+        old: query.before.is_some(),
     };
     Ok(WithAside(page, keys))
 }
 
-/// What the log still has of a connector that is deleted.
-async fn deleted(operator: &Operator, name: String, wanted: &Wanted) -> Result<Page, NoPage> {
+/// The log of a connector that was deleted.
+async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
     if !operator.journal.log_has_connector(&name).await? {
         return Err(NoPage::NotFound(
             "There is no connector of this name. The page Data sources lists them.",
         ));
     }
-    let log = log(operator, &name.as_str().into(), wanted).await?;
-    let path = format!("/sources/{}", segment(&name));
+    let page_of_log = log::read(operator, &name.as_str().into(), query).await?;
+    let path = paths::connector(&name);
     Ok(Page {
         title: name,
         place: Place::Connectors,
         still: html! {
             p.panel { "This connector was deleted. Its requests stay in the log until they are too old." }
             h2 #log { "Request log" }
-            (filter(&path, wanted))
+            (log::filter(&path, query))
         },
         live: html! {
-            (entries(&log, wanted))
-            (paging(&path, &log, wanted))
+            (log::entries(&page_of_log, query))
+            (log::paging(&path, &page_of_log, query))
         },
-        old: wanted.before.is_some(),
+        old: query.before.is_some(),
     })
 }
 
-impl Wanted {
-    fn read(req: &mut Request) -> Result<Self, NoPage> {
-        let text = |name: &str| req.query::<String>(name).unwrap_or_default();
-        let refused = |why: &str| NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned());
-        let status = match text("status").as_str() {
-            "" => None,
-            name => {
-                Some(Status::from_name(name).ok_or_else(|| refused("There is no such status."))?)
-            }
-        };
-        let before = match text("before").as_str() {
-            "" => None,
-            number => Some(
-                (number.parse())
-                    .map_err(|_| refused("The page before has the link to this one."))?,
-            ),
-        };
-        let wanted = Self {
-            status,
-            since: text("since"),
-            until: text("until"),
-            text: text("text")
-                .trim()
-                .chars()
-                .take(Filter::TEXT_CHARS_MAX)
-                .collect(),
-            before,
-        };
-        for time in [&wanted.since, &wanted.until] {
-            if !time.is_empty() && unix_ms(time).is_none() {
-                return Err(refused("A time is wanted like 2026-01-31T12:00, in UTC."));
-            }
-        }
-        Ok(wanted)
-    }
-
-    fn is_filtered(&self) -> bool {
-        self.status.is_some()
-            || !(self.since.is_empty() && self.until.is_empty() && self.text.is_empty())
-    }
-
-    /// The query of the page that begins before a position.
-    fn query(&self, before: u64) -> String {
-        let status = self.status.map_or("", Status::as_str);
-        format!(
-            "?status={status}&since={}&until={}&text={}&before={before}",
-            segment(&self.since),
-            segment(&self.until),
-            segment(&self.text)
-        )
-    }
-}
-
-async fn log(
-    operator: &Operator,
-    connector: &Arc<str>,
-    wanted: &Wanted,
-) -> Result<requests::Page, NoPage> {
-    let filter = Filter {
-        connector: Some(Arc::clone(connector)),
-        before: wanted.before,
-        since_ms: unix_ms(&wanted.since),
-        until_ms: unix_ms(&wanted.until),
-        text: Some(wanted.text.clone()).filter(|text| !text.is_empty()),
-        ..Filter::default()
-    };
-    let statuses: Vec<Status> = wanted.status.into_iter().collect();
-    Ok((operator.requests)
-        .page(&filter, &statuses, ENTRIES)
-        .await?)
-}
-
-/// The key that was just made, and requests to paste that hold it.
-fn shown_once(connector: &Connector, address: &snippets::Address, made: &Made) -> Markup {
-    let stream = connector.key(&made.key).map(|key| &*key.stream);
+/// The key that was just issued, and requests to paste that hold it.
+fn issued_key(connector: &Connector, address: &snippets::Address, issued: &IssuedKey) -> Markup {
+    let stream = connector.key(&issued.key).map(|key| &*key.stream);
     html! {
         div.panel.made {
-            (key_shown_once::panel(made, "key"))
+            (shown_once::panel(issued, "key"))
             @if let Some(stream) = stream {
                 p { "A first request to " (text(stream)) ", ready to paste:" }
-                (key_shown_once::snippets(address, stream, Some(made)))
+                (shown_once::snippets(address, stream, Some(issued)))
             }
         }
     }
@@ -208,12 +140,12 @@ fn sending(
     with_snippets: bool,
 ) -> Markup {
     let streams = streams(connector);
-    let path = path(&connector.name);
+    let path = paths::connector(&connector.name);
     html! {
         div.panel {
             dl {
-                (form::description(connector.description.as_deref()))
-                dt { "Kind" } dd { (kind(connector)) }
+                (description::fact(connector.description.as_deref()))
+                dt { "Kind" } dd { (connector.kind.as_str()) }
                 dt { "Item key" } dd { @match &connector.item_key {
                     Some(field) => { (text(field)) },
                     None => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
@@ -225,10 +157,7 @@ fn sending(
                     dd { (url(&format!("url-{place}"), &address.url(stream))) }
                 }
                 dt { "URL for the key's stream" } dd { (url("url", &address.ingest_url())) }
-                dt { "Made" } dd { @match connector.created_ms {
-                    Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("connectors", &operator.configuration.declared_in("connectors", &connector.name))) },
-                } }
+                dt { "Made" } dd { (origin(operator, "connectors", &connector.name, connector.created_ms)) }
             }
             @if connector.created_ms.is_some() {
                 p.row {
@@ -240,7 +169,7 @@ fn sending(
         @if let Some(stream) = streams.first().filter(|_| with_snippets) {
             div.panel {
                 p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
-                (key_shown_once::snippets(address, stream, None))
+                (shown_once::snippets(address, stream, None))
             }
         }
     }
@@ -263,7 +192,7 @@ fn keys(connector: &Connector) -> Markup {
     html! {
         div.heading {
             h2 { "Keys" }
-            a.button.plain href={ (path(&connector.name)) "/new-key" } { "New key" }
+            a.button.plain href={ (paths::connector(&connector.name)) "/new-key" } { "New key" }
         }
         @if connector.keys.is_empty() {
             p.panel { "It has no key, so nothing can be sent." }
@@ -271,37 +200,16 @@ fn keys(connector: &Connector) -> Markup {
             div.table { table {
                 thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } th { "" } } }
                 tbody { @for key in &connector.keys { tr {
-                    td data-label="Key" { span { (text(&key.name)) (form::described(key.description.as_deref())) } }
+                    td data-label="Key" { span { (text(&key.name)) (description::below(key.description.as_deref())) } }
                     td.mono data-label="Begins with" { @let prefix = key.prefix(); @if prefix.is_empty() { span.quiet { "known after its first request" } } @else { span { (text(&prefix)) "…" } } }
-                    td data-label="Stream" { a href={ "/streams/" (segment(&key.stream)) } { (text(&key.stream)) } }
+                    td data-label="Stream" { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
                     td data-label="State" { span { (state(key)) } }
                     td data-label="Last used" { (last_used(key)) }
                     td.tight data-label="" { @if key.created_ms.is_some() {
-                        a.button.plain href=(key_path(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
+                        a.button.plain href=(paths::ingest_key(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
                     } @else { span.badge { "declared" } } }
                 } } }
             } }
-        }
-    }
-}
-
-fn filter(path: &str, wanted: &Wanted) -> Markup {
-    html! {
-        form.filter method="get" action={ (path) "#log" } {
-            div {
-                label for="status" { "Status" }
-                select #status name="status" {
-                    option value="" { "all" }
-                    @for status in Status::ALL {
-                        option value=(status.as_str()) selected[wanted.status == Some(status)] { (status.as_str()) }
-                    }
-                }
-            }
-            div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(wanted.since); }
-            div { label for="until" { "To (UTC)" } input #until type="datetime-local" step="1" name="until" value=(wanted.until); }
-            div { label for="text" { "Request id or text" } input #text type="search" name="text" value=(wanted.text) maxlength=(Filter::TEXT_CHARS_MAX); }
-            button { "Show" }
-            @if wanted.is_filtered() { a.button.plain href={ (path) "#log" } { "All" } }
         }
     }
 }
@@ -312,7 +220,7 @@ fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
     html! {
         p.row {
             span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " refused" }
-            (super::chart::sparkline("requests of each minute of the last hour", &hour))
+            (chart::sparkline("requests of each minute of the last hour", &hour))
         }
     }
 }
@@ -328,8 +236,8 @@ enum First<'a> {
 }
 
 impl<'a> First<'a> {
-    fn of(connector: &Connector, log: &'a requests::Page, wanted: &Wanted) -> Self {
-        let is_whole = log.next.is_none() && wanted.before.is_none() && !wanted.is_filtered();
+    fn of(connector: &Connector, log: &'a requests::Page, query: &LogQuery) -> Self {
+        let is_whole = log.next.is_none() && query.before.is_none() && !query.is_filtered();
         let Some(since_ms) = connector.created_ms.filter(|_| is_whole) else {
             return Self::Unknown;
         };
@@ -339,12 +247,12 @@ impl<'a> First<'a> {
         first.map_or(Self::Waiting, Self::Came)
     }
 
-    /// What the live part tells the script of the page, which shows it where the key was shown.
+    /// For the script of the page, which shows it where the key was shown.
     fn news(self) -> Markup {
         html! { @if let Self::Came(report) = self { p #first-came hidden { (came(report)) } } }
     }
 
-    /// Where it stands while somebody waits for it.
+    /// The line that is shown while somebody waits for it.
     fn line(self, is_new: bool) -> Markup {
         html! {
             @match self {
@@ -364,50 +272,10 @@ fn came(report: &Report) -> Markup {
     }
 }
 
-fn entries(log: &requests::Page, wanted: &Wanted) -> Markup {
-    html! {
-        @if log.reports.is_empty() {
-            p.panel role="status" {
-                @if log.next.is_some() { "Nothing so far." }
-                @else if wanted.is_filtered() { "No request is like this." }
-                @else if wanted.before.is_some() { "This is the end of the log." }
-                @else { "Waiting for the first request." }
-            }
-        } @else {
-            div.table { table {
-                thead { tr { th { "Time" } th { "Status" } th.number { "Items" } th { "Errors" } th { "Request" } th { "Stream" } th { "From" } } }
-                tbody { @for report in &log.reports { (entry(report)) } }
-            } }
-        }
-    }
-}
-
-fn entry(report: &Report) -> Markup {
-    let entry = &report.row.entry;
-    let id = entry.request_id.to_string();
-    html! {
-        tr {
-            td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_ms))) }
-            td data-label="Status" { (badge::status(report.status)) }
-            td.number data-label="Items" { (grouped(u64::from(entry.items))) }
-            td data-label="Errors" { span { @for (place, error) in report.errors().enumerate() {
-                @if place > 0 { "; " } (text_of(error, ERROR_CHARS_MAX))
-            } } }
-            td.mono data-label="Request" { a id={ "request-" (id) } href={ "/requests/" (id) } { (id) } }
-            td data-label="Stream" { span { (text(&entry.stream)) } }
-            td data-label="From" { span { (plain(&entry.client.to_string())) } }
-        }
-    }
-}
-
-fn paging(path: &str, log: &requests::Page, wanted: &Wanted) -> Markup {
-    html! {
-        @if let Some(time_ms) = log.looked_back_to_ms {
-            p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_ms))) ". " strong { "Older" } " goes on from there." }
-        }
-        p.row {
-            @if wanted.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }
-            @if let Some(next) = log.next { a.button.plain href={ (path) (wanted.query(next)) "#log" } { "Older" } }
-        }
-    }
+/// The connector that the path names.
+fn find_connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
+    let connector = operator.catalog.connector(&paths::param(req, "name"));
+    connector.ok_or(NoPage::NotFound(
+        "There is no connector of this name. The page Data sources lists them.",
+    ))
 }

@@ -1,31 +1,43 @@
-//! Forms: what was typed, what is wrong with it, and how both are shown.
+//! Forms: what was typed, what is wrong with it, and the change that it asks for.
 //!
-//! The pages that change something are built with it: a form that is refused comes back as it was sent.
+//! The pages that change something are built with it: a form that is refused comes back as it was sent. Its controls are
+//! in `form/controls.rs`, its sentences in `form/words.rs`.
 //!
-//! **Invariant**: what was typed comes back, but for what looks like a secret. Every message stands at its field and
+//! **Invariant**: what was typed comes back, but for what looks like a secret. Every message is shown at its field and
 //! in the list above the form, and the first field that is wrong has the focus.
+
+mod controls;
+mod words;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request};
+use salvo_core::{Depot, Handler, Request, Router};
 
-use super::frame::{FormPage, NoPage, Sent};
-use super::guard::{Form, by};
-use super::text::{as_sentence, grouped, plain};
-use crate::catalog::{Actor, Catalog, CatalogError, Fault, KeyState, Kind};
-use crate::clock;
-use crate::config::{check_name, looks_secret};
+pub(super) use controls::{Field, NAME, buttons};
+pub(super) use words::{form_time, unix_ms};
+
+use super::form_data::FormData;
+use super::frame::{FormAnswer, FormPage, NoPage, token};
+use super::guard::by;
+use super::text::{as_sentence, grouped};
+use crate::catalog::{Actor, Catalog, CatalogError, Kind};
+use crate::config::check_name;
 use crate::operate::Operator;
 
 /// Characters of a message, which may name what was typed.
 const MESSAGE_CHARS_MAX: usize = 400;
-/// Streams that a form lists; where there are more, a name is typed.
-const STREAMS_LISTED_MAX: usize = 500;
 
-/// What was typed into a form, or stands in it at first.
+/// A page with a form, which is sent to its own path.
+pub(super) fn route<H: Handler>(path: &str, handler: impl Fn() -> H) -> Router {
+    Router::with_path(path).get(handler()).post(handler())
+}
+
+/// The fields of a form: as they were sent, or as they are at first.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
-    form: Form,
+    data: FormData,
+    /// What the form must send along to be taken.
+    token: Markup,
     /// The field with the focus when nothing is wrong.
     first: &'static str,
     wrong: Vec<(&'static str, String)>,
@@ -34,48 +46,40 @@ pub(super) struct Typed {
     status: StatusCode,
 }
 
-/// What stands around a control.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Field<'a> {
-    /// In the form that is sent, and the id.
-    pub(super) name: &'static str,
-    /// What it is called.
-    pub(super) label: &'a str,
-    /// What may be typed; empty: nothing needs to be said.
-    pub(super) hint: &'a str,
-}
-
 impl Typed {
     /// A form that nobody has sent yet; `first` has the focus.
-    pub(super) fn new(first: &'static str, values: &[(&str, String)]) -> Self {
-        let mut form = Form::default();
+    pub(super) fn new(depot: &Depot, first: &'static str, values: &[(&str, String)]) -> Self {
+        let mut data = FormData::default();
         for (name, value) in values {
-            form.put(name, value.clone());
+            data.put(name, value.clone());
         }
         Self {
-            form,
+            data,
+            token: token(depot),
             first,
             ..Self::default()
         }
     }
 
-    /// The form that was sent.
-    pub(super) fn sent(depot: &Depot) -> Self {
-        Self {
-            form: Form::of(depot).cloned().unwrap_or_default(),
+    /// The form that was sent; none: it is only asked for.
+    pub(super) fn sent(depot: &Depot) -> Option<Self> {
+        let data = FormData::of(depot)?.clone();
+        Some(Self {
+            data,
+            token: token(depot),
             ..Self::default()
-        }
+        })
     }
 
-    /// With what `begun` holds of forms that were not sent.
-    pub(super) fn or(mut self, begun: Self) -> Self {
-        self.form.append(begun.form);
+    /// With the fields of `initial` where none of their names was sent.
+    pub(super) fn with_defaults(mut self, initial: Self) -> Self {
+        self.data.append(initial.data);
         self
     }
 
     /// A field as it was sent.
     pub(super) fn raw(&self, name: &str) -> &str {
-        self.form.get(name).unwrap_or_default()
+        self.data.get(name).unwrap_or_default()
     }
 
     /// A field without the space around it.
@@ -92,9 +96,9 @@ impl Typed {
     pub(super) fn name(&mut self) -> String {
         let name = self.text("name");
         if name.is_empty() {
-            self.wrong("name", "Give it a name.");
+            self.reject("name", "Give it a name.");
         } else if let Err(message) = check_name(&name) {
-            self.wrong("name", as_sentence(&message));
+            self.reject("name", as_sentence(&message));
         }
         name
     }
@@ -106,7 +110,7 @@ impl Typed {
 
     /// All that were chosen.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
-        self.form.all(name).map(str::to_owned).collect()
+        self.data.all(name).map(str::to_owned).collect()
     }
 
     /// A whole number up to `max` that may be missing; anything else is wrong.
@@ -115,7 +119,7 @@ impl Typed {
         let number = text.parse::<u64>().ok();
         let number = number.filter(|number| (1..=max).contains(number));
         if number.is_none() {
-            self.wrong(
+            self.reject(
                 name,
                 format!(
                     "Give a whole number from 1 to {}, or nothing.",
@@ -131,7 +135,7 @@ impl Typed {
         let text = self.optional(name)?;
         let time = unix_ms(&text);
         if time.is_none() {
-            self.wrong(
+            self.reject(
                 name,
                 "Give a time like 2030-01-31T12:00, in UTC, or nothing.",
             );
@@ -145,13 +149,13 @@ impl Typed {
         let found = words.iter().find(|(word, _)| *word == text);
         let found = found.map(|(_, meant)| *meant);
         if found.is_none() {
-            self.wrong(name, "Choose one of these.");
+            self.reject(name, "Choose one of these.");
         }
         found
     }
 
-    /// Notes what is wrong with a field.
-    pub(super) fn wrong(&mut self, name: &'static str, message: impl Into<String>) {
+    /// Says what is wrong with a field.
+    pub(super) fn reject(&mut self, name: &'static str, message: impl Into<String>) {
         self.status = StatusCode::BAD_REQUEST;
         let message: String = message.into();
         let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
@@ -163,13 +167,13 @@ impl Typed {
         !self.wrong.is_empty() || self.why.is_some()
     }
 
-    /// The form's page again.
-    pub(super) fn again(&self, page: FormPage) -> Sent {
-        Sent::Again(self.status, page)
+    /// Answers with the form's page.
+    pub(super) fn show(&self, page: FormPage) -> FormAnswer {
+        FormAnswer::Form(self.status, page)
     }
 
-    /// Notes why the catalog made no change. `fields` are those of the form that have other names than in the
-    /// admin API.
+    /// Says why the catalog made no change. `fields` maps names of the admin API to those of the form, where they
+    /// differ.
     ///
     /// # Errors
     /// The form cannot help.
@@ -183,13 +187,15 @@ impl Typed {
             other.map_or(field, |(_, name)| *name)
         };
         match error {
-            CatalogError::Invalid { field, fault } => self.wrong(named(field), in_words(&fault)),
+            CatalogError::Invalid { field, fault } => {
+                self.reject(named(field), words::of_fault(&fault))
+            }
             CatalogError::Taken(kind) => {
                 let field = match kind {
                     Kind::Stream => named("new_stream"),
                     _ => "name",
                 };
-                self.wrong(field, as_sentence(&error.to_string()));
+                self.reject(field, as_sentence(&error.to_string()));
                 self.status = StatusCode::CONFLICT;
             }
             CatalogError::NotFound(_) => {
@@ -213,8 +219,8 @@ impl Typed {
         Ok(())
     }
 
-    /// Makes the change that was typed, unless something is wrong with it; none: something is, and is noted. `fields` are
-    /// as in [`Typed::refuse`].
+    /// Makes the change that was typed, unless something is wrong with it; none: something is. `fields` are as
+    /// in [`Typed::refuse`].
     ///
     /// # Errors
     /// The form cannot help.
@@ -234,6 +240,27 @@ impl Typed {
         }
     }
 
+    /// The form with its fields and buttons, below what is wrong with it. Without a path it is sent to its own page.
+    pub(super) fn panel(&self, path: Option<&str>, fields: &Markup) -> Markup {
+        html! {
+            (self.problems())
+            form.panel method="post" action=[path] { (self.token) (fields) }
+        }
+    }
+
+    /// One of several forms of a page, which says itself what is wrong.
+    pub(super) fn form(&self, path: &str, fields: &Markup) -> Markup {
+        html! { form.panel method="post" action=(path) { (self.token) (fields) } }
+    }
+
+    /// A question before something is lost. The way back has the focus.
+    pub(super) fn question(&self, what: &Markup, does: &str, back: &str) -> Markup {
+        self.panel(None, &html! {
+            (what)
+            p.row { button.danger { (does) } a.button.plain href=(back) autofocus[!self.is_wrong()] { "Cancel" } }
+        })
+    }
+
     /// What is wrong, with a link to each field.
     pub(super) fn problems(&self) -> Markup {
         html! {
@@ -247,314 +274,5 @@ impl Typed {
                 }
             }
         }
-    }
-
-    /// A line of text.
-    pub(super) fn input(&self, field: Field<'_>, chars_max: usize, required: bool) -> Markup {
-        self.around(field, html! {
-            input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
-                required[required] autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto"
-                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
-        })
-    }
-
-    /// A whole number; `usual` is what counts if there is none.
-    pub(super) fn number_input(&self, field: Field<'_>, usual: &str) -> Markup {
-        self.around(field, html! {
-            input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="12"
-                placeholder=(usual) autocomplete="off" size="14"
-                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
-        })
-    }
-
-    /// A time in UTC.
-    pub(super) fn time_input(&self, field: Field<'_>) -> Markup {
-        let value = self.shown(field.name);
-        // A browser shows nothing of what is no time.
-        let is_time = value.is_empty() || unix_ms(value).is_some();
-        let kind = if is_time { "datetime-local" } else { "text" };
-        self.around(field, html! {
-            input id=(field.name) name=(field.name) type=(kind) step=[is_time.then_some("1")] value=(value)
-                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
-        })
-    }
-
-    /// One of some words.
-    pub(super) fn select(&self, field: Field<'_>, words: &[(&str, &str)]) -> Markup {
-        let chosen = self.raw(field.name);
-        self.around(field, html! {
-            select id=(field.name) name=(field.name)
-                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)] {
-                @for (word, shown) in words { option value=(word) selected[*word == chosen] { (shown) } }
-            }
-        })
-    }
-
-    /// A stream that there is. `other` is what stands before them, if none of them may be chosen.
-    pub(super) fn stream_select(
-        &self,
-        field: Field<'_>,
-        catalog: &Catalog,
-        other: Option<&str>,
-    ) -> Markup {
-        let streams = catalog.streams();
-        if streams.len() > STREAMS_LISTED_MAX {
-            return self.input(field, 256, other.is_none());
-        }
-        let shown: Vec<String> = streams.iter().map(|one| plain(&one.name)).collect();
-        let mut words: Vec<(&str, &str)> = other.map(|other| ("", other)).into_iter().collect();
-        let names = streams.iter().map(|one| &*one.name);
-        words.extend(names.zip(shown.iter().map(String::as_str)));
-        self.select(field, &words)
-    }
-
-    /// Some of the streams that there are, and of those that were chosen.
-    pub(super) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
-        let chosen = self.all(field.name);
-        let mut names: Vec<String> = chosen.clone();
-        names.extend(catalog.streams().iter().map(|one| one.name.to_string()));
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| !name.is_empty());
-        let beyond = names.len() > STREAMS_LISTED_MAX;
-        if beyond {
-            names.retain(|name| chosen.contains(name));
-        }
-        let focus = self.is_first(field.name);
-        html! {
-            fieldset.field #(field.name) tabindex="-1" aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[focus] {
-                legend { (field.label) }
-                (self.beside(field))
-                @for name in &names {
-                    label.box { input type="checkbox" name=(field.name) value=(name) checked[chosen.contains(name)]; " " bdi { (plain(name)) } }
-                }
-                @if beyond { label { "One more, by its name " input name=(field.name) type="text" maxlength="256" dir="auto"; } }
-                @if names.is_empty() && !beyond { p.quiet { "There is no stream yet. " a href="/new/stream" { "Make one" } " first." } }
-            }
-        }
-    }
-
-    /// A box to tick.
-    pub(super) fn tick(&self, field: Field<'_>) -> Markup {
-        html! {
-            div.field {
-                label.box {
-                    input id=(field.name) type="checkbox" name=(field.name) value="yes" checked[self.is_ticked(field.name)]
-                        aria-describedby=[self.described(field)] autofocus[self.is_first(field.name)];
-                    " " (field.label)
-                }
-                (self.beside(field))
-            }
-        }
-    }
-
-    fn around(&self, field: Field<'_>, control: Markup) -> Markup {
-        html! {
-            div.field {
-                label for=(field.name) { (field.label) }
-                (control)
-                (self.beside(field))
-            }
-        }
-    }
-
-    /// The hint, and what is wrong.
-    fn beside(&self, field: Field<'_>) -> Markup {
-        html! {
-            @if !field.hint.is_empty() { p.hint id={ (field.name) "-hint" } { (field.hint) } }
-            @if let Some(message) = self.message(field.name) { p.wrong id={ (field.name) "-wrong" } { (message) } }
-        }
-    }
-
-    fn message(&self, name: &str) -> Option<&str> {
-        let found = self.wrong.iter().find(|(wrong, _)| *wrong == name);
-        found.map(|(_, message)| message.as_str())
-    }
-
-    fn described(&self, field: Field<'_>) -> Option<String> {
-        let hint = (!field.hint.is_empty()).then(|| format!("{}-hint", field.name));
-        let wrong = self.invalid(field.name);
-        let wrong = wrong.map(|_| format!("{}-wrong", field.name));
-        let ids: Vec<String> = wrong.into_iter().chain(hint).collect();
-        (!ids.is_empty()).then(|| ids.join(" "))
-    }
-
-    fn invalid(&self, name: &str) -> Option<&'static str> {
-        self.message(name).map(|_| "true")
-    }
-
-    fn is_first(&self, name: &str) -> bool {
-        match self.wrong.first() {
-            Some((first, _)) => *first == name,
-            None => self.why.is_none() && self.first == name,
-        }
-    }
-
-    fn shown(&self, name: &str) -> &str {
-        let text = self.raw(name);
-        if looks_secret(text.trim()) { "" } else { text }
-    }
-}
-
-/// Buttons at the end of a form: what it does, and the way back.
-pub(super) fn buttons(does: &str, back: &str) -> Markup {
-    html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
-}
-
-/// The field that [`Typed::name`] reads.
-pub(super) const NAME: Field<'_> = Field {
-    name: "name",
-    label: "Name",
-    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
-};
-
-/// What people say of a stream, connector or key.
-pub(super) const DESCRIPTION: Field<'_> = Field {
-    name: "description",
-    label: "Description (optional)",
-    hint: "What it is for, or who has it: at most 200 characters.",
-};
-
-/// What people said of it, below its name in a list.
-pub(super) fn described(description: Option<&str>) -> Markup {
-    html! { @if let Some(said) = description { br; span.quiet { (text(said)) } } }
-}
-
-/// The same among its facts.
-pub(super) fn description(description: Option<&str>) -> Markup {
-    html! { @if let Some(said) = description { dt { "Description" } dd { (text(said)) } } }
-}
-
-/// A question before something is lost. The way back has the focus.
-pub(super) fn question(
-    typed: &Typed,
-    token: &Markup,
-    what: &Markup,
-    does: &str,
-    back: &str,
-) -> Markup {
-    html! {
-        (typed.problems())
-        form.panel method="post" {
-            (token)
-            (what)
-            p.row { button.danger { (does) } a.button.plain href=(back) autofocus[!typed.is_wrong()] { "Cancel" } }
-        }
-    }
-}
-
-/// What is declared cannot be changed here.
-pub(super) fn declared(list: &str, source: &str) -> Markup {
-    html! { span.badge { "declared" } " in " code { (plain(source)) } " under " code { "[[" (list) "]]" } ", so it is changed there" }
-}
-
-/// Whether a key can be used, and how long.
-pub(super) fn key_state(state: KeyState, expires_ms: Option<u64>, is_replaced: bool) -> Markup {
-    let ends = expires_ms.map(|ends_ms| super::text::time(&clock::rfc3339(ends_ms)));
-    html! {
-        @match (state, ends) {
-            (KeyState::Revoked, _) => span.badge.bad { "revoked" },
-            (KeyState::Expired, Some(ends)) => { span.badge.bad { "ended" } " " (ends) },
-            (KeyState::Expired, None) => span.badge.bad { "ended" },
-            (KeyState::Active, Some(ends)) if is_replaced => { span.badge.warn { "grace until" } " " (ends) },
-            (KeyState::Active, Some(ends)) => { span.badge.good { "active" } " ends " (ends) },
-            (KeyState::Active, None) => span.badge.good { "active" },
-        }
-    }
-}
-
-/// A time as forms send it, in UTC, with or without seconds: Unix time in milliseconds.
-pub(super) fn unix_ms(text: &str) -> Option<u64> {
-    clock::parse_rfc3339(&format!("{text}Z"))
-        .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
-}
-
-/// A time as a form shows it, or nothing.
-pub(super) fn form_time(unix_ms: Option<u64>) -> String {
-    let text = unix_ms.map(clock::rfc3339).unwrap_or_default();
-    text.get(..19).unwrap_or_default().to_owned()
-}
-
-/// What is wrong with a field, below the field.
-fn in_words(fault: &Fault) -> String {
-    match fault {
-        Fault::NoStream { meant: None, .. } => {
-            format!(
-                "{} Make it first: the page Data pool has the button New stream.",
-                as_sentence(&fault.to_string())
-            )
-        }
-        Fault::Ended => {
-            "The key has ended: say when the new one ends, or that it never does.".to_owned()
-        }
-        fault => as_sentence(&fault.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Misfit;
-
-    #[test]
-    fn times_of_a_form_are_utc() {
-        assert_eq!(unix_ms("1970-01-01T00:01"), Some(60_000));
-        assert_eq!(unix_ms("1970-01-01T00:01:02"), Some(62_000));
-        assert_eq!(unix_ms("yesterday"), None);
-        assert_eq!(form_time(Some(62_003)), "1970-01-01T00:01:02");
-        assert_eq!(form_time(None), "");
-    }
-
-    #[test]
-    fn what_is_wrong_is_a_sentence_that_names_no_route() {
-        let check = |fault: Fault, expected| assert_eq!(in_words(&fault), expected);
-        check(
-            Misfit::Form("wants 1 to 64 letters".to_owned()).into(),
-            "Wants 1 to 64 letters.",
-        );
-        check(Misfit::Range { min: 1, max: 9 }.into(), "Must be from 1 to 9.");
-        let no_stream = |meant: Option<&str>| Fault::NoStream {
-            name: "none".to_owned(),
-            meant: meant.map(str::to_owned),
-        };
-        check(
-            no_stream(Some("nine")),
-            "There is no stream \"none\"; did you mean \"nine\"?",
-        );
-        check(
-            no_stream(None),
-            "There is no stream \"none\". Make it first: the page Data pool has the button New stream.",
-        );
-    }
-
-    #[test]
-    fn what_was_typed_comes_back_escaped_and_a_secret_does_not() {
-        let values = [
-            ("name", "\"><script>".to_owned()),
-            ("item_key", "ik_live_x".to_owned()),
-        ];
-        let mut typed = Typed::new("name", &values);
-        typed.wrong("item_key", "It is wrong.");
-        let field = |name| Field {
-            name,
-            label: "L",
-            hint: "",
-        };
-        let shown = typed.input(field("name"), 64, true).into_string();
-        assert!(
-            shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
-            "{shown}"
-        );
-        assert!(!shown.contains("autofocus"), "{shown}");
-        let shown = typed.input(field("item_key"), 64, true).into_string();
-        assert!(
-            shown.contains("value=\"\"") && shown.contains("autofocus"),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("aria-describedby=\"item_key-wrong\""),
-            "{shown}"
-        );
-        assert!(shown.contains("It is wrong."), "{shown}");
     }
 }

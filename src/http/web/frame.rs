@@ -11,16 +11,17 @@ use salvo_core::http::header::{
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
-use super::guard::{FORM_TOKEN, is_poll, visitor};
-use super::sessions::{Made, Visitor};
+use super::form_data::FORM_TOKEN;
+use super::sessions::{IssuedKey, Visitor};
 use super::text::{plain, text, text_of};
-use crate::catalog::KeyHash;
+use crate::catalog::{CatalogError, KeyHash, Kind};
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// htmx would add a style of its own and evaluate text as script.
 const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
 
 /// Characters of a sentence that says what was done, or why not.
@@ -52,7 +53,7 @@ pub(super) enum Place {
 /// A page.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// What stands in the window's title and as the heading.
+    /// The window's title and the heading.
     pub(super) title: String,
     /// Where it belongs.
     pub(super) place: Place,
@@ -67,7 +68,7 @@ pub(super) struct Page {
 /// A page that holds a form.
 #[derive(Debug)]
 pub(super) struct FormPage {
-    /// What stands in the window's title and as the heading.
+    /// The window's title and the heading.
     pub(super) title: String,
     /// Where it belongs.
     pub(super) place: Place,
@@ -86,6 +87,19 @@ pub(super) enum NoPage {
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl NoPage {
+    /// There is no page that changes what a configuration declares.
+    pub(super) fn if_declared(created_ms: Option<u64>, kind: Kind) -> Result<(), Self> {
+        match created_ms {
+            Some(_) => Ok(()),
+            None => {
+                let why = CatalogError::Declared(kind).to_string();
+                Err(Self::Refused(StatusCode::CONFLICT, why))
+            }
+        }
+    }
+}
+
 impl<E: Into<ApiError>> From<E> for NoPage {
     fn from(error: E) -> Self {
         let error = error.into();
@@ -96,17 +110,17 @@ impl<E: Into<ApiError>> From<E> for NoPage {
     }
 }
 
-/// A page of which a part of what is still follows the daemon too: that which is wrapped by [`aside`].
+/// A page with a second live part, inside of what is still: [`aside`] marks its place.
 pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
 
-/// What became of a form that was sent.
-pub(super) enum Sent {
+/// What a page with a form answers.
+pub(super) enum FormAnswer {
     /// It is done: the page to go to, and what it says there.
     Done(String, String),
-    /// A key was made, which a page shows once.
-    Made(Made),
-    /// It is refused, and comes back as it was sent with what is wrong.
-    Again(StatusCode, FormPage),
+    /// A key was issued, which a page shows once.
+    Issued(IssuedKey),
+    /// The form: as it is asked for, or as it was sent with what is wrong.
+    Form(StatusCode, FormPage),
 }
 
 #[async_trait]
@@ -124,28 +138,30 @@ impl Writer for WithAside {
 }
 
 #[async_trait]
-impl Writer for FormPage {
+impl Writer for FormAnswer {
     async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
-        answer_form(depot, res, StatusCode::OK, self);
-    }
-}
-
-#[async_trait]
-impl Writer for Sent {
-    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
-        let Some(visitor) = visitor(depot) else {
+        let Some(visitor) = Visitor::of(depot) else {
             return;
         };
         match self {
-            Self::Done(path, said) => {
-                visitor.say(said);
+            Self::Done(path, flash) => {
+                visitor.set_flash(flash);
                 go(res, &path);
             }
-            Self::Made(made) => {
-                go(res, &made.path);
-                visitor.keep_made(made);
+            Self::Issued(key) => {
+                go(res, &key.path);
+                visitor.keep_issued_key(key);
             }
-            Self::Again(status, form) => answer_form(depot, res, status, form),
+            Self::Form(status, form) => {
+                let page = Page {
+                    title: form.title,
+                    place: form.place,
+                    still: form.content,
+                    live: html! {},
+                    old: true,
+                };
+                write(res, status, whole(&page, &html! {}, visitor, None));
+            }
         }
     }
 }
@@ -171,7 +187,7 @@ impl Writer for NoPage {
 
 /// Answers with a page, or with its live parts if they are asked for and have changed.
 fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
-    let Some(visitor) = visitor(depot) else {
+    let Some(visitor) = Visitor::of(depot) else {
         return;
     };
     let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
@@ -186,32 +202,22 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
-    let said = visitor.said();
-    write(res, StatusCode::OK, whole(page, &live, visitor, said));
+    let flash = visitor.take_flash();
+    write(res, StatusCode::OK, whole(page, &live, visitor, flash));
 }
 
-/// Where on a page that stands which [`WithAside`] replaces.
+/// Whether this is a poll of a page's live part.
+pub(super) fn is_poll(req: &Request) -> bool {
+    req.headers().contains_key(HX_REQUEST)
+}
+
+/// The place of the second live part of a [`WithAside`].
 pub(super) fn aside(aside: &Markup) -> Markup {
     html! { div #aside { (aside) } }
 }
 
-/// Answers with a page that holds a form: as it is asked for, or as it was sent with what is wrong.
-fn answer_form(depot: &Depot, res: &mut Response, status: StatusCode, form: FormPage) {
-    let Some(visitor) = visitor(depot) else {
-        return;
-    };
-    let page = Page {
-        title: form.title,
-        place: form.place,
-        still: form.content,
-        live: html! {},
-        old: true,
-    };
-    write(res, status, whole(&page, &html! {}, visitor, None));
-}
-
-/// A page with navigation, and what was said of the write before it.
-fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) -> Markup {
+/// A page with navigation, and what it says of the write before it.
+fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -> Markup {
     let content = html! {
         header.top {
             a.brand href="/" { "Headgate" }
@@ -224,7 +230,7 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, said: Option<String>) ->
         }
         main {
             p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
-            @if let Some(said) = said { p.said role="status" tabindex="-1" autofocus { (text_of(&said, SENTENCE_CHARS_MAX)) } }
+            @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
             h1 { bdi { (text(&page.title)) } }
             (page.still)
             (live)
@@ -250,9 +256,9 @@ fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
 }
 
-/// The same for the forms of a page.
+/// The same for handlers that build their own forms.
 pub(super) fn token(depot: &Depot) -> Markup {
-    visitor(depot).map(form_token).unwrap_or_default()
+    Visitor::of(depot).map(form_token).unwrap_or_default()
 }
 
 /// Leads to a page.

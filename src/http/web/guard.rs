@@ -5,29 +5,25 @@
 //! session and that session's form token. The admin API takes calls under its own names only too; programs do not say
 //! that they are of an origin, and a browser that says so must name this one.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
-use super::sessions::{Sessions, Visitor};
-use super::{frame, sign_in};
+use super::form_data::{FORM_TOKEN, FormData};
+use super::host::{SEC_FETCH_SITE, from_same_origin, is_own};
+use super::sessions::Sessions;
+use super::{cookie, frame, sign_in};
 use crate::catalog::KeyHash;
-use crate::http::body;
 use crate::http::error::ApiError;
 use crate::http::middleware::{client, request_id};
 use crate::operate::By;
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.
 const FORM_BYTES_MAX: usize = 1 << 20;
-/// The field of every form that holds the session's form token.
-pub(super) const FORM_TOKEN: &str = "form_token";
 
 /// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
 pub(in crate::http) struct CheckSite {
@@ -36,7 +32,7 @@ pub(in crate::http) struct CheckSite {
 }
 
 impl CheckSite {
-    /// For pages: a write must come with a browser's word that it is from here.
+    /// For pages: a write must come from a browser that says it is from the same origin.
     pub(super) fn of_pages(hosts: &Arc<[String]>) -> Self {
         Self {
             hosts: Arc::clone(hosts),
@@ -44,7 +40,7 @@ impl CheckSite {
         }
     }
 
-    /// For the admin API: programs send writes without a word of where they are from.
+    /// For the admin API: programs send writes that name no origin.
     pub(in crate::http) fn of_api(hosts: &Arc<[String]>) -> Self {
         Self {
             hosts: Arc::clone(hosts),
@@ -83,7 +79,7 @@ impl Handler for CheckSite {
     }
 }
 
-/// Lets those through who are signed in; others get the sign-in page. A form's fields go into the depot.
+/// Requires a session; without one the answer is the sign-in page. Puts the fields of a form into the depot.
 pub(super) struct RequireSession(pub(super) Arc<Sessions>);
 
 #[async_trait]
@@ -95,10 +91,10 @@ impl Handler for RequireSession {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
-        let secret = cookie(req.headers()).map(str::to_owned);
+        let secret = cookie::secret(req.headers()).map(str::to_owned);
         let Some(visitor) = secret.and_then(|secret| self.0.visitor(&secret)) else {
             ctrl.skip_rest();
-            if is_poll(req) {
+            if frame::is_poll(req) {
                 // The whole page again, which asks to sign in.
                 let yes = HeaderValue::from_static("true");
                 res.headers_mut().insert(HX_REFRESH, yes);
@@ -111,7 +107,7 @@ impl Handler for RequireSession {
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         };
         if *req.method() != Method::GET {
-            let form = match Form::read(req, FORM_BYTES_MAX).await {
+            let form = match FormData::read(req, FORM_BYTES_MAX).await {
                 Ok(form) => form,
                 Err(why) => {
                     ctrl.skip_rest();
@@ -141,214 +137,11 @@ impl Handler for RequireSession {
     }
 }
 
-/// Who is signed in, on pages behind [`RequireSession`].
-pub(super) fn visitor(depot: &Depot) -> Option<&Visitor> {
-    depot.get_typed::<Visitor>().ok()
-}
-
 /// Who is signed in, for the audit trail.
 pub(super) fn by(req: &Request) -> By {
     By {
         who: "admin page",
         client: client(req),
         request_id: request_id(req),
-    }
-}
-
-/// The fields of a form.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Form(Vec<(String, String)>);
-
-impl Form {
-    /// Reads the body, or says why it cannot be read.
-    pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
-        let body = body::at_most(req, bytes_max)
-            .await
-            .map_err(|error| error.message)?;
-        let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
-        let fields = form_urlencoded::parse(body.as_bytes());
-        Ok(Self(fields.into_owned().collect()))
-    }
-
-    /// The form of a write behind [`RequireSession`].
-    pub(super) fn of(depot: &Depot) -> Option<&Self> {
-        depot.get_typed::<Self>().ok()
-    }
-
-    /// The first field of this name.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(field, _)| field == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// All fields of this name.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let found = self.0.iter().filter(move |(field, _)| field == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// Adds a field.
-    pub(super) fn put(&mut self, name: &str, value: String) {
-        self.0.push((name.to_owned(), value));
-    }
-
-    /// Adds the fields of another, which count where this one has none of their names.
-    pub(super) fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
-    }
-}
-
-/// Whether a page asks for news of its live part.
-pub(super) fn is_poll(req: &Request) -> bool {
-    req.headers().contains_key(HX_REQUEST)
-}
-
-/// The name of the session's cookie. Cookies do not tell ports apart, so that it says the port.
-pub(super) fn cookie_name(headers: &HeaderMap) -> String {
-    match host(headers) {
-        Some((_, Some(port))) => format!("headgate_{port}"),
-        _ => "headgate".to_owned(),
-    }
-}
-
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let name = cookie_name(headers);
-    let lines = headers.get_all(COOKIE).iter();
-    let pairs = lines.filter_map(|line| line.to_str().ok());
-    pairs
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(found, value)| (found == name).then_some(value))
-}
-
-/// Host and port as the request names them; the host without brackets.
-pub(super) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
-    let text = headers.get(HOST)?.to_str().ok()?;
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
-        _ => (text, None),
-    };
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    match bare {
-        Some(bare) => bare.parse::<Ipv6Addr>().ok().map(|_| (bare, port)),
-        None => Some((host, port)),
-    }
-}
-
-/// Whether the host is one that no foreign name server answers for.
-fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
-    host(headers).is_some_and(|(host, _)| {
-        host.parse::<Ipv4Addr>().is_ok()
-            || host.parse::<Ipv6Addr>().is_ok()
-            || host.eq_ignore_ascii_case("localhost")
-            || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
-    })
-}
-
-/// Whether a browser says that a page of the daemon's own sends this. Every browser says so with a write.
-fn from_same_origin(headers: &HeaderMap) -> bool {
-    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-    let origin = headers.get(ORIGIN).map(|origin| {
-        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        matches!((origin, host), (Some((_, origin)), Some(host)) if origin.eq_ignore_ascii_case(host))
-    });
-    match (site, origin) {
-        (None, None) => false,
-        (site, origin) => site.is_none_or(|site| site == b"same-origin") && origin != Some(false),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
-        let pairs = pairs.iter().map(|(name, value)| {
-            let value = HeaderValue::from_str(value).expect("a header");
-            (name.clone(), value)
-        });
-        pairs.collect()
-    }
-
-    #[test]
-    fn only_addresses_localhost_and_listed_names_are_its_own() {
-        let hosts = ["headgate.example".to_owned()];
-        let check = |host: &str, expected| {
-            assert_eq!(
-                is_own(&headers(&[(HOST, host)]), &hosts),
-                expected,
-                "{host}"
-            );
-        };
-        for own in [
-            "127.0.0.1:8081",
-            "10.1.2.3",
-            "[::1]:8081",
-            "[fe80::1]",
-            "localhost",
-            "LocalHost:8081",
-            "headgate.example",
-            "Headgate.Example:443",
-        ] {
-            check(own, true);
-        }
-        for foreign in [
-            "",
-            "evil.example",
-            "evil.example:8081",
-            "127.0.0.1.evil.example",
-            "localhost.evil.example:8081",
-            "headgate.example.evil",
-            "[evil]:8081",
-            "127.0.0.1:port",
-        ] {
-            check(foreign, false);
-        }
-        assert!(!is_own(&HeaderMap::new(), &hosts));
-    }
-
-    #[test]
-    fn a_write_needs_a_browsers_word_that_it_comes_from_here() {
-        let check = |site: Option<&str>, origin: Option<&str>, expected| {
-            let mut pairs = vec![(HOST, "10.0.0.5:8081")];
-            pairs.extend(site.map(|site| (SEC_FETCH_SITE, site)));
-            pairs.extend(origin.map(|origin| (ORIGIN, origin)));
-            assert_eq!(from_same_origin(&headers(&pairs)), expected, "{pairs:?}");
-        };
-        let own = Some("http://10.0.0.5:8081");
-        check(Some("same-origin"), own, true);
-        check(None, own, true);
-        check(Some("same-origin"), None, true);
-        check(None, None, false);
-        for site in ["cross-site", "same-site", "none", ""] {
-            check(Some(site), own, false);
-        }
-        for origin in [
-            "null",
-            "http://10.0.0.5",
-            "http://10.0.0.5:8082",
-            "http://evil.example",
-            "http://10.0.0.5:8081.evil.example",
-            "",
-        ] {
-            check(None, Some(origin), false);
-            check(Some("same-origin"), Some(origin), false);
-        }
-    }
-
-    #[test]
-    fn the_cookie_is_found_among_others_and_for_its_port_only() {
-        let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other";
-        let of = |host: &str| {
-            let headers = headers(&[(HOST, host), (COOKIE, cookies)]);
-            cookie(&headers).map(str::to_owned)
-        };
-        assert_eq!(of("127.0.0.1:8081").as_deref(), Some("this"));
-        assert_eq!(of("[::1]:8082").as_deref(), Some("other"));
-        assert_eq!(of("headgate.example").as_deref(), Some("none"));
-        assert_eq!(of("127.0.0.1:8083"), None);
     }
 }

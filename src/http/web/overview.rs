@@ -107,7 +107,7 @@ fn sinks(operator: &Operator, condition: &Condition) -> Markup {
     let behind = renderers.iter().filter(|one| one.lag > 0).count() as u64;
     html! {
         h2 { "Sinks" }
-        (super::sinks::table(&condition.sinks))
+        (super::sink_table::table(&condition.sinks))
         h2 { "Renderers" }
         p.panel {
             @if renderers.is_empty() { "Nobody is connected." } @else {

@@ -1,149 +1,94 @@
-//! `/new/read-key` and `/read-keys/{name}`: what renderers read with.
+//! `/read-keys/{name}`: a read key, and changing it.
 //!
-//! **Invariant**: a key's text leaves this file only towards the page that shows it once. A key that is declared has
-//! a page without forms.
+//! **Invariant**: a key's text is shown only on the page that follows its making. A key that is declared has a page
+//! without forms.
+
+mod end;
+mod new;
+mod settings;
 
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::form::{self, Field, NAME, Typed, form_time};
-use super::frame::{FormPage, NoPage, Place, Sent, token};
-use super::ingest_key::Ending;
-use super::sessions::Made;
-use super::text::{segment, text, time};
-use super::{key_shown_once, snippets};
-use crate::catalog::{self, Catalog, KeyState, Kind, ReadKey, ReadKeyPatch};
-use crate::clock;
+use super::form::{self, Typed, form_time};
+use super::frame::{FormAnswer, FormPage, NoPage, Place};
+use super::key::{ENDS, Ending, shown_once};
+use super::origin::origin;
+use super::sessions::IssuedKey;
+use super::text::text;
+use super::{description, paths, snippets};
+use crate::catalog::{KeyState, Kind, ReadKey, ReadKeyPatch};
 use crate::operate::Operator;
 
-const NO_KEY: NoPage =
-    NoPage::NotFound("There is no read key of this name. The page Renderers lists them.");
-
-/// `GET /new/read-key`
-pub(super) struct ShowNewReadKey(pub(super) Operator);
-
-#[handler]
-impl ShowNewReadKey {
-    async fn handle(&self, depot: &mut Depot) -> FormPage {
-        new_page(&self.0, depot, &Typed::new("name", &[]))
-    }
+/// Read keys, and what can be done to them.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path, ending| form::route(path, || end::EndReadKey(p(), ending));
+    Router::new()
+        .push(form::route("new/read-key", || new::NewReadKey(p())))
+        .push(
+            form::route("read-keys/{name}", || ShowReadKey(p()))
+                .push(end_key("revoke", Ending::Revoke))
+                .push(end_key("delete", Ending::Delete)),
+        )
 }
 
-/// `POST /new/read-key`
-pub(super) struct NewReadKey(pub(super) Operator);
-
-#[handler]
-impl NewReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let mut typed = Typed::sent(depot);
-        let new = catalog::NewReadKey {
-            name: typed.name(),
-            description: typed.optional("description"),
-            streams: streams(&mut typed),
-            expires_ms: typed.time("expires_at"),
-            allow_in_url: typed.is_ticked("allow_in_url"),
-        };
-        let made = typed.submit(&self.0, req, &[], |catalog, by| {
-            catalog.create_read_key(new, by)
-        });
-        Ok(match made.await? {
-            Some((secret, key)) => Sent::Made(Made {
-                path: path(&key),
-                key: key.name.to_string(),
-                secret,
-                previous: None,
-            }),
-            None => typed.again(new_page(&self.0, depot, &typed)),
-        })
-    }
-}
-
-/// The streams that were chosen, at least one.
-fn streams(typed: &mut Typed) -> Vec<String> {
-    let mut streams = typed.all("streams");
-    streams.retain(|name| !name.is_empty());
-    if streams.is_empty() {
-        typed.wrong("streams", "Choose at least one stream.");
-    }
-    streams
-}
-
-fn new_page(operator: &Operator, depot: &Depot, typed: &Typed) -> FormPage {
-    FormPage {
-        title: "New read key".to_owned(),
-        place: Place::Renderers,
-        content: html! {
-            (typed.problems())
-            form.panel method="post" action="/new/read-key" {
-                (token(depot))
-                (typed.input(NAME, 64, true))
-                (settings(typed, &operator.catalog))
-                (form::buttons("Create read key", "/renderers"))
-            }
-        },
-    }
-}
-
-fn settings(typed: &Typed, catalog: &Catalog) -> Markup {
-    let streams = Field {
-        name: "streams",
-        label: "Streams",
-        hint: "What it may read.",
-    };
-    let ends = Field {
-        name: "expires_at",
-        label: "Ends (UTC, optional)",
-        hint: "Without a time it never ends.",
-    };
-    let in_url = Field {
-        name: "allow_in_url",
-        label: "May stand in a URL",
-        hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
-    };
-    html! {
-        (typed.input(form::DESCRIPTION, 200, false))
-        (typed.stream_boxes(streams, catalog))
-        (typed.time_input(ends))
-        (typed.tick(in_url))
-    }
-}
-
-/// `GET /read-keys/{name}`
-pub(super) struct ShowReadKey(pub(super) Operator);
+/// `/read-keys/{name}`
+struct ShowReadKey(Operator);
 
 #[handler]
 impl ShowReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let made = key_shown_once::take(req, depot);
-        let key = key(&self.0, req)?;
-        let mut values: Vec<(&str, String)> = key
-            .streams
-            .iter()
-            .map(|name| ("streams", name.to_string()))
-            .collect();
-        let described = key.description.as_deref().unwrap_or_default();
-        values.push(("description", described.to_owned()));
-        values.push(("expires_at", form_time(key.expires_ms)));
-        if key.allow_in_url {
-            values.push(("allow_in_url", "yes".to_owned()));
-        }
-        let shown = made.map(|made| shown_once(&self.0, req, &key, &made));
-        let typed = Typed::new("", &values);
-        Ok(key_page(&self.0, depot, &key, shown, &typed))
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let Some(mut typed) = Typed::sent(depot) else {
+            let issued = shown_once::take(req, depot);
+            let key = find_key(&self.0, req)?;
+            let shown = issued.map(|issued| issued_key(&self.0, req, &key, &issued));
+            let typed = initial(depot, &key);
+            return Ok(typed.show(page(&self.0, &key, shown, &typed)));
+        };
+        let key = find_changeable(&self.0, req)?;
+        let change = ReadKeyPatch {
+            description: Some(description::read(&typed)),
+            streams: Some(settings::streams(&mut typed)),
+            expires_ms: Some(typed.time(ENDS.name)),
+            allow_in_url: Some(typed.is_ticked("allow_in_url")),
+        };
+        let name = Arc::clone(&key.name);
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_read_key(&name, change, by)
+        });
+        let Some(changed) = changed.await? else {
+            return Ok(typed.show(page(&self.0, &key, None, &typed)));
+        };
+        let flash = format!("The read key {} is changed.", changed.name);
+        Ok(FormAnswer::Done("/renderers".to_owned(), flash))
     }
 }
 
-fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) -> Markup {
+/// The form with the key as it is.
+fn initial(depot: &Depot, key: &ReadKey) -> Typed {
+    let streams = key.streams.iter();
+    let streams = streams.map(|name| ("streams", name.to_string()));
+    let mut values: Vec<(&str, String)> = streams.collect();
+    values.push(description::initial(key.description.as_deref()));
+    values.push((ENDS.name, form_time(key.expires_ms)));
+    if key.allow_in_url {
+        values.push(("allow_in_url", "yes".to_owned()));
+    }
+    Typed::new(depot, "", &values)
+}
+
+fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &IssuedKey) -> Markup {
     let address = snippets::address(operator, req);
     html! {
         div.panel.made {
-            (key_shown_once::panel(made, "read key"))
+            (shown_once::panel(issued, "read key"))
             @if let Some(stream) = key.streams.first() {
                 p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
                 div.copy data-once {
-                    code #render { (address.render_url(stream)) "#" (made.secret.expose()) }
+                    code #render { (address.render_url(stream)) "#" (issued.secret.expose()) }
                     button.plain type="button" data-copy="render" { "Copy" }
                 }
             }
@@ -151,44 +96,15 @@ fn shown_once(operator: &Operator, req: &Request, key: &ReadKey, made: &Made) ->
     }
 }
 
-/// `POST /read-keys/{name}`
-pub(super) struct ChangeReadKey(pub(super) Operator);
-
-#[handler]
-impl ChangeReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let key = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let wanted = ReadKeyPatch {
-            description: Some(typed.optional("description")),
-            streams: Some(streams(&mut typed)),
-            expires_ms: Some(typed.time("expires_at")),
-            allow_in_url: Some(typed.is_ticked("allow_in_url")),
-        };
-        let name = Arc::clone(&key.name);
-        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_read_key(&name, wanted, by)
-        });
-        Ok(match changed.await? {
-            Some(changed) => {
-                let said = format!("The read key {} is changed.", changed.name);
-                Sent::Done("/renderers".to_owned(), said)
-            }
-            None => typed.again(key_page(&self.0, depot, &key, None, &typed)),
-        })
-    }
-}
-
-fn key_page(
-    operator: &Operator,
-    depot: &Depot,
-    key: &ReadKey,
-    shown: Option<Markup>,
-    typed: &Typed,
-) -> FormPage {
-    let path = path(key);
+fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed) -> FormPage {
+    let path = paths::read_key(&key.name);
     let is_own = key.created_ms.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
+    let fields = html! {
+        p.quiet { "Renderers that are connected with it connect again." }
+        (settings::fields(typed, &operator.catalog))
+        p.row { button { "Save" } }
+    };
     FormPage {
         title: format!("Read key {}", key.name),
         place: Place::Renderers,
@@ -198,12 +114,7 @@ fn key_page(
             div.panel { (facts(operator, key)) }
             @if is_own && !is_revoked {
                 h2 { "Change" }
-                form.panel method="post" action=(path) {
-                    (token(depot))
-                    p.quiet { "Renderers that are connected with it connect again." }
-                    (settings(typed, &operator.catalog))
-                    p.row { button { "Save" } }
-                }
+                (typed.form(&path, &fields))
             }
             p.row {
                 @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -217,91 +128,25 @@ fn key_page(
 fn facts(operator: &Operator, key: &ReadKey) -> Markup {
     let prefix = key.prefix.as_deref().unwrap_or_default();
     html! { dl {
-        (form::description(key.description.as_deref()))
+        (description::fact(key.description.as_deref()))
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
-        dt { "State" } dd { (form::key_state(key.state(), key.expires_ms, false)) }
+        dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
-        dt { "Made" } dd { @match key.created_ms {
-            Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-            None => { (form::declared("read_keys", &operator.configuration.declared_in("read_keys", &key.name))) },
-        } }
+        dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }
     } }
 }
 
-/// `GET /read-keys/{name}/revoke`, or `delete`
-pub(super) struct ShowEndReadKey(pub(super) Operator, pub(super) Ending);
-
-#[handler]
-impl ShowEndReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormPage, NoPage> {
-        let key = own(&self.0, req)?;
-        Ok(end_page(depot, &key, self.1, &Typed::default()))
-    }
-}
-
-/// `POST /read-keys/{name}/revoke`, or `delete`
-pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);
-
-#[handler]
-impl EndReadKey {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let key = own(&self.0, req)?;
-        let mut typed = Typed::sent(depot);
-        let name = Arc::clone(&key.name);
-        let ending = self.1;
-        let ended = typed.submit(&self.0, req, &[], move |catalog, by| match ending {
-            Ending::Revoke => catalog.revoke_read_key(&name, by),
-            Ending::Delete => catalog.delete_read_key(&name, by),
-        });
-        if ended.await?.is_none() {
-            return Ok(typed.again(end_page(depot, &key, ending, &typed)));
-        }
-        let done = match ending {
-            Ending::Revoke => "revoked",
-            Ending::Delete => "deleted",
-        };
-        let said = format!("The read key {} is {done}.", key.name);
-        Ok(Sent::Done("/renderers".to_owned(), said))
-    }
-}
-
-fn end_page(depot: &Depot, key: &ReadKey, ending: Ending, typed: &Typed) -> FormPage {
-    let (title, does) = match ending {
-        Ending::Revoke => ("Revoke", "Revoke the read key"),
-        Ending::Delete => ("Delete", "Delete the read key"),
-    };
-    let what = html! {
-        p {
-            "Renderers that are connected with the read key " strong { (text(&key.name)) } " are sent away at once, and it is refused from then on. "
-            @match ending {
-                Ending::Revoke => "It stays in the list, and cannot be made valid again.",
-                Ending::Delete => "It is no longer listed.",
-            }
-        }
-    };
-    FormPage {
-        title: format!("{title} {}?", key.name),
-        place: Place::Renderers,
-        content: form::question(typed, &token(depot), &what, does, &path(key)),
-    }
-}
-
-/// The page of a read key.
-pub(super) fn path(key: &ReadKey) -> String {
-    format!("/read-keys/{}", segment(&key.name))
-}
-
-fn key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    operator.catalog.read_key(&name).ok_or(NO_KEY)
+fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = operator.catalog.read_key(&paths::param(req, "name"));
+    key.ok_or(NoPage::NotFound(
+        "There is no read key of this name. The page Renderers lists them.",
+    ))
 }
 
 /// The key that the path names, if it was made at run time.
-fn own(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
-    let key = key(operator, req)?;
-    match key.created_ms {
-        Some(_) => Ok(key),
-        None => Err(NoPage::declared(Kind::ReadKey)),
-    }
+fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = find_key(operator, req)?;
+    NoPage::if_declared(key.created_ms, Kind::ReadKey)?;
+    Ok(key)
 }

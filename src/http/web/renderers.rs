@@ -7,7 +7,7 @@ use salvo_core::handler;
 
 use super::frame::{Page, Place};
 use super::text::{grouped, text, time};
-use super::{form, read_key};
+use super::{description, key, paths};
 use crate::clock;
 use crate::operate::Operator;
 
@@ -76,16 +76,16 @@ fn keys(operator: &Operator) -> Markup {
                 thead { tr { th { "Read key" } th { "Begins with" } th { "Streams" } th { "State" } th { "In a URL" } } }
                 tbody { @for key in keys.iter().take(SHOWN_MAX) { tr {
                     td data-label="Read key" { span {
-                        a id={ "key-" (key.name) } href=(read_key::path(key)) { (text(&key.name)) }
+                        a id={ "key-" (key.name) } href=(paths::read_key(&key.name)) { (text(&key.name)) }
                         @if key.created_ms.is_none() { " " span.badge { "declared" } }
-                        (form::described(key.description.as_deref()))
+                        (description::below(key.description.as_deref()))
                     } }
                     td.mono data-label="Begins with" { @match &key.prefix {
                         Some(prefix) => span { (text(prefix)) "…" },
                         None => span.quiet { "known as a digest only" },
                     } }
                     td data-label="Streams" { span { (text(&key.streams.join(", "))) } }
-                    td data-label="State" { span { (form::key_state(key.state(), key.expires_ms, false)) } }
+                    td data-label="State" { span { (key::state(key.state(), key.expires_ms, false)) } }
                     td data-label="In a URL" { span { @if key.allow_in_url { "yes" } @else { "no" } } }
                 } } }
             } }

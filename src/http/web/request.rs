@@ -1,28 +1,39 @@
 //! `/requests/{id}`: the way of a request, what it held, and sending it again.
 //!
-//! **Invariant**: a step stands here only once it has happened, or as waiting. What a request held is shown bounded
-//! and escaped, and only while it is kept.
+//! **Invariant**: a step is shown only once it has happened, or as waiting.
+
+mod content;
+mod curl;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 use uuid::Uuid;
 
-use super::frame::{NoPage, Page, Place, Sent, token};
-use super::guard::{Form, by};
-use super::text::{bytes, count, grouped, segment, text, text_of, time, visible_json};
-use super::{badge, curl, snippets};
+use super::form_data::FormData;
+use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::guard::by;
+use super::text::{bytes, count, text, text_of, time};
+use super::{badge, paths, snippets};
 use crate::clock;
 use crate::ingest::{AgainError, Kept, SentAgain};
 use crate::operate::Operator;
-use crate::operate::content::{Content, ItemContent};
+use crate::operate::content::Content;
 use crate::operate::requests::{Report, Status};
 use crate::pool::SinkState;
 
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
+/// A request, and sending it again.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::with_path("requests/{request_id}")
+        .get(ShowRequest(p()))
+        .push(Router::with_path("send-again").post(SendAgain(p())))
+}
+
 /// `GET /requests/{request_id}`
-pub(super) struct ShowRequest(pub(super) Operator);
+struct ShowRequest(Operator);
 
 #[handler]
 impl ShowRequest {
@@ -41,7 +52,7 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
     ))?;
     let entry = &report.row.entry;
     let kept = operator.ingest.kept(&report.row).await?;
-    let became = operator.journal.sent_again_as(entry.request_id).await?;
+    let sent_again_as = operator.journal.sent_again_as(entry.request_id).await?;
     let connector_is_there = operator.catalog.connector(&entry.connector).is_some();
     let command = curl::command(&snippets::address(operator, req), entry, &kept);
     Ok(Page {
@@ -52,12 +63,12 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
             @for error in report.errors() {
                 p.problem { (text_of(error, ERROR_CHARS_MAX)) }
             }
-            (way(&report, &became, token))
+            (steps(&report, &sent_again_as, token))
             (actions(&report, &kept, command.is_ok(), token))
             (facts(&report, connector_is_there))
-            (headers(&report))
-            (content(&Content::from(&kept)))
-            (as_curl(command))
+            (content::headers(&report))
+            (content::content(&Content::from(&kept)))
+            (content::as_curl(command))
         },
         old: false,
     })
@@ -82,12 +93,12 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
 }
 
 /// `POST /requests/{request_id}/send-again`
-pub(super) struct SendAgain(pub(super) Operator);
+struct SendAgain(Operator);
 
 #[handler]
 impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let overwrite = Form::of(depot).is_some_and(|form| form.get("overwrite").is_some());
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let overwrite = FormData::of(depot).is_some_and(|form| form.get("overwrite").is_some());
         let from = id(req).ok_or(AgainError::NotFound).map_err(refused)?;
         let sent = self.0.resend(from, overwrite, by(req)).await;
         sent.map(|sent| done(&sent)).map_err(refused)
@@ -95,7 +106,7 @@ impl SendAgain {
 }
 
 /// The page to go to, and what it says.
-fn done(sent: &SentAgain) -> Sent {
+fn done(sent: &SentAgain) -> FormAnswer {
     let left = match sent.items_left {
         0 => String::new(),
         left => format!(
@@ -104,7 +115,7 @@ fn done(sent: &SentAgain) -> Sent {
         ),
     };
     let receipt = sent.accepted.as_ref().map(|accepted| &accepted.receipt);
-    let said = match receipt {
+    let what = match receipt {
         None => "Nothing was sent.",
         Some(receipt) if receipt.replayed => {
             "Its idempotency key was accepted before; this is the request that came first."
@@ -112,13 +123,12 @@ fn done(sent: &SentAgain) -> Sent {
         Some(_) => "Sent again; this is the new request.",
     };
     let shown = receipt.map_or(sent.from.request_id, |receipt| receipt.request_id);
-    Sent::Done(format!("/requests/{shown}"), format!("{said}{left}"))
+    FormAnswer::Done(format!("/requests/{shown}"), format!("{what}{left}"))
 }
 
 /// The id in the path.
 fn id(req: &Request) -> Option<Uuid> {
-    let id = req.param::<String>("request_id");
-    id.and_then(|id| Uuid::try_parse(&id).ok())
+    Uuid::try_parse(&paths::param(req, "request_id")).ok()
 }
 
 fn refused(error: AgainError) -> NoPage {
@@ -128,7 +138,7 @@ fn refused(error: AgainError) -> NoPage {
     }
 }
 
-fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {
+fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
     let entry = &report.row.entry;
     html! {
         div.panel {
@@ -149,7 +159,7 @@ fn way(report: &Report, became: &[Uuid], token: &Markup) -> Markup {
                     }
                 }
                 @if let Some(done) = report.processed_ms { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; renderers heard of it from the data pool in that moment" } }
-                @for id in became { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
+                @for id in sent_again_as { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
             }
         }
     }
@@ -166,7 +176,7 @@ fn original(id: Option<Uuid>) -> Markup {
 
 fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Markup {
     let (class, word) = badge::sink_state(state);
-    let path = format!("/sinks/{}", segment(sink));
+    let path = paths::sink(sink);
     html! {
         li class=(class) {
             "Sink " a href=(path) { (text(sink)) } ": " (word)
@@ -192,85 +202,13 @@ fn facts(report: &Report, connector_is_there: bool) -> Markup {
     html! {
         div.panel { dl {
             dt { "Status" } dd { (badge::status(report.status)) }
-            dt { "Connector" } dd { a href={ "/sources/" (segment(&entry.connector)) } { (text(&entry.connector)) } @if !connector_is_there { " (deleted)" } }
-            dt { "Stream" } dd { a href={ "/streams/" (segment(&entry.stream)) } { (text(&entry.stream)) } }
+            dt { "Connector" } dd { a href=(paths::connector(&entry.connector)) { (text(&entry.connector)) } @if !connector_is_there { " (deleted)" } }
+            dt { "Stream" } dd { a href=(paths::stream(&entry.stream)) { (text(&entry.stream)) } }
             dt { "Endpoint" } dd { (entry.endpoint.as_str()) }
             dt { "Key" } @if entry.key.is_empty() { dd { "none" } } @else { dd.mono { (text(&entry.key)) "…" } }
             dt { "From" } dd { (text(&entry.client.to_string())) }
             @if let Some(field) = &entry.item_key { dt { "Item key" } dd { (text(field)) } }
             @if let Some(key) = &entry.idempotency_key { dt { "Idempotency key" } dd { (text_of(key, ERROR_CHARS_MAX)) } }
         } }
-    }
-}
-
-fn headers(report: &Report) -> Markup {
-    let entry = &report.row.entry;
-    html! {
-        @if entry.headers.is_some() {
-            h2 { "Headers" }
-            div.panel { dl #headers {
-                @for (name, value) in entry.headers() {
-                    dt { (text(name)) }
-                    dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
-                }
-            } }
-        }
-    }
-}
-
-/// What it held.
-fn content(content: &Content) -> Markup {
-    html! {
-        @match content {
-            Content::Body { text, left_out } => {
-                h2 { "Body" }
-                div.panel #body {
-                    pre { code { bdi { (visible_json(text)) } } }
-                    @if *left_out > 0 { p.quiet { (grouped(*left_out as u64)) " more bytes are not shown." } }
-                }
-            },
-            Content::Nothing(why) => {
-                h2 { "Content" }
-                p.panel #content { "Not here: " (why) "." }
-            },
-            Content::Items { items, left_out } => {
-                h2 { "Items" }
-                div #items { @for item in items { (an_item(item)) } }
-                @if items.is_empty() { p.panel { "None: it was an empty list." } }
-                @if *left_out > 0 { p.quiet { (count(*left_out as u64, "more item")) " not shown." } }
-            },
-        }
-    }
-}
-
-fn an_item(item: &ItemContent) -> Markup {
-    html! {
-        div.panel { dl {
-            dt { "Key" } dd { (text(&item.key)) }
-            @for field in &item.fields {
-                dt { (text(&field.name)) }
-                dd.mono {
-                    (text_of(&field.value, usize::MAX))
-                    @if field.bytes_left_out > 0 { span.quiet { "… (" (grouped(field.bytes_left_out as u64)) " more bytes)" } }
-                }
-            }
-        }
-        @if item.fields_left_out > 0 { p.quiet { (count(item.fields_left_out as u64, "more field")) " not shown." } } }
-    }
-}
-
-fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
-    html! {
-        @match command {
-            Ok(command) => {
-                h2 { "As curl" }
-                div.panel {
-                    p { "Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
-                    pre { code #curl { (command) } }
-                }
-            },
-            Err(Some(why)) => { h2 { "As curl" } p.panel { (why) } },
-            Err(None) => {},
-        }
     }
 }

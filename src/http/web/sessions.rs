@@ -4,10 +4,12 @@
 //!
 //! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
 //! [`SESSIONS_MAX`] sessions; each ends at sign-out, after [`SESSION_MS`], or with the process. A key that was just
-//! made is held until the page that shows it, is given to it once, and to nobody after [`MADE_MS`].
+//! issued is held until the page that shows it, is given to it once, and to nobody after [`ISSUED_MS`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use salvo_core::Depot;
 
 use crate::catalog::KeyHash;
 use crate::catalog::key::KeyText;
@@ -17,8 +19,8 @@ use crate::clock;
 pub(super) const SESSION_MS: u64 = 12 * 3_600_000;
 /// How long an invitation can be used.
 const INVITATION_MS: u64 = 10 * 60_000;
-/// How long a key that was made waits for the page that shows it.
-const MADE_MS: u64 = 5 * 60_000;
+/// How long a key that was issued waits for the page that shows it.
+const ISSUED_MS: u64 = 5 * 60_000;
 /// When there are more, the oldest ends.
 const SESSIONS_MAX: usize = 100;
 /// What an invitation begins with.
@@ -38,14 +40,15 @@ struct State {
 struct Session {
     ends_ms: u64,
     form_token: Arc<str>,
-    said: Option<String>,
-    /// And until when it is given away.
-    made: Option<(Made, u64)>,
+    /// What the next page says of the write before it.
+    flash: Option<String>,
+    /// A key that was just issued, and until when it is handed out.
+    issued: Option<(IssuedKey, u64)>,
 }
 
-/// A key that was just made, for the one page that shows it.
+/// A key that was just issued, for the one page that shows it.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct IssuedKey {
     /// Path of that page.
     pub(super) path: String,
     /// Name of the key.
@@ -64,6 +67,18 @@ pub(super) struct Visitor {
     id: KeyHash,
     /// What every form of this session must send along.
     pub(super) form_token: Arc<str>,
+}
+
+impl IssuedKey {
+    /// A key that did not exist before.
+    pub(super) fn new(path: String, key: &str, secret: KeyText) -> Self {
+        Self {
+            path,
+            key: key.to_owned(),
+            secret,
+            previous: None,
+        }
+    }
 }
 
 impl Sessions {
@@ -99,8 +114,8 @@ impl Sessions {
         let session = Session {
             ends_ms: clock::lived_ms() + SESSION_MS,
             form_token: random()?.into(),
-            said: None,
-            made: None,
+            flash: None,
+            issued: None,
         };
         let mut state = self.lock();
         let sessions = &mut state.sessions;
@@ -114,7 +129,7 @@ impl Sessions {
         Ok(secret)
     }
 
-    /// Who has this secret.
+    /// The visitor with this secret.
     pub(super) fn visitor(self: &Arc<Self>, secret: &str) -> Option<Visitor> {
         let id = KeyHash::of(secret);
         let mut state = self.lock();
@@ -136,38 +151,43 @@ impl Sessions {
 }
 
 impl Visitor {
+    /// Who is signed in, on pages behind a session.
+    pub(super) fn of(depot: &Depot) -> Option<&Self> {
+        depot.get_typed::<Self>().ok()
+    }
+
     /// Ends the session.
     pub(super) fn sign_out(&self) {
         self.sessions.lock().sessions.remove(&self.id);
     }
 
     /// Keeps a sentence for the next page that the visitor sees.
-    pub(super) fn say(&self, sentence: String) {
+    pub(super) fn set_flash(&self, sentence: String) {
         if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
-            session.said = Some(sentence);
+            session.flash = Some(sentence);
         }
     }
 
     /// The sentence that was kept.
-    pub(super) fn said(&self) -> Option<String> {
+    pub(super) fn take_flash(&self) -> Option<String> {
         let mut state = self.sessions.lock();
-        state.sessions.get_mut(&self.id)?.said.take()
+        state.sessions.get_mut(&self.id)?.flash.take()
     }
 
     /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
-    pub(super) fn keep_made(&self, made: Made) {
-        let ends_ms = clock::lived_ms() + MADE_MS;
+    pub(super) fn keep_issued_key(&self, key: IssuedKey) {
+        let ends_ms = clock::lived_ms() + ISSUED_MS;
         if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
-            session.made = Some((made, ends_ms));
+            session.issued = Some((key, ends_ms));
         }
     }
 
     /// The key that was kept for this page.
-    pub(super) fn take_made(&self, path: &str) -> Option<Made> {
+    pub(super) fn take_issued_key(&self, path: &str) -> Option<IssuedKey> {
         let mut state = self.sessions.lock();
-        let kept = &mut state.sessions.get_mut(&self.id)?.made;
-        let (made, ends_ms) = kept.take_if(|(made, _)| made.path == path)?;
-        (clock::lived_ms() < ends_ms).then_some(made)
+        let kept = &mut state.sessions.get_mut(&self.id)?.issued;
+        let (key, ends_ms) = kept.take_if(|(key, _)| key.path == path)?;
+        (clock::lived_ms() < ends_ms).then_some(key)
     }
 }
 
@@ -226,33 +246,28 @@ mod tests {
     }
 
     #[test]
-    fn a_made_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
+    fn an_issued_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
         let sessions = Arc::new(Sessions::default());
         let [one, other] = [(); 2].map(|()| {
             let secret = sessions.begin().expect("random numbers");
             sessions.visitor(&secret).expect("it has begun")
         });
         let keep = || {
-            let made = Made {
-                path: "/sources/shop".to_owned(),
-                key: "main".to_owned(),
-                secret: generate(KeyKind::Ingest).expect("random numbers"),
-                previous: None,
-            };
-            one.keep_made(made);
+            let secret = generate(KeyKind::Ingest).expect("random numbers");
+            one.keep_issued_key(IssuedKey::new("/sources/shop".to_owned(), "main", secret));
         };
         keep();
-        assert!(other.take_made("/sources/shop").is_none());
-        assert!(one.take_made("/sources/other").is_none());
-        assert!(one.take_made("/sources/shop").is_some());
-        assert!(one.take_made("/sources/shop").is_none());
+        assert!(other.take_issued_key("/sources/shop").is_none());
+        assert!(one.take_issued_key("/sources/other").is_none());
+        assert!(one.take_issued_key("/sources/shop").is_some());
+        assert!(one.take_issued_key("/sources/shop").is_none());
         keep();
         for session in sessions.lock().sessions.values_mut() {
-            if let Some((_, ends_ms)) = &mut session.made {
+            if let Some((_, ends_ms)) = &mut session.issued {
                 *ends_ms = clock::lived_ms();
             }
         }
-        assert!(one.take_made("/sources/shop").is_none());
+        assert!(one.take_issued_key("/sources/shop").is_none());
     }
 
     #[test]
@@ -262,9 +277,9 @@ mod tests {
             let secret = sessions.begin().expect("random numbers");
             sessions.visitor(&secret).expect("it has begun")
         });
-        one.say("done".to_owned());
-        assert_eq!(other.said(), None);
-        assert_eq!(one.said().as_deref(), Some("done"));
-        assert_eq!(one.said(), None);
+        one.set_flash("done".to_owned());
+        assert_eq!(other.take_flash(), None);
+        assert_eq!(one.take_flash().as_deref(), Some("done"));
+        assert_eq!(one.take_flash(), None);
     }
 }

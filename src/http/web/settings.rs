@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
-use super::frame::{NoPage, Page, Place, Sent, token};
-use super::guard::{Form, by};
+use super::form_data::FormData;
+use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::guard::by;
 use super::text::{as_sentence, bytes, count, grouped, plain, text, text_of, time};
 use crate::backup::BackupError;
 use crate::backup::manifest::Manifest;
@@ -199,11 +200,14 @@ pub(super) struct BackUp(pub(super) Operator);
 
 #[handler]
 impl BackUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let dir = Form::of(depot).and_then(|form| form.get("dir"));
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let dir = FormData::of(depot).and_then(|form| form.get("dir"));
         let dir = dir.unwrap_or_default().trim();
         let made = self.0.back_up(dir, by(req)).await.map_err(no_page)?;
-        Ok(Sent::Done("/settings".to_owned(), sentence(dir, &made)))
+        Ok(FormAnswer::Done(
+            "/settings".to_owned(),
+            sentence(dir, &made),
+        ))
     }
 }
 

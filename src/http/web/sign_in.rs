@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{HeaderValue, ORIGIN, SET_COOKIE};
 use salvo_core::{Depot, Request, Response, handler};
 
-use super::frame;
-use super::guard::{Form, cookie_name, visitor};
-use super::sessions::{SESSION_MS, Sessions};
+use super::form_data::FormData;
+use super::sessions::{SESSION_MS, Sessions, Visitor};
+use super::{cookie, frame};
 use crate::catalog::KeyHash;
 
 /// Anybody may send it.
@@ -37,7 +36,9 @@ pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) KeyHash);
 #[handler]
 impl SignIn {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let form_sent = Form::read(req, FORM_BYTES_MAX).await.unwrap_or_default();
+        let form_sent = FormData::read(req, FORM_BYTES_MAX)
+            .await
+            .unwrap_or_default();
         let token = form_sent.get("token").unwrap_or_default().trim();
         let next = form_sent.get("next").filter(|next| is_path(next));
         let next = next.unwrap_or("/");
@@ -54,7 +55,7 @@ impl SignIn {
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
         };
-        set_cookie(req, res, &secret, SESSION_MS / 1_000);
+        cookie::set(req, res, &secret, SESSION_MS / 1_000);
         frame::go(res, next);
     }
 }
@@ -65,10 +66,10 @@ pub(super) struct SignOut;
 #[handler]
 impl SignOut {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        if let Some(visitor) = visitor(depot) {
+        if let Some(visitor) = Visitor::of(depot) {
             visitor.sign_out();
         }
-        set_cookie(req, res, "", 0);
+        cookie::set(req, res, "", 0);
         frame::go(res, "/sign-in");
     }
 }
@@ -96,19 +97,6 @@ fn is_path(text: &str) -> bool {
     bytes.next() == Some(b'/')
         && !matches!(bytes.next(), Some(b'/' | b'\\'))
         && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-fn set_cookie(req: &Request, res: &mut Response, secret: &str, seconds: u64) {
-    let headers = req.headers();
-    let name = cookie_name(headers);
-    let encrypted =
-        (headers.get(ORIGIN)).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
-    let secure = if encrypted { "; Secure" } else { "" };
-    let cookie =
-        format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        res.headers_mut().append(SET_COOKIE, cookie);
-    }
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! `/sinks/{name}`: a sink, what it gave up, and what to do about it.
 //!
-//! **Invariant**: what a button does is what the call of the admin API does, and the next page says how much it did.
+//! **Invariant**: a button is shown only where what it does can be done.
+
+mod actions;
+mod list;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Depot, Request, Router, handler};
 
-use super::badge;
-use super::frame::{NoPage, Page, Place, Sent, token};
-use super::guard::{Form, by};
-use super::sinks::{known, problems};
-use super::text::{as_sentence, count, grouped, segment, text, text_of, time};
+use super::frame::{NoPage, Page, Place, token};
+use super::sink_table::{known, problems};
+use super::text::{count, grouped, text, text_of, time};
+use super::{badge, paths};
 use crate::clock;
 use crate::delivery::Waiting;
+use crate::operate::Operator;
 use crate::operate::condition::SinkCondition;
-use crate::operate::{OperateError, Operator};
-use crate::pool::{DeadLetter, Selection};
+use crate::pool::DeadLetter;
 
 /// Dead letters, and waiting retries, on a page.
 const LETTERS: u32 = 50;
@@ -24,18 +25,34 @@ const RETRIES: u32 = 50;
 const REASON_CHARS_MAX: usize = 600;
 const ITEM_CHARS_MAX: usize = 4_000;
 
+/// Sinks, and what can be done to them.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(Router::with_path("sinks").get(list::Sinks(p())))
+        .push(
+            Router::with_path("sinks/{name}")
+                .get(ShowSink(p()))
+                .push(Router::with_path("retry").post(actions::Retry(p())))
+                .push(Router::with_path("again").post(actions::SendAgain(p())))
+                .push(Router::with_path("discard").post(actions::Discard(p())))
+                .push(Router::with_path("give-up").post(actions::GiveUp(p())))
+                .push(Router::with_path("forget").post(actions::Forget(p()))),
+        )
+}
+
 /// `GET /sinks/{name}`
-pub(super) struct Sink(pub(super) Operator);
+struct ShowSink(Operator);
 
 #[handler]
-impl Sink {
+impl ShowSink {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
         page(&self.0, req, &token(depot)).await
     }
 }
 
 async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
+    let name = paths::param(req, "name");
     let condition = operator.condition().await;
     let sink = condition.sinks.iter().find(|sink| *sink.name == *name);
     let sink = sink.ok_or(NoPage::NotFound(
@@ -44,7 +61,7 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
     let before = req.query::<i64>("before");
     let letters = operator.pool.dead_letters(&name, before, LETTERS).await?;
     let retries = operator.delivery.waiting(&name, 0, RETRIES).await?;
-    let path = format!("/sinks/{}", segment(&name));
+    let path = paths::sink(&name);
     let configured = sink.lane.is_some();
     let waiting_batches = sink.retries().unwrap_or(0);
     let given_up = sink.dead_letters().unwrap_or(0);
@@ -77,11 +94,11 @@ async fn page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<
             }
             @if !retries.is_empty() {
                 h2 { "Waiting retries" }
-                (waiting(&retries, &path, token))
+                (retries_table(&retries, &path, token))
                 @if waiting_batches > u64::from(RETRIES) { p.quiet { "The first " (RETRIES) " of " (grouped(waiting_batches)) "." } }
             }
             h2 { "Dead letters" }
-            (table(&letters, &path, token, configured))
+            (letters_table(&letters, &path, token, configured))
             p.row {
                 @if before.is_some() { a.button.plain href=(path) { "Newest" } }
                 @if let Some(last) = letters.last().filter(|_| letters.len() >= LETTERS as usize) {
@@ -111,14 +128,14 @@ fn facts(sink: &SinkCondition) -> Markup {
     }
 }
 
-fn waiting(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
+fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
     html! {
         div.table { table {
             thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } th { "" } } }
             tbody { @for retry in retries { tr {
                 td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_unix_ms))) }
                 td.mono data-label="First request" { @match &retry.first {
-                    Some((id, _)) => a href={ "/requests/" (segment(id)) } { (id) },
+                    Some((id, _)) => a href=(paths::request(id)) { (id) },
                     None => "not in the log any more",
                 } }
                 td.number data-label="Items" { @match retry.items { Some(items) => (grouped(items)), None => "?" } }
@@ -134,7 +151,7 @@ fn waiting(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
     }
 }
 
-fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
+fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -> Markup {
     html! {
         @if letters.is_empty() {
             p.panel { "None: the sink gave up nothing." }
@@ -149,7 +166,7 @@ fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -
                     } }
                     td data-label="Reason" { span { (text_of(&letter.reason, REASON_CHARS_MAX)) } }
                     td.number data-label="Attempts" { (letter.attempts) }
-                    td.mono data-label="Request" { a href={ "/requests/" (segment(&letter.request_id)) } { (letter.request_id) } }
+                    td.mono data-label="Request" { a href=(paths::request(&letter.request_id)) { (letter.request_id) } }
                     td.tight data-label="" { @if configured { span {
                         form method="post" action={ (path) "/again" } { (token) input type="hidden" name="id" value=(letter.id); button.plain { "Send again" } }
                         " "
@@ -161,134 +178,4 @@ fn table(letters: &[DeadLetter], path: &str, token: &Markup, configured: bool) -
             } }
         }
     }
-}
-
-/// `POST /sinks/{name}/retry`
-pub(super) struct Retry(pub(super) Operator);
-
-#[handler]
-impl Retry {
-    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
-        let retries = self.0.retry(&name(req), by(req)).await.map_err(refused)?;
-        let said = match retries {
-            0 => "Nothing waits for a retry.".to_owned(),
-            retries => format!("{} tried again now.", are(retries, "batch")),
-        };
-        Ok(done(req, said))
-    }
-}
-
-/// `POST /sinks/{name}/again`
-pub(super) struct SendAgain(pub(super) Operator);
-
-#[handler]
-impl SendAgain {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let sink = name(req);
-        let sent = self.0.send_letters_again(&sink, selected(depot)?, by(req));
-        let (sent, skipped) = sent.await.map_err(refused)?;
-        let mut said = format!("{} sent again.", are(sent, "item"));
-        if skipped > 0 {
-            said.push_str(&format!(
-                " {} still dead letters: there is nothing to send.",
-                are(skipped, "item")
-            ));
-        }
-        Ok(done(req, said))
-    }
-}
-
-/// `POST /sinks/{name}/discard`
-pub(super) struct Discard(pub(super) Operator);
-
-#[handler]
-impl Discard {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let sink = name(req);
-        let discarded = self.0.discard_letters(&sink, selected(depot)?, by(req));
-        let discarded = discarded.await.map_err(refused)?;
-        Ok(done(
-            req,
-            format!("{} discarded.", are(discarded, "dead letter")),
-        ))
-    }
-}
-
-/// `POST /sinks/{name}/give-up`
-pub(super) struct GiveUp(pub(super) Operator);
-
-#[handler]
-impl GiveUp {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
-        let id = match (field("id"), field("all")) {
-            (Some(id), None) => id.parse().ok().map(Some),
-            (None, Some("yes")) => Some(None),
-            _ => None,
-        };
-        let id = id.ok_or_else(|| {
-            let why = "The form names no waiting retry. Load the page again and repeat.";
-            NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
-        })?;
-        let given_up = self.0.give_up(&name(req), id, by(req)).await;
-        let given_up = given_up.map_err(refused)?;
-        let said = format!(
-            "{} given up, with {}.",
-            are(given_up.retries, "batch"),
-            count(given_up.items, "dead letter")
-        );
-        Ok(done(req, said))
-    }
-}
-
-/// `POST /sinks/{name}/forget`
-pub(super) struct Forget(pub(super) Operator);
-
-#[handler]
-impl Forget {
-    async fn handle(&self, req: &mut Request) -> Result<Sent, NoPage> {
-        let name = name(req);
-        let forgotten = self.0.forget_sink(&name, by(req)).await;
-        forgotten.map_err(refused)?;
-        let said = format!("The sink {name} is forgotten.");
-        Ok(Sent::Done("/sinks".to_owned(), said))
-    }
-}
-
-fn name(req: &Request) -> String {
-    req.param::<String>("name").unwrap_or_default()
-}
-
-/// What the form names: one dead letter, those of a request, or all.
-fn selected(depot: &Depot) -> Result<Selection, NoPage> {
-    let field = |name: &str| Form::of(depot).and_then(|form| form.get(name));
-    let selected = match (field("id"), field("request"), field("all")) {
-        (Some(id), None, None) => id.parse().ok().map(|id| Selection::Ids(vec![id])),
-        (None, Some(request), None) => Some(Selection::Request(request.to_owned())),
-        (None, None, Some("yes")) => Some(Selection::All),
-        _ => None,
-    };
-    selected.ok_or_else(|| {
-        let why = "The form names no dead letter. Load the page again and repeat.";
-        NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
-    })
-}
-
-fn are(number: u64, thing: &str) -> String {
-    let verb = if number == 1 { "is" } else { "are" };
-    format!("{} {verb}", count(number, thing))
-}
-
-/// Why nothing was done. What there is instead stands on this page.
-fn refused(error: OperateError) -> NoPage {
-    let why = as_sentence(&error.to_string());
-    match NoPage::from(error) {
-        NoPage::Refused(status, _) => NoPage::Refused(status, why),
-        no_page => no_page,
-    }
-}
-
-/// The page of the sink, which says what was done.
-fn done(req: &Request, said: String) -> Sent {
-    Sent::Done(format!("/sinks/{}", segment(&name(req))), said)
 }

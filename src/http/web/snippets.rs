@@ -1,13 +1,13 @@
 //! How to send to a stream, ready to paste.
 //!
-//! **Invariant**: a snippet holds no secret but a key that was just made, and a stream's name stands in it
-//! percent-encoded, so that it is part of the URL and of nothing else.
+//! **Invariant**: a snippet holds no secret but a key that was just issued. The name of a stream is percent-encoded
+//! in it, so that it is part of the URL and of nothing else.
 
 use std::net::IpAddr;
 
 use salvo_core::Request;
 
-use super::guard;
+use super::host;
 use super::text::segment;
 use crate::catalog::key::KeyText;
 use crate::operate::Operator;
@@ -38,14 +38,14 @@ impl Address {
         format!("{}/api/ingest", self.base)
     }
 
-    /// The page that shows a stream; without the key, which stands in its fragment.
+    /// The page that shows a stream; without the key, which goes into its fragment.
     pub(super) fn render_url(&self, stream: &str) -> String {
         format!("{}/render/{}", self.base, segment(stream))
     }
 }
 
 /// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were
-/// asked for by.
+/// requested under.
 pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     let listen = &operator.about.service_address;
     if let Some(path) = listen.strip_prefix("unix:") {
@@ -57,7 +57,7 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     let bare = listen.strip_prefix("http://").unwrap_or(listen);
     let base = bare.rsplit_once(':').and_then(|(host, port)| {
         let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
-        let (asked, _) = guard::host(req.headers()).filter(|_| address.is_unspecified())?;
+        let (asked, _) = host::host(req.headers()).filter(|_| address.is_unspecified())?;
         Some(match asked.contains(':') {
             true => format!("http://[{asked}]:{port}"),
             false => format!("http://{asked}:{port}"),
@@ -87,7 +87,7 @@ pub(super) fn all(
     snippets
 }
 
-/// How each language takes the key from the variable, and how it stands there as a text. Nothing in a key needs
+/// How each language reads the key from the variable, and how the key is written there as a literal. Nothing in a key needs
 /// quoting.
 const KEY: [(&str, &str); 7] = [
     ("${process.env.HEADGATE_KEY}", "{key}"),
@@ -129,74 +129,11 @@ fn without_key(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
     .into()
 }
 
-const CURL: &str = r#"curl -i '{url}' \
-  -H "Authorization: Bearer $HEADGATE_KEY" \
-  -H 'Content-Type: application/json' \
-  -d '{"id": 1, "name": "first"}'
-"#;
-
-const NODE: &str = r#"const response = await fetch("{url}", {
-  method: "POST",
-  headers: {
-    Authorization: `Bearer ${process.env.HEADGATE_KEY}`,
-    "Content-Type": "application/json",
-  },
-  body: JSON.stringify({ id: 1, name: "first" }),
-});
-console.log(response.status, await response.text());
-"#;
-
-const PYTHON: &str = r#"import json, os, urllib.request
-
-request = urllib.request.Request(
-    "{url}",
-    data=json.dumps({"id": 1, "name": "first"}).encode(),
-    headers={
-        "Authorization": "Bearer " + os.environ["HEADGATE_KEY"],
-        "Content-Type": "application/json",
-    },
-)
-with urllib.request.urlopen(request) as response:
-    print(response.status, response.read().decode())
-"#;
-
-const C_SHARP: &str = r#"using System.Net.Http.Headers;
-using System.Net.Http.Json;
-
-var key = Environment.GetEnvironmentVariable("HEADGATE_KEY");
-using var client = new HttpClient();
-client.DefaultRequestHeaders.Authorization = new AuthenticationHeaderValue("Bearer", key);
-var response = await client.PostAsJsonAsync("{url}", new { id = 1, name = "first" });
-Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");
-"#;
-
-const GO: &str = r#"package main
-
-import (
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"strings"
-)
-
-func main() {
-	body := strings.NewReader(`{"id": 1, "name": "first"}`)
-	request, err := http.NewRequest("POST", "{url}", body)
-	if err != nil {
-		panic(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+os.Getenv("HEADGATE_KEY"))
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		panic(err)
-	}
-	defer response.Body.Close()
-	answer, _ := io.ReadAll(response.Body)
-	fmt.Println(response.StatusCode, string(answer))
-}
-"#;
+const CURL: &str = include_str!("snippets/curl.sh");
+const NODE: &str = include_str!("snippets/node.mjs");
+const PYTHON: &str = include_str!("snippets/python.py");
+const C_SHARP: &str = include_str!("snippets/csharp.cs");
+const GO: &str = include_str!("snippets/go.go");
 
 #[cfg(test)]
 mod tests {

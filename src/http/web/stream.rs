@@ -1,63 +1,80 @@
-//! `/streams/{name}`: the items of a stream as a table; `/streams/{name}/item?key=…`: one of them whole.
+//! `/streams/{name}`: the items of a stream as a table.
 //!
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
+mod change;
+mod item;
+mod list;
+mod new;
+mod settings;
+
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::{Depot, Request, handler};
+use salvo_core::{Request, Router, handler};
 
-use super::form;
-use super::frame::{NoPage, Page, Place, Sent, token};
-use super::guard::{Form, by};
-use super::text::{count, grouped, plain, segment, text, text_of, time};
+use super::frame::{NoPage, Page, Place};
+use super::origin::origin;
+use super::text::{count, grouped, plain, segment, text_of, time};
+use super::{description, form, paths};
 use crate::catalog;
-use crate::clock;
 use crate::config::OnUpdate;
 use crate::item::{field_name, members};
 use crate::operate::Operator;
 use crate::pool::{Item, PageLimit};
 use crate::text::shell_quoted as quoted;
+use item::show_value;
 
 const ITEMS: u32 = 50;
 const COLUMNS_MAX: usize = 24;
 /// Bytes of items that are read for a page.
 const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Characters of a value in the table, and on the page of its item.
+/// Characters of a value in the table.
 const CELL_CHARS_MAX: usize = 80;
-const VALUE_CHARS_MAX: usize = 20_000;
-/// Fields on the page of an item.
-const FIELDS_MAX: usize = 2_000;
 
-pub(super) const NO_STREAM: NoPage =
-    NoPage::NotFound("There is no stream of this name. The page Data pool lists them.");
+/// Streams and their items, and what can be done to both.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(form::route("new/stream", || new::NewStream(p())))
+        .push(Router::with_path("streams").get(list::Streams(p())))
+        .push(
+            Router::with_path("streams/{name}")
+                .get(ShowStream(p()))
+                .push(form::route("change", || change::ChangeStream(p())))
+                .push(form::route("delete", || change::DeleteStream(p())))
+                .push(Router::with_path("item").get(item::ShowItem(p())))
+                .push(Router::with_path("remove").post(item::RemoveItem(p()))),
+        )
+}
 
 /// `GET /streams/{name}`
-pub(super) struct Stream(pub(super) Operator);
+struct ShowStream(Operator);
 
 #[handler]
-impl Stream {
+impl ShowStream {
     async fn handle(&self, req: &mut Request) -> Result<Page, NoPage> {
         page(&self.0, req).await
     }
 }
 
 async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
-    let name = stream(operator, req)?;
+    let stream = find_stream(operator, req)?;
+    let name = &*stream.name;
     let after = req.query::<String>("after");
     let limit = PageLimit {
         rows: ITEMS + 1,
         bytes: PAGE_BYTES_MAX,
     };
-    let mut items = operator.pool.items(&name, after.as_deref(), limit).await?;
+    let mut items = operator.pool.items(name, after.as_deref(), limit).await?;
     let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
     let more = items.len() > ITEMS as usize || bytes >= PAGE_BYTES_MAX;
     items.truncate(ITEMS as usize);
-    let view = operator.pool.view(&name).await?;
-    let path = format!("/streams/{}", segment(&name));
-    let stream = operator.catalog.stream(&name).ok_or(NO_STREAM)?;
+    let view = operator.pool.view(name).await?;
+    let path = paths::stream(name);
     Ok(Page {
-        title: plain(&name),
+        title: plain(name),
         place: Place::Streams,
         still: html! {
             (facts(operator, &stream, &path))
@@ -80,7 +97,7 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
     html! {
         div.panel {
             dl {
-                (form::description(stream.description.as_deref()))
+                (description::fact(stream.description.as_deref()))
                 dt { "When an item comes again" } dd { @match stream.on_update {
                     OnUpdate::Replace => "it has only the new fields (replace)",
                     OnUpdate::Merge => "it keeps fields that do not come again (merge)",
@@ -89,10 +106,7 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
                     None => "never",
                 } }
-                dt { "Made" } dd { @match stream.created_ms {
-                    Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
-                    None => { (form::declared("streams", &operator.configuration.declared_in("streams", &stream.name))) },
-                } }
+                dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_ms)) }
             }
             @if stream.created_ms.is_some() {
                 p.row {
@@ -152,10 +166,10 @@ fn table(items: &[Item], path: &str, later: bool) -> Markup {
                     tr {
                         td data-label="Key" { a href={ (path) "/item?key=" (segment(&item.key)) } { (text_of(&item.key, CELL_CHARS_MAX)) } }
                         @for column in &columns {
-                            td data-label=(plain(&field_name(column))) { @if let Some(value) = fields.get(column) { span { (shown(value, CELL_CHARS_MAX)) } } }
+                            td data-label=(plain(&field_name(column))) { @if let Some(value) = fields.get(column) { span { (show_value(value, CELL_CHARS_MAX)) } } }
                         }
                         td.tight data-label="Data of" { (time(&item.updated_at)) }
-                        td.mono data-label="Written by" { a href={ "/requests/" (segment(&item.request_id)) } { (item.request_id.get(..8).unwrap_or_default()) "…" } }
+                        td.mono data-label="Written by" { a href=(paths::request(&item.request_id)) { (item.request_id.get(..8).unwrap_or_default()) "…" } }
                     }
                 } }
             } }
@@ -164,88 +178,10 @@ fn table(items: &[Item], path: &str, later: bool) -> Markup {
     }
 }
 
-/// A JSON value as people read it: a text without its quotes, everything else as it was sent.
-fn shown(value: &str, chars_max: usize) -> Markup {
-    match value {
-        "null" => html! { span.quiet { "null" } },
-        value if value.starts_with('"') => {
-            let string = serde_json::from_str::<String>(value);
-            text_of(string.as_deref().unwrap_or(value), chars_max)
-        }
-        value => text_of(value, chars_max),
-    }
-}
-
-/// `GET /streams/{name}/item?key=…`
-pub(super) struct ShowItem(pub(super) Operator);
-
-#[handler]
-impl ShowItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
-        item_page(&self.0, req, &token(depot)).await
-    }
-}
-
-async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
-    let name = stream(operator, req)?;
-    let key = req.query::<String>("key").unwrap_or_default();
-    let item = operator.pool.item(&name, &key).await?;
-    let item = item.ok_or(NoPage::NotFound(
-        "The stream has no item with this key. It may have been removed.",
-    ))?;
-    let path = format!("/streams/{}", segment(&name));
-    let fields: Vec<_> = members(&item.fields).take(FIELDS_MAX + 1).collect();
-    Ok(Page {
-        title: plain(&item.key),
-        place: Place::Streams,
-        still: html! {},
-        live: html! {
-            div.panel { dl {
-                dt { "Stream" } dd { a href=(path) { (text(&name)) } }
-                dt { "Key" } dd { (text_of(&item.key, VALUE_CHARS_MAX)) }
-                dt { "Data of" } dd { (time(&item.updated_at)) }
-                dt { "Written by" } dd.mono { a href={ "/requests/" (segment(&item.request_id)) } { (item.request_id) } }
-                dt { "Number of its change" } dd { (item.seq) }
-            } }
-            h2 { "Fields" }
-            div.panel { dl {
-                @for (field, value) in fields.iter().take(FIELDS_MAX) {
-                    dt { (text(&field_name(field))) } dd { (shown(value, VALUE_CHARS_MAX)) }
-                }
-            } }
-            @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
-            form.row method="post" action={ (path) "/remove" } data-confirm="Remove this item, here and on every screen?" {
-                (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove the item" }
-            }
-        },
-        old: false,
-    })
-}
-
-/// `POST /streams/{name}/remove`
-pub(super) struct RemoveItem(pub(super) Operator);
-
-#[handler]
-impl RemoveItem {
-    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Sent, NoPage> {
-        let stream = stream(&self.0, req)?;
-        let key = Form::of(depot).and_then(|form| form.get("key"));
-        let key = key.unwrap_or_default();
-        let gone = self.0.remove_item(&stream, key, by(req)).await?;
-        let what = if gone { "removed" } else { "being removed" };
-        let path = format!("/streams/{}", segment(&stream));
-        Ok(Sent::Done(
-            path,
-            format!("The item {} is {what}.", plain(key)),
-        ))
-    }
-}
-
 /// The stream that the path names.
-fn stream(operator: &Operator, req: &Request) -> Result<String, NoPage> {
-    let name = req.param::<String>("name").unwrap_or_default();
-    match operator.catalog.has_stream(&name) {
-        true => Ok(name),
-        false => Err(NO_STREAM),
-    }
+fn find_stream(operator: &Operator, req: &Request) -> Result<Arc<catalog::Stream>, NoPage> {
+    let stream = operator.catalog.stream(&paths::param(req, "name"));
+    stream.ok_or(NoPage::NotFound(
+        "There is no stream of this name. The page Data pool lists them.",
+    ))
 }

@@ -18,7 +18,7 @@ pub(super) fn text(text: &str) -> Markup {
     text_of(text, CHARS_MAX)
 }
 
-/// A text of at most so many characters.
+/// A text, shortened to `chars_max` characters.
 pub(super) fn text_of(text: &str, chars_max: usize) -> Markup {
     let (shown, left) = shortened(text, chars_max);
     html! {
@@ -27,7 +27,7 @@ pub(super) fn text_of(text: &str, chars_max: usize) -> Markup {
     }
 }
 
-/// A text that can be seen as a whole where it stands in an attribute: shortened, without markup.
+/// A shortened text without markup, for attributes and titles.
 pub(super) fn plain(text: &str) -> String {
     let (shown, left) = shortened(text, CHARS_MAX);
     format!("{shown}{}", if left > 0 { "…" } else { "" })

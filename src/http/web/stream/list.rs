@@ -5,9 +5,9 @@
 use maud::html;
 use salvo_core::handler;
 
-use super::form;
-use super::frame::{NoPage, Page, Place};
-use super::text::{grouped, segment, text, time};
+use crate::http::web::frame::{NoPage, Page, Place};
+use crate::http::web::text::{grouped, text, time};
+use crate::http::web::{description, paths};
 use crate::operate::Operator;
 
 /// Items of a stream are counted to here.
@@ -39,9 +39,9 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                 thead { tr { th { "Stream" } th.number { "Items" } th { "Newest data" } th { "SQL view" } } }
                 tbody { @for (stream, items, newest, view) in &rows { tr {
                     td data-label="Stream" { span {
-                        a href={ "/streams/" (segment(&stream.name)) } { (text(&stream.name)) }
+                        a href=(paths::stream(&stream.name)) { (text(&stream.name)) }
                         @if stream.created_ms.is_none() { " " span.badge { "declared" } }
-                        (form::described(stream.description.as_deref()))
+                        (description::below(stream.description.as_deref()))
                     } }
                     td.number data-label="Items" {
                         @if *items > COUNTED_MAX { "more than " (grouped(u64::from(COUNTED_MAX))) } @else { (grouped(u64::from(*items))) }

@@ -1,10 +1,10 @@
 //! A request as a curl command, ready to paste into a shell.
 //!
-//! **Invariant**: the command holds no secret, and everything of the request stands in it quoted, as data: no shell
-//! runs, expands or obeys any of it.
+//! **Invariant**: the command holds no secret, and everything from the request is quoted in it: no shell runs or
+//! expands any of it.
 
-use super::snippets::Address;
-use super::text::visible_json;
+use crate::http::web::snippets::Address;
+use crate::http::web::text::visible_json;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;

@@ -5,12 +5,11 @@
 use maud::html;
 use salvo_core::handler;
 
-use super::frame::{NoPage, Page, Place};
-use super::text::{grouped, segment, text, time};
-use super::{badge, chart, form};
 use crate::catalog::Connector;
 use crate::clock;
-use crate::config::ConnectorKind;
+use crate::http::web::frame::{NoPage, Page, Place};
+use crate::http::web::text::{grouped, text, time};
+use crate::http::web::{badge, chart, description, paths};
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;
@@ -45,14 +44,14 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                 tbody { @for (connector, newest, hour) in &rows { tr {
                     @let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
                     td data-label="Connector" { span {
-                        a href={ "/sources/" (segment(&connector.name)) } { (text(&connector.name)) }
+                        a href=(paths::connector(&connector.name)) { (text(&connector.name)) }
                         @if connector.created_ms.is_none() { " " span.badge { "declared" } }
-                        (form::described(connector.description.as_deref()))
+                        (description::below(connector.description.as_deref()))
                     } }
                     td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
                         @if place > 0 { ", " } (text(stream))
                     } } }
-                    td data-label="Kind" { span { (kind(connector)) } }
+                    td data-label="Kind" { span { (connector.kind.as_str()) } }
                     td data-label="Last request" { span { @match newest {
                         Some(report) => { (time(&clock::rfc3339(report.row.entry.received_ms))) " " (badge::status(report.status)) },
                         None => span.quiet { "none yet" },
@@ -65,7 +64,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
         }
         @if !deleted.is_empty() {
             p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
-                @if place > 0 { ", " } a href={ "/sources/" (segment(name)) } { (text(name)) }
+                @if place > 0 { ", " } a href=(paths::connector(name)) { (text(name)) }
             } }
         }
     };
@@ -93,14 +92,6 @@ pub(super) fn streams(connector: &Connector) -> Vec<&str> {
     streams.sort_unstable();
     streams.dedup();
     streams
-}
-
-/// Its kind, as the API names it.
-pub(super) fn kind(connector: &Connector) -> &'static str {
-    match connector.kind {
-        ConnectorKind::Ingest => "ingest",
-        ConnectorKind::Webhook => "webhook",
-    }
 }
 
 /// How many of the requests were refused.

@@ -1,45 +1,18 @@
-//! `/sinks`: the sinks, and how far behind they are.
+//! The sinks as a table, and why one does not do what it should.
 //!
-//! **Invariant**: it shows what `GET /api/admin/sinks` answers.
+//! The overview and the pages of the sinks show them.
+//!
+//! **Invariant**: a number that cannot be read is shown as unknown, never as zero.
 
 use maud::{Markup, html};
-use salvo_core::handler;
 
-use super::badge;
-use super::frame::{NoPage, Page, Place};
-use super::text::{grouped, segment, text, text_of, time};
+use super::text::{grouped, text, text_of, time};
+use super::{badge, paths};
 use crate::clock;
-use crate::operate::Operator;
 use crate::operate::condition::SinkCondition;
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 600;
-
-/// `GET /sinks`
-pub(super) struct Sinks(pub(super) Operator);
-
-#[handler]
-impl Sinks {
-    async fn handle(&self) -> Result<Page, NoPage> {
-        page(&self.0).await
-    }
-}
-
-async fn page(operator: &Operator) -> Result<Page, NoPage> {
-    let condition = operator.condition().await;
-    let sinks = &condition.sinks;
-    Ok(Page {
-        title: "Sinks".to_owned(),
-        place: Place::Sinks,
-        still: html! {},
-        live: html! {
-            @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
-            @for sink in sinks { (problems(sink)) }
-            (table(sinks))
-        },
-        old: false,
-    })
-}
 
 /// The sinks, a row each.
 pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
@@ -50,7 +23,7 @@ pub(super) fn table(sinks: &[SinkCondition]) -> Markup {
             div.table { table {
                 thead { tr { th { "Sink" } th { "State" } th { "Plugin" } th { "Streams" } th.number { "Waiting" } th.number { "Retries" } th.number { "Dead letters" } } }
                 tbody { @for sink in sinks { tr {
-                    td data-label="Sink" { a href={ "/sinks/" (segment(&sink.name)) } { (text(&sink.name)) } }
+                    td data-label="Sink" { a href=(paths::sink(&sink.name)) { (text(&sink.name)) } }
                     td data-label="State" { (badge::sink(sink.state())) }
                     td data-label="Plugin" { span { (text(&sink.plugin())) } }
                     td data-label="Streams" { span { (text(&sink.streams_in_words())) } }

@@ -1,0 +1,118 @@
+//! What can be set of a connector: the fields that its forms share.
+//!
+//! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words.
+
+use maud::{Markup, html};
+use salvo_core::Depot;
+
+use crate::catalog::{Catalog, Connector};
+use crate::config::{self, ConnectorKind, RATE_MAX};
+use crate::http::web::description;
+use crate::http::web::form::{Field, Typed};
+use crate::http::web::text::grouped;
+
+/// The form with the connector as it is.
+pub(super) fn initial(depot: &Depot, connector: &Connector) -> Typed {
+    let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
+    let may_delete = match connector.may_delete {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "",
+    };
+    let item_key = connector.item_key.as_deref().unwrap_or_default();
+    let values = [
+        description::initial(connector.description.as_deref()),
+        ("kind", connector.kind.as_str().to_owned()),
+        ("item_key", item_key.to_owned()),
+        ("may_delete", may_delete.to_owned()),
+        ("requests_per_second", number(connector.requests_per_second)),
+        ("burst", number(connector.burst)),
+    ];
+    Typed::new(depot, "kind", &values)
+}
+
+/// How its requests come.
+pub(super) fn kind_field(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "kind",
+        label: "Kind",
+        hint: "Both addresses work for both kinds.",
+    };
+    typed.select(
+        field,
+        &[
+            ("webhook", "webhook: a tool is given a URL"),
+            ("ingest", "ingest: a program of your own"),
+        ],
+    )
+}
+
+/// What a connector can do without.
+pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
+    let (rate, burst) = catalog.rate();
+    let usual = |number| grouped(u64::from(number));
+    let item_key = Field {
+        name: "item_key",
+        label: "Item key (optional)",
+        hint: "The field that identifies an item, like order.id: sent again, it updates the item. A request can name another with X-Item-Key. Without any, items are identified by their position.",
+    };
+    let may_delete = Field {
+        name: "may_delete",
+        label: "May remove items",
+        hint: "Whether its keys may remove items, whoever sent them. Unless you say so, those of a program may, and those given to a tool may not.",
+    };
+    let per_second = Field {
+        name: "requests_per_second",
+        label: "Requests per second of each key (optional)",
+        hint: "Without a number the limit for all keys counts.",
+    };
+    let at_once = Field {
+        name: "burst",
+        label: "Requests at once of each key (optional)",
+        hint: "How many may come in one moment.",
+    };
+    html! {
+        (description::field(typed))
+        (typed.input(item_key, 255, false))
+        (typed.select(may_delete, &[("", "as its kind says"), ("yes", "yes"), ("no", "no")]))
+        div.fields {
+            (typed.number_input(per_second, &usual(rate)))
+            (typed.number_input(at_once, &usual(burst)))
+        }
+    }
+}
+
+/// The connector of this name as the form has it.
+pub(super) fn read(typed: &mut Typed, name: String) -> config::Connector {
+    config::Connector {
+        name,
+        description: description::read(typed),
+        kind: kind(typed).unwrap_or_default(),
+        item_key: typed.optional("item_key"),
+        may_delete: may_delete(typed),
+        requests_per_second: rate(typed, "requests_per_second"),
+        burst: rate(typed, "burst"),
+        keys: Vec::new(),
+    }
+}
+
+/// What the field `kind` says.
+fn kind(typed: &mut Typed) -> Option<ConnectorKind> {
+    let words = [ConnectorKind::Webhook, ConnectorKind::Ingest].map(|one| (one.as_str(), one));
+    typed.choice("kind", &words)
+}
+
+/// What the field `may_delete` says, if anything.
+fn may_delete(typed: &Typed) -> Option<bool> {
+    match typed.raw("may_delete") {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number of requests.
+fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
+    let number = typed.number(name, RATE_MAX)?;
+    u32::try_from(number).ok()
+}

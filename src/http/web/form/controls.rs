@@ -1,0 +1,227 @@
+//! The controls of a form: inputs with their labels, hints and messages.
+//!
+//! **Invariant**: a control has the name of its field as its id, and names its hint and its message to screen readers.
+
+use maud::{Markup, html};
+
+use super::{Typed, unix_ms};
+use crate::catalog::Catalog;
+use crate::config::looks_secret;
+use crate::http::web::text::plain;
+
+/// Streams that a form lists; where there are more, a name is typed.
+const STREAMS_LISTED_MAX: usize = 500;
+
+/// The name and the words of a control.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http::web) struct Field<'a> {
+    /// In the form that is sent, and the id.
+    pub(in crate::http::web) name: &'static str,
+    /// What it is called.
+    pub(in crate::http::web) label: &'a str,
+    /// What may be typed; empty: nothing needs to be said.
+    pub(in crate::http::web) hint: &'a str,
+}
+
+impl Typed {
+    /// A line of text.
+    pub(in crate::http::web) fn input(
+        &self,
+        field: Field<'_>,
+        chars_max: usize,
+        required: bool,
+    ) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
+                required[required] autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// A whole number; `usual` is what counts if there is none.
+    pub(in crate::http::web) fn number_input(&self, field: Field<'_>, usual: &str) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="12"
+                placeholder=(usual) autocomplete="off" size="14"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// A time in UTC.
+    pub(in crate::http::web) fn time_input(&self, field: Field<'_>) -> Markup {
+        let value = self.shown(field.name);
+        // A browser shows nothing of what is no time.
+        let is_time = value.is_empty() || unix_ms(value).is_some();
+        let kind = if is_time { "datetime-local" } else { "text" };
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type=(kind) step=[is_time.then_some("1")] value=(value)
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// One of some words.
+    pub(in crate::http::web) fn select(&self, field: Field<'_>, words: &[(&str, &str)]) -> Markup {
+        let chosen = self.raw(field.name);
+        self.around(field, html! {
+            select id=(field.name) name=(field.name)
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)] {
+                @for (word, shown) in words { option value=(word) selected[*word == chosen] { (shown) } }
+            }
+        })
+    }
+
+    /// One of the streams. `other` is the first choice, if none of them needs to be chosen.
+    pub(in crate::http::web) fn stream_select(
+        &self,
+        field: Field<'_>,
+        catalog: &Catalog,
+        other: Option<&str>,
+    ) -> Markup {
+        let streams = catalog.streams();
+        if streams.len() > STREAMS_LISTED_MAX {
+            return self.input(field, 256, other.is_none());
+        }
+        let shown: Vec<String> = streams.iter().map(|one| plain(&one.name)).collect();
+        let mut words: Vec<(&str, &str)> = other.map(|other| ("", other)).into_iter().collect();
+        let names = streams.iter().map(|one| &*one.name);
+        words.extend(names.zip(shown.iter().map(String::as_str)));
+        self.select(field, &words)
+    }
+
+    /// Any of the streams, and of those that were chosen before and are gone.
+    pub(in crate::http::web) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
+        let chosen = self.all(field.name);
+        let mut names: Vec<String> = chosen.clone();
+        names.extend(catalog.streams().iter().map(|one| one.name.to_string()));
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        let beyond = names.len() > STREAMS_LISTED_MAX;
+        if beyond {
+            names.retain(|name| chosen.contains(name));
+        }
+        let focus = self.is_first(field.name);
+        html! {
+            fieldset.field #(field.name) tabindex="-1" aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[focus] {
+                legend { (field.label) }
+                (self.beside(field))
+                @for name in &names {
+                    label.box { input type="checkbox" name=(field.name) value=(name) checked[chosen.contains(name)]; " " bdi { (plain(name)) } }
+                }
+                @if beyond { label { "One more, by its name " input name=(field.name) type="text" maxlength="256" dir="auto"; } }
+                @if names.is_empty() && !beyond { p.quiet { "There is no stream yet. " a href="/new/stream" { "Make one" } " first." } }
+            }
+        }
+    }
+
+    /// A box to tick.
+    pub(in crate::http::web) fn tick(&self, field: Field<'_>) -> Markup {
+        html! {
+            div.field {
+                label.box {
+                    input id=(field.name) type="checkbox" name=(field.name) value="yes" checked[self.is_ticked(field.name)]
+                        aria-describedby=[self.described(field)] autofocus[self.is_first(field.name)];
+                    " " (field.label)
+                }
+                (self.beside(field))
+            }
+        }
+    }
+
+    fn around(&self, field: Field<'_>, control: Markup) -> Markup {
+        html! {
+            div.field {
+                label for=(field.name) { (field.label) }
+                (control)
+                (self.beside(field))
+            }
+        }
+    }
+
+    /// The hint, and what is wrong.
+    fn beside(&self, field: Field<'_>) -> Markup {
+        html! {
+            @if !field.hint.is_empty() { p.hint id={ (field.name) "-hint" } { (field.hint) } }
+            @if let Some(message) = self.message(field.name) { p.wrong id={ (field.name) "-wrong" } { (message) } }
+        }
+    }
+
+    fn message(&self, name: &str) -> Option<&str> {
+        let found = self.wrong.iter().find(|(wrong, _)| *wrong == name);
+        found.map(|(_, message)| message.as_str())
+    }
+
+    fn described(&self, field: Field<'_>) -> Option<String> {
+        let hint = (!field.hint.is_empty()).then(|| format!("{}-hint", field.name));
+        let wrong = self.invalid(field.name);
+        let wrong = wrong.map(|_| format!("{}-wrong", field.name));
+        let ids: Vec<String> = wrong.into_iter().chain(hint).collect();
+        (!ids.is_empty()).then(|| ids.join(" "))
+    }
+
+    fn invalid(&self, name: &str) -> Option<&'static str> {
+        self.message(name).map(|_| "true")
+    }
+
+    fn is_first(&self, name: &str) -> bool {
+        match self.wrong.first() {
+            Some((first, _)) => *first == name,
+            None => self.why.is_none() && self.first == name,
+        }
+    }
+
+    fn shown(&self, name: &str) -> &str {
+        let text = self.raw(name);
+        if looks_secret(text.trim()) { "" } else { text }
+    }
+}
+
+/// Buttons at the end of a form: what it does, and the way back.
+pub(in crate::http::web) fn buttons(does: &str, back: &str) -> Markup {
+    html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
+}
+
+/// The field that [`Typed::name`] reads.
+pub(in crate::http::web) const NAME: Field<'_> = Field {
+    name: "name",
+    label: "Name",
+    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
+};
+
+#[cfg(test)]
+mod tests {
+    use salvo_core::Depot;
+
+    use super::*;
+
+    #[test]
+    fn what_was_typed_comes_back_escaped_and_a_secret_does_not() {
+        let values = [
+            ("name", "\"><script>".to_owned()),
+            ("item_key", "ik_live_x".to_owned()),
+        ];
+        let mut typed = Typed::new(&Depot::new(), "name", &values);
+        typed.reject("item_key", "It is wrong.");
+        let field = |name| Field {
+            name,
+            label: "L",
+            hint: "",
+        };
+        let shown = typed.input(field("name"), 64, true).into_string();
+        assert!(
+            shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
+            "{shown}"
+        );
+        assert!(!shown.contains("autofocus"), "{shown}");
+        let shown = typed.input(field("item_key"), 64, true).into_string();
+        assert!(
+            shown.contains("value=\"\"") && shown.contains("autofocus"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("aria-describedby=\"item_key-wrong\""),
+            "{shown}"
+        );
+        assert!(shown.contains("It is wrong."), "{shown}");
+    }
+}

@@ -1,0 +1,55 @@
+//! The fields of a form as a browser sends them.
+//!
+//! `guard` reads them before a page does anything, and hands them on in the depot.
+//!
+//! **Invariant**: a body is read up to a limit only, and never appears in a message.
+
+use salvo_core::{Depot, Request};
+
+use crate::http::body;
+
+/// The field of every form that holds the session's form token.
+pub(super) const FORM_TOKEN: &str = "form_token";
+
+/// The fields of a form.
+#[derive(Debug, Default, Clone)]
+pub(super) struct FormData(Vec<(String, String)>);
+
+impl FormData {
+    /// Reads the body, or says why it cannot be read.
+    pub(super) async fn read(req: &mut Request, bytes_max: usize) -> Result<Self, String> {
+        let body = body::at_most(req, bytes_max)
+            .await
+            .map_err(|error| error.message)?;
+        let body = std::str::from_utf8(body).map_err(|_| "the form is not UTF-8".to_owned())?;
+        let fields = form_urlencoded::parse(body.as_bytes());
+        Ok(Self(fields.into_owned().collect()))
+    }
+
+    /// The form of a write behind [`RequireSession`].
+    pub(super) fn of(depot: &Depot) -> Option<&Self> {
+        depot.get_typed::<Self>().ok()
+    }
+
+    /// The first field of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// All fields of this name.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(field, _)| field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Adds a field.
+    pub(super) fn put(&mut self, name: &str, value: String) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    /// Adds the fields of another, which count where this one has none of their names.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+}

@@ -1,0 +1,59 @@
+//! A key that was just issued, on the page that shows it once.
+//!
+//! **Invariant**: it is taken from the session by the page that it is shown on, so that no second look, no reload
+//! and no poll finds it; in the browser it is removed when the page is left.
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request};
+
+use crate::clock;
+use crate::http::web::frame::is_poll;
+use crate::http::web::sessions::{IssuedKey, Visitor};
+use crate::http::web::snippets::{self, Address};
+use crate::http::web::text::{text, time};
+
+/// The key for this page, if one was just issued.
+pub(in crate::http::web) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
+    if is_poll(req) {
+        return None;
+    }
+    Visitor::of(depot)?.take_issued_key(req.uri().path())
+}
+
+/// The key and what to do with it. It has the focus.
+pub(in crate::http::web) fn panel(issued: &IssuedKey, what: &str) -> Markup {
+    html! {
+        h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&issued.key)) ", shown only now" }
+        p { "Copy it to where it is used. When this page is left or loaded again, nobody can see it any more." }
+        div.copy data-once {
+            code #secret { (issued.secret.expose()) }
+            button type="button" data-copy="secret" { "Copy" }
+        }
+        @if let Some((name, ends_ms)) = &issued.previous {
+            p {
+                "The one before it is called " strong { (text(name)) } " now and "
+                @if *ends_ms <= clock::unix_ms() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_ms))) "." }
+            }
+        }
+    }
+}
+
+/// How to send to a stream, in several languages, with the key if it was just issued.
+pub(in crate::http::web) fn snippets(
+    address: &Address,
+    stream: &str,
+    issued: Option<&IssuedKey>,
+) -> Markup {
+    let all = snippets::all(address, stream, issued.map(|issued| &issued.secret));
+    html! {
+        div data-once[issued.is_some()] {
+            @for (place, (language, code)) in all.iter().enumerate() {
+                details name="snippet" open[issued.is_some() && place == 0] {
+                    summary { (language) }
+                    pre { code id={ "snippet-" (place) } { (code) } }
+                    button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
+                }
+            }
+        }
+    }
+}

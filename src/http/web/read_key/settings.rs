@@ -1,0 +1,40 @@
+//! What can be set of a read key: the fields that its forms share.
+//!
+//! **Invariant**: the form that creates a read key and the one that changes it have the same fields and words.
+
+use maud::{Markup, html};
+
+use crate::catalog::Catalog;
+use crate::http::web::description;
+use crate::http::web::form::{Field, Typed};
+use crate::http::web::key::ENDS;
+
+/// The fields.
+pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
+    let streams = Field {
+        name: "streams",
+        label: "Streams",
+        hint: "What it may read.",
+    };
+    let in_url = Field {
+        name: "allow_in_url",
+        label: "May stand in a URL",
+        hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
+    };
+    html! {
+        (description::field(typed))
+        (typed.stream_boxes(streams, catalog))
+        (typed.time_input(ENDS))
+        (typed.tick(in_url))
+    }
+}
+
+/// The streams that were chosen, at least one.
+pub(super) fn streams(typed: &mut Typed) -> Vec<String> {
+    let mut streams = typed.all("streams");
+    streams.retain(|name| !name.is_empty());
+    if streams.is_empty() {
+        typed.reject("streams", "Choose at least one stream.");
+    }
+    streams
+}

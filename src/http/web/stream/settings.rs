@@ -1,0 +1,42 @@
+//! What can be set of a stream: the fields that its forms share.
+//!
+//! **Invariant**: the form that creates a stream and the one that changes it have the same fields and words.
+
+use maud::{Markup, html};
+
+use crate::config::{self, OnUpdate, STALE_SECONDS_MAX};
+use crate::http::web::description;
+use crate::http::web::form::{Field, Typed};
+
+/// The fields.
+pub(super) fn fields(typed: &Typed) -> Markup {
+    let on_update = Field {
+        name: "on_update",
+        label: "When an item comes again",
+        hint: "",
+    };
+    let stale = Field {
+        name: "stale_after_seconds",
+        label: "Stale after so many seconds without data (optional)",
+        hint: "Renderers are told then, and when data is back.",
+    };
+    html! {
+        (description::field(typed))
+        (typed.select(on_update, &[
+            ("replace", "replace: it has only the new fields"),
+            ("merge", "merge: it keeps fields that do not come again"),
+        ]))
+        (typed.number_input(stale, "never"))
+    }
+}
+
+/// The stream of this name as the form has it.
+pub(super) fn read(typed: &mut Typed, name: String) -> config::Stream {
+    let on_update = [OnUpdate::Replace, OnUpdate::Merge].map(|one| (one.as_str(), one));
+    config::Stream {
+        name,
+        description: description::read(typed),
+        on_update: typed.choice("on_update", &on_update).unwrap_or_default(),
+        stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
+    }
+}
