@@ -1,18 +1,17 @@
 //! Who may call the admin listener, and from where: every operation that its document names, and every page.
 
 use crate::openapi::{document, operations};
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, key_of};
+use crate::process::{Answer, Client, Process};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
 const READ_KEY: &str = "rk_live_for_the_tests_of_access_0001";
 
-fn daemon() -> (Folder, Process) {
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_admin("hosts = [\"headgate.example\"]")
-        .with(&format!(
-            "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{READ_KEY}\""
-        ));
-    let process = folder.start();
+fn daemon() -> (Setup, Process) {
+    let folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .set("admin.hosts", vec!["headgate.example"])
+        .given_read_key("screen", &["orders"], READ_KEY, "");
+    let process = folder.spawn();
     (folder, process)
 }
 

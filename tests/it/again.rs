@@ -4,14 +4,16 @@
 use serde_json::{Value, json};
 
 use crate::command_line::{Done, run};
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, items, key_of};
+use crate::process::{Answer, Client, Process, eventually, items};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
-const KEEPING: &str = "min_free_bytes = 0\npayload_retention_minutes = 60";
 const NOBODY: &str = "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10";
 
-/// The stream `orders` with the sink `pool`, and storage settings.
-fn folder(storage: &str) -> Folder {
-    (Folder::new(&["orders"]).with_sink("pool", "pool", "*", "")).with_storage(storage)
+/// The stream `orders` with the sink `pool`; what it has is kept.
+fn folder() -> Setup {
+    Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .set("storage.payload_retention_minutes", 60)
 }
 
 /// Posts to the webhook endpoint with a secret.
@@ -91,8 +93,8 @@ fn content(process: &Process, id: &str) -> Value {
 
 #[test]
 fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let id = refused(
         &process,
@@ -139,8 +141,8 @@ fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
 
 #[test]
 fn what_was_over_its_rate_or_for_another_stream_is_kept_too() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = connector(
         &process,
         &json!({"name": "hook", "kind": "webhook", "requests_per_second": 1, "burst": 1}),
@@ -178,8 +180,8 @@ fn what_was_over_its_rate_or_for_another_stream_is_kept_too() {
 
 #[test]
 fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let key = "X-Item-Key: id\r\nIdempotency-Key: once\r\nUser-Agent: tester/1\r\n";
     let id = process.accepted(
         "orders",
@@ -258,8 +260,8 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
 
 #[test]
 fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let put = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
     let old = put(r#"[{"id": "a", "n": 1}, {"id": "b", "n": 1}]"#);
     put(r#"{"id": "a", "n": 2}"#);
@@ -303,8 +305,8 @@ fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed()
 
 #[test]
 fn a_senders_own_retry_and_the_operators_are_one_request() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let id = refused(&process, &secret, "Idempotency-Key: k1\r\n", r#"{"id": 1}"#);
     mend(&process);
@@ -324,10 +326,10 @@ fn a_senders_own_retry_and_the_operators_are_one_request() {
 
 #[test]
 fn what_is_not_kept_any_more_is_gone_and_says_why() {
-    let folder = folder(
-        "min_free_bytes = 0\npayload_retention_minutes = 0\nrejected_retention_bytes = 3000",
-    );
-    let process = folder.start();
+    let folder = folder()
+        .set("storage.payload_retention_minutes", 0)
+        .set("storage.rejected_retention_bytes", 3000);
+    let process = folder.spawn();
     let secret = hook(&process);
     let body = |n: u32| format!(r#"{{"id": {n}, "text": "{}"}}"#, "x".repeat(900));
     let ids: Vec<String> = (0..6)
@@ -370,17 +372,17 @@ fn what_is_not_kept_any_more_is_gone_and_says_why() {
 
 #[test]
 fn kept_bodies_survive_a_kill_and_what_was_sent_again_too() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let id = refused(&process, &secret, "", r#"{"id": 1}"#);
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(content(&process, &id)["body"], r#"{"id": 1}"#);
     mend(&process);
     let became: Vec<String> = (0..5).map(|_| sent_again(&process, &id)).collect();
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     for became in &became {
         let request = process.request_becomes(became, "processed");
         assert_eq!(request["sent_again_from"], id);
@@ -390,8 +392,8 @@ fn kept_bodies_survive_a_kill_and_what_was_sent_again_too() {
 
 #[test]
 fn no_secret_of_a_header_reaches_a_file() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let headers = "Cookie: sid=5ec4e7-cookie\r\nX-Api-Key: 5ec4e7-key\r\nX-Hub-Signature-256: sha256=5ec4e7-sign\r\n\
                    Webhook-Signature: v1,5ec4e7-hook\r\nX-Auth-Token-Event: 5ec4e7-token\r\nX-Odd-Event: Bearer 5ec4e7-bearer\r\n\
@@ -464,7 +466,7 @@ fn command(page: &str) -> String {
 }
 
 /// Runs a command in a shell; the status that curl saw.
-fn in_a_shell(folder: &Folder, command: &str, secret: &str) -> Done {
+fn in_a_shell(folder: &Setup, command: &str, secret: &str) -> Done {
     let mut shell = std::process::Command::new("sh");
     shell
         .args(["-c", command])
@@ -475,8 +477,8 @@ fn in_a_shell(folder: &Folder, command: &str, secret: &str) -> Done {
 
 #[test]
 fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let site = crate::pages::signed_in(&process);
     let hostile = json!({
         "id": "it's `id` $HOME \\ \"x\" <script>alert(1)</script>",
@@ -555,8 +557,8 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
 
 #[test]
 fn the_command_line_shows_a_request_and_sends_it_again() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let url = format!("http://{}", process.admin);
     let requests = |args: &[&str]| {
         let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
@@ -592,8 +594,8 @@ fn the_command_line_shows_a_request_and_sends_it_again() {
 
 #[test]
 fn a_deleted_connector_keeps_its_log_and_its_requests() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = connector(&process, &json!({"name": "gone", "kind": "webhook"}));
     let sent = webhook(&process, &secret, "orders", JSON, "{}");
     let id = sent.request_id();
@@ -633,8 +635,8 @@ fn a_deleted_connector_keeps_its_log_and_its_requests() {
 
 #[test]
 fn a_journal_of_format_1_is_taken_over() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let id = process.accepted("orders", "", r#"{"n": 1}"#);
     process.drained();
     process.stop();
@@ -650,7 +652,7 @@ fn a_journal_of_format_1_is_taken_over() {
         )
         .expect("as format 1 was");
     drop(journal);
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(process.request(&id)["headers"], json!([]));
     let became = sent_again(&process, &id);
     process.request_becomes(&became, "processed");

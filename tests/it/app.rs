@@ -9,26 +9,24 @@ pub(crate) mod actor;
 mod random;
 pub(crate) mod raw;
 pub(crate) mod renderer;
-mod setup;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate::daemon::{Daemon, DaemonError};
 use headgate::operate::Operator;
 use headgate::pool::Position;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::process::{Item, pool_rows, read_only};
+use crate::setup::Setup;
 
 pub(crate) use actor::{Admin, Caller, Reply};
 pub(crate) use random::Random;
 pub(crate) use raw::Raw;
 pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
-pub(crate) use setup::Setup;
 
 /// Longer than anything takes that a test waits for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -41,33 +39,22 @@ pub(crate) struct TestApp {
     pub(crate) admin_url: String,
     /// The parts of the daemon, for what cannot be seen from outside.
     pub(crate) parts: Operator,
-    data_dir: PathBuf,
     setup: Setup,
-    /// Absent once the folder was handed on.
-    folder: Option<TempDir>,
     stop: CancellationToken,
     daemon: Option<JoinHandle<Result<(), DaemonError>>>,
 }
 
-/// The data of a daemon that does not run.
-pub(crate) struct Stopped {
-    data_dir: PathBuf,
-    setup: Setup,
-    folder: TempDir,
-}
-
 impl TestApp {
-    async fn start(setup: Setup, folder: TempDir) -> Result<Self, DaemonError> {
+    /// Starts one; [`Setup::start`] is what tests call.
+    pub(crate) async fn of(setup: Setup) -> Result<Self, DaemonError> {
         let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
-        let daemon = Daemon::start(&setup.load(folder.path()), Some(program)).await?;
+        let daemon = Daemon::start(&setup.load(), Some(program)).await?;
         let stop = CancellationToken::new();
         Ok(Self {
             service: daemon.service_address.clone(),
             admin_url: daemon.admin_address.clone(),
             parts: daemon.operator.clone(),
-            data_dir: daemon.data_dir.clone(),
             setup,
-            folder: Some(folder),
             stop: stop.clone(),
             daemon: Some(in_background(
                 async move { daemon.run(stop.cancelled()).await },
@@ -76,14 +63,8 @@ impl TestApp {
     }
 
     /// The daemon's data folder.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone()
-    }
-
-    /// The configuration file.
-    pub(crate) fn config_file(&self) -> PathBuf {
-        let folder = self.folder.as_ref().expect("the daemon runs");
-        folder.path().join("headgate.toml")
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.setup.data_dir()
     }
 
     /// The first key of a connector.
@@ -141,11 +122,9 @@ impl TestApp {
         Admin::new(&self.admin_url, None)
     }
 
-    /// The admin token, made at the first start.
+    /// The admin token.
     pub(crate) fn admin_token(&self) -> String {
-        let path = self.data_dir().join("admin.token");
-        let token = std::fs::read_to_string(path).expect("the daemon made its admin token");
-        token.trim().to_owned()
+        self.setup.admin_token()
     }
 
     /// The renderers that are connected, as the operator sees them.
@@ -179,7 +158,7 @@ impl TestApp {
     /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
     pub(crate) async fn items(&self, stream: &str) -> Vec<Item> {
         self.drain().await;
-        pool_rows(&self.data_dir(), stream)
+        pool_rows(self.data_dir(), stream)
     }
 
     /// Key and fields of each item of a stream, as [`items`](Self::items).
@@ -190,7 +169,7 @@ impl TestApp {
 
     /// Key and fields of each item of a stream that is in the pool already.
     pub(crate) fn fields_now(&self, stream: &str) -> Vec<(String, String)> {
-        let items = pool_rows(&self.data_dir(), stream);
+        let items = pool_rows(self.data_dir(), stream);
         items
             .into_iter()
             .map(|item| (item.key, item.fields))
@@ -219,14 +198,10 @@ impl TestApp {
     }
 
     /// Stops the daemon in order.
-    pub(crate) async fn stop(mut self) -> Stopped {
+    pub(crate) async fn stop(mut self) -> Setup {
         let done = self.finish().await.expect("the daemon was not stopped yet");
         done.expect("the daemon ends in order");
-        Stopped {
-            data_dir: self.data_dir(),
-            setup: self.setup.clone(),
-            folder: self.folder.take().expect("the daemon ran"),
-        }
+        self.setup.clone()
     }
 
     /// Stops the daemon and starts one on the same data.
@@ -236,8 +211,7 @@ impl TestApp {
 
     /// Takes a read key out of the configuration, as a reload does.
     pub(crate) fn revoke(&self, read_key: &str) {
-        let folder = self.folder.as_ref().expect("the daemon runs");
-        let mut settings = self.setup.load(folder.path()).settings;
+        let mut settings = self.setup.load().settings;
         let before = settings.read_keys.len();
         settings.read_keys.retain(|key| key.name != read_key);
         assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
@@ -270,19 +244,6 @@ impl Drop for TestApp {
                 panic!("the daemon did not end in order: {error}");
             }
         }
-    }
-}
-
-impl Stopped {
-    /// The daemon's data folder.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone()
-    }
-
-    /// Starts a daemon on this data.
-    pub(crate) async fn start(self) -> TestApp {
-        let started = TestApp::start(self.setup, self.folder).await;
-        started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
     }
 }
 

@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::app::{Message, Setup, Transport};
+use crate::app::{Message, Transport};
 use crate::command_line::{Done, run};
 use crate::guests::guest;
-use crate::process::{
-    ADMIN_TOKEN, Answer, Client, Folder, Process, SetOnDrop, eventually, items, read_only,
-};
+use crate::process::{Answer, Client, Process, SetOnDrop, eventually, items, read_only};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const ORDERS: &str = "orders";
 /// A stream whose sink does not get on.
@@ -26,10 +25,10 @@ const HELD: &str = "held";
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const POSTERS: usize = 4;
 
-fn folder() -> Folder {
-    Folder::new(&[ORDERS, HELD])
-        .with_sink("pool", "pool", ORDERS, "")
-        .with_sink("back", &guest("doorkeeper"), HELD, "")
+fn folder() -> Setup {
+    Setup::with_streams(&[ORDERS, HELD])
+        .sink("pool", "pool", ORDERS, "")
+        .sink("back", &guest("doorkeeper"), HELD, "")
 }
 
 fn make(process: &Process, dir: &Path) -> Answer {
@@ -43,7 +42,7 @@ fn made(process: &Process, dir: &Path) -> Value {
     answer.json()["data"].take()
 }
 
-fn restore(folder: &Folder, backup: &Path, data_dir: &Path) -> Done {
+fn restore(folder: &Setup, backup: &Path, data_dir: &Path) -> Done {
     let args: [&std::ffi::OsStr; 4] = [
         "restore".as_ref(),
         backup.as_ref(),
@@ -78,7 +77,7 @@ fn post(
 #[test]
 fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exactly_once() {
     let before = folder();
-    let process = before.start();
+    let process = before.spawn();
     // What waits for its sink lies in the journal, behind its cursor.
     let door = |process: &Process, moved: &str| {
         process.accepted(HELD, BY_ID, &format!("{{\"id\": \"{moved}\"}}"))
@@ -142,8 +141,8 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     let told = restore(&before, &dir, &restored).ok();
     assert!(told.contains("restored"), "{told}");
 
-    let after = folder().with_data_dir(&restored);
-    let process = after.start();
+    let after = folder().data_in(&restored);
+    let process = after.spawn();
     process.request_becomes(&door(&process, "open"), "processed");
     let mut client = Client::connect(process.service).expect("it listens");
     let answer = client.call("POST", "/api/ingest", &key, "{}");
@@ -260,7 +259,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
 
     let restored = headgate::daemon::restore_into(&data_dir, &dir).expect("it is restored");
     assert!(restored.epoch > manifest.epoch);
-    let app = setup.data_dir(data_dir).start().await;
+    let app = setup.data_in(data_dir).start().await;
     // As many changes as the life before made, of other items.
     for number in 3..6 {
         put(&app, number, "after").await;
@@ -312,7 +311,7 @@ fn fill(process: &Process) {
 #[test]
 fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
     let folder = folder();
-    let mut process = folder.start();
+    let mut process = folder.spawn();
     fill(&process);
     let mut unfinished = None;
     // It may be done before anybody looks.
@@ -331,7 +330,7 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
         let second = make(&process, &folder.path("another"));
         process.kill();
         let complete = dir.join("manifest.json").exists();
-        process = folder.start();
+        process = folder.spawn();
         if second.status == 409 && !complete {
             assert_eq!(second.json()["error"]["code"], "BACKUP_RUNNING");
             unfinished = Some(dir);
@@ -357,8 +356,8 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
 }
 
 /// A small backup.
-fn backup(folder: &Folder) -> PathBuf {
-    let process = folder.start();
+fn backup(folder: &Setup) -> PathBuf {
+    let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);
     process.drained();
     let dir = folder.path("backup");
@@ -418,7 +417,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
 fn a_restore_takes_a_folder_of_its_own_only() {
     let folder = folder();
     let dir = backup(&folder);
-    let process = folder.start();
+    let process = folder.spawn();
     let told = restore(&folder, &dir, folder.data_dir()).failed(1);
     let id = format!("process {}", process.id());
     assert!(told.contains(&id), "{told}");
@@ -432,8 +431,8 @@ fn a_restore_takes_a_folder_of_its_own_only() {
     restore(&folder, &dir, &empty).ok();
     // As if it had been killed before its end.
     std::fs::write(empty.join("restore-unfinished"), "").expect("a mark");
-    let unfinished = crate::backup::folder().with_data_dir(&empty);
-    let ended = unfinished.try_start().expect_err("it must not start");
+    let unfinished = crate::backup::folder().data_in(&empty);
+    let ended = unfinished.try_spawn().expect_err("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("headgate restore"), "{}", ended.log);
 }
@@ -441,7 +440,7 @@ fn a_restore_takes_a_folder_of_its_own_only() {
 #[test]
 fn the_command_makes_backups_and_says_what_is_wrong() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);
     process.drained();
     let url = format!("http://{}", process.admin);

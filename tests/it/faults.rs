@@ -32,7 +32,8 @@ mod verdict; // the sums
 
 use std::collections::BTreeSet;
 
-use crate::process::{Folder, Process, items};
+use crate::process::{Process, items};
+use crate::setup::Setup;
 pub(crate) use bench::number;
 
 /// The stream of the tests that need one only; the bench writes counters, and items that are written once, into it.
@@ -46,12 +47,12 @@ const READINGS: &str = "readings";
 const POSITIONS: &str = "positions";
 
 /// A daemon with the built-in sink.
-fn folder() -> Folder {
-    Folder::new(&[STREAM]).with_sink("pool", "pool", "*", "")
+fn folder() -> Setup {
+    Setup::with_streams(&[STREAM]).sink("pool", "pool", "*", "")
 }
 
 /// Waits until everything is delivered; then each of these items must be in the pool.
-fn all_there(folder: &Folder, process: &Process, wanted: &BTreeSet<String>) {
+fn all_there(folder: &Setup, process: &Process, wanted: &BTreeSet<String>) {
     process.drained();
     let items = items(folder.data_dir(), STREAM);
     let found: BTreeSet<String> = items.into_iter().map(|(key, ..)| key).collect();

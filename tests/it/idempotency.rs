@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::app::{Reply, Setup, TestApp, in_background};
+use crate::app::{Reply, TestApp, in_background};
+use crate::setup::Setup;
 
 fn replayed(reply: &Reply) -> bool {
     match reply.header("idempotent-replayed") {

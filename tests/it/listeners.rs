@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::app::{Raw, Setup, TestApp, eventually};
+use crate::app::{Raw, TestApp, eventually};
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn health_needs_no_key() {
@@ -295,7 +296,7 @@ async fn a_tcp_address_in_use_is_refused_with_its_name() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     for listener in ["server.listen", "admin.listen"] {
-        let refused = Setup::shop().set(listener, &address).try_start().await;
+        let refused = Setup::shop().set(listener, &*address).try_start().await;
         let told = refused.err().expect("no start").to_string();
         assert!(told.contains(&address) && told.contains("in use"), "{told}");
     }
@@ -333,7 +334,7 @@ async fn answers_on_tcp_are_not_held_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_daemon_on_the_same_data_is_refused() {
     let app = Setup::shop().start().await;
-    let twin = Setup::shop().data_dir(app.data_dir());
+    let twin = Setup::shop().data_in(app.data_dir());
     let refused = twin.clone().try_start().await.err().expect("no start");
     let told = refused.to_string();
     assert!(told.contains("another headgate"), "{told}");

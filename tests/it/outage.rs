@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::faults::number;
-use crate::process::{Client, DEADLINE, Folder, SetOnDrop, items};
+use crate::process::{Client, DEADLINE, SetOnDrop, items};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
 const CONNECTIONS: u64 = 4;
 /// Requests of one connection follow each other after this time.
@@ -74,10 +75,10 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
         receiver.url("/"),
         receiver.address
     );
-    let folder = Folder::new(&["orders"])
-        .with_sink("forward", "http-forward", "orders", &forward)
-        .with_sink("pool", "pool", "orders", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"])
+        .sink("forward", "http-forward", "orders", &forward)
+        .sink("pool", "pool", "orders", "");
+    let process = folder.spawn();
     let base = process.memory_bytes();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut most, mut caught_up) = (0, None);
@@ -138,11 +139,13 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
 #[test]
 fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
     let waiting = number("HEADGATE_WAITING").unwrap_or(8_000);
-    let folder = Folder::new(&["orders"]).with_storage("min_free_bytes = 0\ndurability = \"os\"");
+    let folder = Setup::with_streams(&["orders"])
+        .set("storage.durability", "os")
+        .set("storage.payload_retention_minutes", 60);
     let plugin = folder.path("mended.wasm");
     std::fs::write(&plugin, "no component").expect("a file");
-    let folder = folder.with_sink("orders", &plugin.display().to_string(), "orders", "");
-    let process = folder.start();
+    let folder = folder.sink("orders", &plugin.display().to_string(), "orders", "");
+    let process = folder.spawn();
     let base = process.memory_bytes();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -156,7 +159,7 @@ fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
     assert!(before < base + MEMORY_MAX, "{before} bytes, {base} before");
     process.kill();
     let began = Instant::now();
-    let process = folder.start();
+    let process = folder.spawn();
     let took = began.elapsed();
     let sent = sent.load(Ordering::Relaxed);
     assert_eq!(process.sink("orders")["lag"], sent);

@@ -2,7 +2,8 @@
 
 use rusqlite::types::Value;
 
-use crate::app::{Setup, TestApp, eventually, in_background};
+use crate::app::{TestApp, eventually, in_background};
+use crate::setup::Setup;
 
 /// The columns of a table or view, in order.
 fn columns(pool: &rusqlite::Connection, name: &str) -> Vec<String> {

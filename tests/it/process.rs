@@ -1,16 +1,15 @@
 //! The real program in a process of its own, for tests that kill it, starve it or give it hostile plugins.
 //!
-//! A [`Folder`] holds the configuration and the data of one daemon; a [`Process`] is one life of it. Everything goes
+//! A [`Setup`] holds the configuration and the data of one daemon; a [`Process`] is one life of it. Everything goes
 //! over real sockets with a small blocking client.
 //!
-//! **Invariant**: a process never outlives its [`Process`], and a data folder never its [`Folder`].
+//! **Invariant**: a process never outlives its [`Process`].
 #![expect(
     clippy::disallowed_methods,
     reason = "blocking helpers around a child process: they poll"
 )]
 
 mod client;
-mod folder;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -24,21 +23,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::program::{Lines, RUN_MAX, ends_within};
+use crate::setup::{Setup, key_of};
 
 pub(crate) use client::{Answer, Client};
-pub(crate) use folder::{Folder, with_no_other_sinks};
 
-/// The admin token of every [`Folder`].
-pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
 /// Longest wait for anything that should happen at once, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 /// How much of its log a process is remembered by.
 const LOG_BYTES_MAX: usize = 1 << 20;
-
-/// The secret of the one key of a stream.
-pub(crate) fn key_of(stream: &str) -> String {
-    format!("ik_live_for_the_stream_{stream:_<12}")
-}
 
 /// Polls until `found` has something, or fails with `what` after [`DEADLINE`].
 pub(crate) fn eventually<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
@@ -85,6 +77,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    setup: Setup,
     log: Arc<Mutex<String>>,
     log_ended: mpsc::Receiver<()>,
     /// The lines of standard output after the addresses.
@@ -96,7 +89,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn watch(mut child: Child) -> Result<Self, Ended> {
+    /// Waits until it listens; [`Setup::spawn`] is what tests call.
+    pub(crate) fn watch(mut child: Child, setup: Setup) -> Result<Self, Ended> {
         let log = Arc::new(Mutex::new(String::new()));
         let (ended, log_ended) = mpsc::channel();
         let stderr = child.stderr.take().expect("piped");
@@ -135,6 +129,7 @@ impl Process {
         };
         Ok(Self {
             child,
+            setup,
             log,
             log_ended,
             printed: Mutex::new(lines),
@@ -244,7 +239,7 @@ impl Process {
     /// What the admin listener answers. A daemon that has met damage says so and starts again: it is away for a moment.
     fn try_get(&self, path: &str) -> Option<Answer> {
         let mut client = Client::connect(self.admin).ok()?;
-        let answer = client.get(path, ADMIN_TOKEN).ok()?;
+        let answer = client.get(path, &self.setup.admin_token()).ok()?;
         (answer.status != 503).then_some(answer)
     }
 
@@ -277,14 +272,16 @@ impl Process {
     /// Calls the admin API.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Answer {
         let mut client = Client::connect(self.admin).expect("the daemon listens");
-        let answer = client.call(method, path, ADMIN_TOKEN, body);
+        let answer = client.call(method, path, &self.setup.admin_token(), body);
         answer.expect("an answer")
     }
 
     /// Calls the admin API of a daemon that may be gone; the status of the answer, if there is one.
     pub(crate) fn try_call(&self, method: &str, path: &str, body: &str) -> Option<u16> {
         let mut client = Client::connect(self.admin).ok()?;
-        let answer = client.call(method, path, ADMIN_TOKEN, body).ok()?;
+        let answer = client
+            .call(method, path, &self.setup.admin_token(), body)
+            .ok()?;
         Some(answer.status)
     }
 

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use crate::command_line::run;
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{Folder, Process, eventually, items};
+use crate::process::{Process, eventually, items};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 /// A sink that takes a stream elsewhere, as the README shows it.
@@ -26,8 +27,8 @@ fn problems(process: &Process) -> String {
 
 #[test]
 fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let first = process.accepted("orders", BY_ID, r#"{"id": "before"}"#);
     process.request_becomes(&first, "processed");
     let file = folder.path("headgate.toml");
@@ -55,10 +56,10 @@ fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
 
 #[test]
 fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
-    let mut folder = Folder::new(&["orders", "stock"])
-        .with_sink("pool", "pool", "stock", "")
-        .with(TEAM);
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["orders", "stock"])
+        .sink("pool", "pool", "stock", "")
+        .toml(TEAM);
+    let process = folder.spawn();
     let unseen = "no sink writes the data pool for the stream orders: screens will not see it (the connector tests sends there)";
     eventually("the log says it", || {
         process.log().contains(unseen).then_some(())
@@ -90,10 +91,10 @@ fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
 
 #[test]
 fn a_component_writes_the_pool_if_it_asks_for_the_means() {
-    let folder = Folder::new(&["orders", "stock"])
-        .with_sink("first", &guest("rejects"), "orders", "")
-        .with_sink("second", &guest("sorts"), "stock", "config = { least = 1 }");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders", "stock"])
+        .sink("first", &guest("rejects"), "orders", "")
+        .sink("second", &guest("sorts"), "stock", "config = { least = 1 }");
+    let process = folder.spawn();
     for sink in ["first", "second"] {
         process.sink_becomes(sink, "loaded", |sink| sink["state"] == "running");
     }

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::app::{Raw, Setup, TestApp};
+use crate::app::{Raw, TestApp};
+use crate::setup::Setup;
 
 const LIMIT: usize = 1_048_576;
 

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use crate::app::Setup;
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn json_in_any_of_its_names_is_taken_and_other_types_are_told_what_is_wanted() {

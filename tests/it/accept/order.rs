@@ -2,7 +2,8 @@
 
 use reqwest::Method;
 
-use crate::app::{Caller, Reply, Setup, TestApp, eventually};
+use crate::app::{Caller, Reply, TestApp, eventually};
+use crate::setup::Setup;
 
 /// A request, good in every respect until a test spoils it.
 #[derive(Clone)]

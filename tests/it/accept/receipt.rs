@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::app::{Reply, Setup, eventually};
+use crate::app::{Reply, eventually};
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn both_endpoints_answer_202_with_the_same_body() {

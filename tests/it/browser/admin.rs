@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::daemon::Daemon;
 use super::driver::Window;
 use crate::hostile;
-use crate::process::{ADMIN_TOKEN, Client};
+use crate::process::Client;
+use crate::setup::ADMIN_TOKEN;
 
 /// Title, and whether the page is wider than the window.
 pub(super) const SEEN: &str = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth > innerWidth]";

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{Answer, Client, Folder, Process, key_of};
+use crate::process::{Answer, Client, Process};
+use crate::setup::{Setup, key_of};
 
 /// The read key of every daemon, for all its streams.
 pub(super) const READ_KEY: &str = "rk_live_for_the_screens_of_the_tests";
@@ -18,7 +19,7 @@ static NEXT_PORT: AtomicU16 = AtomicU16::new(21_000);
 /// A daemon and its address.
 #[derive(Debug)]
 pub(super) struct Daemon {
-    folder: Folder,
+    folder: Setup,
     address: SocketAddr,
     process: Option<Process>,
 }
@@ -35,13 +36,10 @@ impl Daemon {
     }
 
     fn start_with(streams: &[&str], settings: &str) -> Self {
-        let names = serde_json::to_string(streams).expect("names are JSON, and so TOML");
-        let folder = Folder::new(streams)
-            .with_sink("pool", "pool", "*", "")
-            .with(&format!(
-                "[[read_keys]]\nname = \"screen\"\nstreams = {names}\nsecret = \"{READ_KEY}\""
-            ))
-            .with(settings);
+        let folder = Setup::with_streams(streams)
+            .sink("pool", "pool", "*", "")
+            .given_read_key("screen", streams, READ_KEY, "")
+            .toml(settings);
         let mut daemon = Self {
             folder,
             address: free_address(),
@@ -57,7 +55,7 @@ impl Daemon {
         command
             .args(["serve", "--config", "headgate.toml"])
             .env("HEADGATE_SERVER__LISTEN", self.address.to_string());
-        let process = self.folder.spawn(command);
+        let process = self.folder.spawn_as(command);
         self.process = Some(process.unwrap_or_else(|ended| panic!("it did not start: {ended:?}")));
     }
 

@@ -203,7 +203,7 @@ fn a_connector_is_made_with_the_keyboard_alone() {
     window.go(&origin(&daemon));
     is_at(&window, "Sign in");
     window.shows("return document.activeElement.id", &json!("token"));
-    window.keys(crate::process::ADMIN_TOKEN);
+    window.keys(crate::setup::ADMIN_TOKEN);
     tab_to(&window, "Sign in");
     window.keys(" ");
     is_at(&window, "Overview");

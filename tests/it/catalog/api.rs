@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Renderer, Setup, TestApp, Transport, eventually};
+use crate::app::{Renderer, TestApp, Transport, eventually};
+use crate::setup::Setup;
 
 const STREAMS: &str = "/api/admin/streams";
 const CONNECTORS: &str = "/api/admin/connectors";

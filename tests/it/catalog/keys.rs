@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Setup, eventually};
-use crate::process::{Client, Folder, Process, SetOnDrop};
+use crate::app::eventually;
+use crate::process::{Client, Process, SetOnDrop};
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_grace_of_a_rotation_ends() {
@@ -128,8 +129,8 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
     const ROUNDS: usize = 20;
     const THREADS: usize = 8;
     const EACH_AFTER: usize = 10;
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let mut before = 0;
     for round in 0..ROUNDS {
         let name = format!("k{round}");
@@ -182,8 +183,8 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
 
 #[test]
 fn a_body_that_still_arrives_when_its_key_is_revoked_is_refused() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let secret = make(&process, "slow");
     let mut client = Client::connect(process.service).expect("it listens");
     let head = format!(

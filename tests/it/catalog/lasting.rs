@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::process::{Answer, Client, Folder, Process, eventually};
+use crate::process::{Answer, Client, Process, eventually};
+use crate::setup::Setup;
 
 fn ask(process: &Process, method: &str, path: &str, body: &str, status: u16) -> Answer {
     let answer = process.call(method, path, body);
@@ -26,9 +27,9 @@ fn submit(process: &Process, secret: &str) -> u16 {
 
 #[test]
 fn a_change_that_was_answered_survives_a_kill() {
-    let folder = Folder::new(&["orders"]);
+    let folder = Setup::with_streams(&["orders"]);
     let keys = "/api/admin/connectors/crm/keys";
-    let process = folder.start();
+    let process = folder.spawn();
     ask(
         &process,
         "POST",
@@ -52,7 +53,7 @@ fn a_change_that_was_answered_survives_a_kill() {
     );
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         process.admin("/api/admin/streams/news")["on_update"],
         "merge"
@@ -67,20 +68,20 @@ fn a_change_that_was_answered_survives_a_kill() {
     );
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(submit(&process, &secret(&made)), 401);
     assert_eq!(submit(&process, &secret(&rotated)), 202);
     ask(&process, "POST", &format!("{keys}/main/revoke"), "", 200);
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(submit(&process, &secret(&rotated)), 401);
     assert_eq!(process.admin(&format!("{keys}/main"))["state"], "revoked");
     ask(&process, "DELETE", "/api/admin/connectors/crm", "", 200);
     ask(&process, "DELETE", "/api/admin/streams/news", "", 200);
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         process
             .admin("/api/admin/connectors")
@@ -97,9 +98,13 @@ fn a_change_that_was_answered_survives_a_kill() {
 
 #[test]
 fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
-    let mut folder = Folder::new(&["orders"])
-        .with("[[read_keys]]\nname = \"wall\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_wall_00000000001\"");
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["orders"]).given_read_key(
+        "wall",
+        &["orders"],
+        "rk_live_for_the_wall_00000000001",
+        "",
+    );
+    let process = folder.spawn();
     let keys = "/api/admin/connectors/tests/keys";
     let made = ask(
         &process,
@@ -150,13 +155,13 @@ const CANARY: &str = "ik_live_canary00_pasted_into_the_wrong_place_000001";
 
 #[test]
 fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_headgate"));
     command
         .args(["serve", "--config", "headgate.toml"])
         .env("HEADGATE_LOG__LEVEL", "trace")
         .env("HEADGATE_LOG__REQUESTS", "true");
-    let process = folder.spawn(command).expect("it starts");
+    let process = folder.spawn_as(command).expect("it starts");
     let keys = "/api/admin/connectors/crm/keys";
     let mut told = String::new();
     // Pasted where none belongs: into every field, as a field's name, as the whole body.

@@ -3,17 +3,18 @@
 use serde_json::Value;
 
 use super::{Done, run};
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process};
+use crate::process::{Client, Process};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 struct Desk {
-    folder: Folder,
+    folder: Setup,
     process: Process,
 }
 
 impl Desk {
     fn new() -> Self {
-        let folder = Folder::new(&["orders", "other"]);
-        let process = folder.start();
+        let folder = Setup::with_streams(&["orders", "other"]);
+        let process = folder.spawn();
         Self { folder, process }
     }
 

@@ -4,8 +4,9 @@ use std::process::Stdio;
 
 use super::{headgate, run};
 use crate::hostile::{STREAM, daemon, is_raw, texts};
-use crate::process::{ADMIN_TOKEN, Folder, Process};
+use crate::process::Process;
 use crate::program::Lines;
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 /// Fails if a reader's terminal would obey any of this.
 #[track_caller]
@@ -87,7 +88,7 @@ fn no_listing_prints_what_a_terminal_obeys() {
 }
 
 /// The first lines that a command prints which does not end by itself.
-fn first_lines(folder: &Folder, args: &[String], lines: usize) -> String {
+fn first_lines(folder: &Setup, args: &[String], lines: usize) -> String {
     let mut command = headgate(&folder.path(""));
     let mut child = command
         .args(args)

@@ -4,20 +4,21 @@ use serde_json::Value;
 
 use super::{Done, run};
 use crate::guests::guest;
-use crate::process::{ADMIN_TOKEN, Folder, Process, items};
+use crate::process::{Process, items};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
 struct Desk {
-    folder: Folder,
+    folder: Setup,
     process: Process,
 }
 
 impl Desk {
     /// A sink `back` behind a closed door.
     fn closed() -> Self {
-        let folder = Folder::new(&["orders"]).with_sink("back", &guest("doorkeeper"), "*", "");
-        let process = folder.start();
+        let folder = Setup::with_streams(&["orders"]).sink("back", &guest("doorkeeper"), "*", "");
+        let process = folder.spawn();
         let desk = Self { folder, process };
         desk.door("close");
         desk

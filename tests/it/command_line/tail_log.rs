@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::{headgate, run};
 use crate::guests::guest;
-use crate::process::{ADMIN_TOKEN, Folder, Process, eventually};
+use crate::process::{Process, eventually};
 use crate::program::Lines;
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
@@ -18,7 +19,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn start(folder: &Folder, process: &Process, args: &[&str]) -> Self {
+    fn start(folder: &Setup, process: &Process, args: &[&str]) -> Self {
         let url = format!("http://{}", process.admin);
         let mut command = headgate(&folder.path(""));
         command
@@ -59,8 +60,8 @@ impl Drop for Tail {
 
 #[test]
 fn every_request_is_printed_once_also_over_an_outage() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let mut process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let mut process = folder.spawn();
     let first = process.accepted("orders", BY_ID, r#"{"id": "first"}"#);
     // The same address again after the outage.
     let admin = process.admin;
@@ -84,7 +85,7 @@ fn every_request_is_printed_once_also_over_an_outage() {
         let mut serve = Command::new(env!("CARGO_BIN_EXE_headgate"));
         serve.args(["serve", "--config", "headgate.toml"]);
         serve.env("HEADGATE_ADMIN__LISTEN", admin.to_string());
-        folder.spawn(serve).ok()
+        folder.spawn_as(serve).ok()
     });
     post(&process, &mut sent);
     for _ in seen.len()..sent.len() {
@@ -99,8 +100,8 @@ fn every_request_is_printed_once_also_over_an_outage() {
 
 #[test]
 fn filters_wait_for_what_becomes_of_a_request() {
-    let folder = Folder::new(&["orders"]).with_sink("back", &guest("doorkeeper"), "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("back", &guest("doorkeeper"), "*", "");
+    let process = folder.spawn();
     let put = |key: &str| process.accepted("orders", BY_ID, &format!("{{\"id\": \"{key}\"}}"));
     let early = put("early");
     process.request_becomes(&early, "processed");

@@ -17,7 +17,8 @@ use super::verdict::Verdict;
 use super::{ORDERS, PROFILES};
 use crate::app::Random;
 use crate::guests::guest;
-use crate::process::{Client, Folder, Process, eventually_within};
+use crate::process::{Client, Process, eventually_within};
+use crate::setup::Setup;
 
 const HISTORIES: u64 = 1_000;
 /// Daemons at once.
@@ -58,7 +59,7 @@ fn after_any_history_the_pool_holds_what_the_answers_allow() {
 /// All lives of one daemon.
 struct Life {
     random: Random,
-    folder: Folder,
+    folder: Setup,
     /// Absent where there is no compiler: then the clock does not jump.
     preload: Option<Preload>,
     process: Option<Process>,
@@ -68,9 +69,9 @@ struct Life {
 impl Life {
     fn new(mut random: Random, sink: &str) -> Self {
         let retry = "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
-        let folder = Folder::new(&[ORDERS, PROFILES])
-            .with_merging(PROFILES)
-            .with_sink("stumbles", sink, "*", retry);
+        let folder = Setup::with_streams(&[ORDERS, PROFILES])
+            .merging(PROFILES)
+            .sink("stumbles", sink, "*", retry);
         let preload = Preload::new("jumps of the clock in histories", &folder);
         let worker = Worker::new(0, Random(random.next()));
         let mut life = Self {
@@ -87,7 +88,7 @@ impl Life {
     fn start(&mut self) {
         self.process = Some(match &self.preload {
             Some(preload) => preload.start(&self.folder),
-            None => self.folder.start(),
+            None => self.folder.spawn(),
         });
     }
 

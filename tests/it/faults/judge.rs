@@ -12,7 +12,8 @@ use super::POSITIONS;
 use super::book::{Book, Fields, Mark};
 use super::producer::Worker;
 use super::verdict::Verdict;
-use crate::process::{Folder, Process, read_only};
+use crate::process::{Process, read_only};
+use crate::setup::Setup;
 
 /// How an accepted request stands in the log.
 const ACCEPTED: i64 = 0;
@@ -20,7 +21,7 @@ const ACCEPTED: i64 = 0;
 /// After a fault and a start: everything that was acknowledged since the last look. Everything is delivered.
 pub(super) fn round(
     process: &Process,
-    folder: &Folder,
+    folder: &Setup,
     workers: &mut [Worker],
     verdict: &mut Verdict,
 ) {
@@ -39,7 +40,7 @@ pub(super) fn round(
 }
 
 /// At the end: everything that was ever acknowledged. The daemon has stopped. Returns sums for people.
-pub(super) fn end(folder: &Folder, workers: &[Worker], verdict: &mut Verdict) -> String {
+pub(super) fn end(folder: &Setup, workers: &[Worker], verdict: &mut Verdict) -> String {
     let files = Files::open(folder.data_dir());
     for connection in [&files.journal, &files.pool] {
         let found: String = connection

@@ -11,7 +11,8 @@ use super::book::{Book, Event, Fields, Mark, Op, Promise};
 use super::preload::Preload;
 use super::{ORDERS, POSITIONS, PROFILES, READINGS};
 use crate::app::Random;
-use crate::process::{Answer, Client, Process, key_of};
+use crate::process::{Answer, Client, Process};
+use crate::setup::key_of;
 
 /// Items that each connection writes again and again.
 const COUNTERS: u64 = 8;

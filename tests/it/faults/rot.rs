@@ -12,7 +12,8 @@ use super::judge::Files;
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Client, Folder, eventually};
+use crate::process::{Client, eventually};
+use crate::setup::Setup;
 
 const PAGE: usize = 4_096;
 const CONNECTIONS: u64 = 2;
@@ -48,11 +49,9 @@ impl Damage {
 }
 
 /// Whether the journal still has every payload: then a damaged pool loses nothing.
-fn whole(payloads_kept: bool) -> Folder {
+fn whole(payloads_kept: bool) -> Setup {
     let minutes = if payloads_kept { 600 } else { 0 };
-    bench::folder().with_storage(&format!(
-        "durability = \"fsync\"\nmin_free_bytes = 0\npayload_retention_minutes = {minutes}"
-    ))
+    bench::folder().set("storage.payload_retention_minutes", minutes)
 }
 
 /// Everything was delivered, and the files are as an orderly stop or a kill leaves them.
@@ -60,7 +59,7 @@ fn damaged_pages_are_survived(payloads_kept: bool, killed: bool) {
     let mut random = bench::random("rot");
     let original = whole(payloads_kept);
     let mut workers = workers(CONNECTIONS, &mut random);
-    let process = original.start();
+    let process = original.spawn();
     let acknowledged = load(process.service, &mut workers, 0, None, |progress| {
         pause(LOAD);
         progress.reaches(ENOUGH);
@@ -116,10 +115,10 @@ fn pages_of(pages: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// What a daemon on these files does not have any more. It must take and deliver a request, and again after a kill.
-fn lost(folder: &Folder, workers: &[Worker], at: &str) -> Vec<String> {
+fn lost(folder: &Setup, workers: &[Worker], at: &str) -> Vec<String> {
     let mut problems = String::new();
     for start in 0..2 {
-        let process = match folder.try_start() {
+        let process = match folder.try_spawn() {
             Ok(process) => process,
             Err(ended) => panic!("{at}: start {start}: {ended:?}"),
         };

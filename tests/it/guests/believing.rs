@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::http::LOOPBACK;
 use super::nobody_else_suffers;
-use crate::process::{Folder, Process, eventually};
+use crate::process::{Process, eventually};
 use crate::receiver::{Book, Receiver, Reply, Seen, answer};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const PATIENT: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 1000 }\n";
@@ -17,14 +18,14 @@ const SIGNING: &str =
     "secrets = { signing = \"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\" }\n";
 
 /// A daemon whose stream `hostile` goes to the receiver.
-fn sending(receiver: &Receiver, plugin: &str, config: &str, more: &str) -> Folder {
+fn sending(receiver: &Receiver, plugin: &str, config: &str, more: &str) -> Setup {
     let host = receiver.url("");
     let more = format!(
         "{more}config = {{ url = \"{host}/in\"{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", plugin, "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", plugin, "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 fn send(process: &Process, keys: &[&str]) -> String {
@@ -75,7 +76,7 @@ fn a_batch_that_nobody_settled_comes_again_as_it_was() {
         let batch = "batch = { items_max = 100 }\n";
         let more = format!("{PATIENT}{batch}{more}");
         let mut folder = sending(&receiver, plugin, config, &more);
-        let process = folder.start();
+        let process = folder.spawn();
         send(&process, &["first"]);
         eventually("a request", || (receiver.seen().len() == 1).then_some(()));
         send(&process, &["a0", "a1"]);
@@ -86,7 +87,7 @@ fn a_batch_that_nobody_settled_comes_again_as_it_was() {
         process.kill();
         // What would be cut now is another batch.
         folder.change("items_max = 100", "items_max = 1");
-        let process = folder.start();
+        let process = folder.spawn();
         process.request_becomes(&last, "processed");
         process.drained();
         let seen = receiver.seen();
@@ -125,7 +126,7 @@ fn what_was_acknowledged_never_comes_again_when_a_later_part_fails() {
             }
         });
         let folder = sending(&receiver, "http-forward", ", max_items = 2", retry);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = send(&process, &["a", "b", "c", "d", "e", "f"]);
         process.request_becomes(&id, "processed");
         book.holds_each_once(&["a", "b", "c", "d", "e", "f"]);
@@ -163,7 +164,7 @@ fn what_was_refused_before_a_failure_is_refused_for_good() {
         }
     });
     let folder = sending(&receiver, "http-forward", ", max_items = 2", PATIENT);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = send(&process, &["a", "b", "c", "d", "e", "f"]);
     process.request_becomes(&id, "failed");
     process.drained();
@@ -201,7 +202,7 @@ fn webhooks_that_were_taken_one_by_one_are_not_sent_again() {
     });
     let more = format!("{PATIENT}{SIGNING}");
     let folder = sending(&receiver, "webhook", "", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = send(&process, &["a", "b", "c", "d"]);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();

@@ -3,13 +3,14 @@
 use super::{
     QUICK_RETRIES, beside_a_good_sink, beside_a_good_sink_within, guest, keys, nobody_else_suffers,
 };
-use crate::process::{Client, Folder, items, read_only};
+use crate::process::{Client, items, read_only};
+use crate::setup::Setup;
 
 /// The guest never takes a batch: after so many attempts the item is a dead letter whose reason has these words, and
 /// nothing that the guest staged is in the pool.
 fn gives_up(name: &str, attempts: u32, words: &str) {
     let folder = beside_a_good_sink(name, QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a", "n": 1.10}"#);
 
     let request = process.request_becomes(&id, "failed");
@@ -86,7 +87,7 @@ fn what_a_sink_rejects_is_a_dead_letter_at_once() {
 #[test]
 fn what_a_sink_staged_before_it_rejected_does_not_come_with_the_next_batch() {
     let folder = beside_a_good_sink("stages_then_rejects", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let bad = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "bad"}"#);
     process.request_becomes(&bad, "failed");
     let good = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "good"}"#);
@@ -98,7 +99,7 @@ fn what_a_sink_staged_before_it_rejected_does_not_come_with_the_next_batch() {
 #[test]
 fn a_reason_of_four_mebibytes_is_cut_before_it_is_kept() {
     let folder = beside_a_good_sink("rejects_at_length", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = format!("[{}]", vec![r#"{"a": 1}"#; 300].join(","));
     let id = process.accepted("hostile", "", &body);
     process.request_becomes(&id, "failed");
@@ -116,7 +117,7 @@ fn a_reason_of_four_mebibytes_is_cut_before_it_is_kept() {
 #[test]
 fn a_request_is_accepted_while_its_sink_retries_and_processed_after_that() {
     let folder = beside_a_good_sink("retries_twice", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
     let sink = process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
     assert_eq!(sink["state"], "running");
@@ -139,7 +140,7 @@ fn a_request_is_accepted_while_its_sink_retries_and_processed_after_that() {
 #[test]
 fn a_wish_for_a_retry_after_the_end_of_time_is_bounded() {
     let folder = beside_a_good_sink("retries_at_the_end_of_time", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"{"id": "a"}"#);
     process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
     assert_eq!(process.request(&id)["status"], "accepted");
@@ -154,7 +155,7 @@ fn a_wish_for_a_retry_after_the_end_of_time_is_bounded() {
 #[test]
 fn a_sink_that_keeps_its_batches_still_gets_new_ones() {
     let folder = beside_a_good_sink("hoards", "batch = { items_max = 1 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     let mut client = Client::connect(process.service).expect("the daemon listens");
     for number in 0..50 {
         let body = format!("{{\"id\": \"{number}\"}}");
@@ -172,7 +173,7 @@ fn a_sink_that_keeps_its_batches_still_gets_new_ones() {
 fn a_sink_that_floods_its_output_neither_fills_the_log_nor_steers_a_terminal() {
     // With the default limits: writing takes its time on a busy machine.
     let folder = beside_a_good_sink_within("", "chatters", "");
-    let process = folder.start();
+    let process = folder.spawn();
     for _ in 0..3 {
         let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
         process.request_becomes(&id, "processed");
@@ -187,7 +188,7 @@ fn a_sink_that_floods_its_output_neither_fills_the_log_nor_steers_a_terminal() {
 #[test]
 fn what_a_sink_stages_twice_is_there_once() {
     let folder = beside_a_good_sink("stages_twice", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "a", "n": 1}, {"id": "b"}, {"id": "a", "n": 2}]"#;
     let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
     process.request_becomes(&id, "processed");
@@ -200,12 +201,12 @@ fn what_a_sink_stages_twice_is_there_once() {
 #[test]
 fn many_hostile_sinks_on_one_stream_cost_the_good_one_nothing() {
     let names = ["panics", "loops", "sleeps", "grows", "recurses", "rejects"];
-    let mut folder = Folder::new(&["hostile", "innocent"]).with(super::LIMITS);
+    let mut folder = Setup::with_streams(&["hostile", "innocent"]).toml(super::LIMITS);
     for name in names {
-        folder = folder.with_sink(name, &guest(name), "*", QUICK_RETRIES);
+        folder = folder.sink(name, &guest(name), "*", QUICK_RETRIES);
     }
-    let folder = folder.with_sink("pool", "pool", "*", "");
-    let mut process = folder.start();
+    let folder = folder.sink("pool", "pool", "*", "");
+    let mut process = folder.spawn();
     let mut client = Client::connect(process.service).expect("the daemon listens");
     for number in 0..300 {
         let body = format!("{{\"id\": \"{number}\"}}");

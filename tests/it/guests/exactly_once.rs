@@ -11,9 +11,8 @@ use std::time::Duration;
 use super::{guest, keys, nobody_else_suffers};
 use crate::app::Random;
 use crate::faults;
-use crate::process::{
-    ADMIN_TOKEN, Client, Folder, Process, SetOnDrop, eventually_within, read_only,
-};
+use crate::process::{Client, Process, SetOnDrop, eventually_within, read_only};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const KILLS_DEFAULT: u64 = 8;
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
@@ -37,18 +36,18 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
     let mut random = Random(seed);
     let retry =
         "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
-    let folder = Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", &guest("stumbles"), "hostile", retry)
-        .with_sink("pool", "pool", "innocent", "");
-    folder.start().stop();
+    let folder = Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", &guest("stumbles"), "hostile", retry)
+        .sink("pool", "pool", "innocent", "");
+    folder.spawn().stop();
     let pool = folder.data_dir().join("pool.db");
     let mut sent = Sent::default();
     for _ in 0..kills {
-        let process = folder.start();
+        let process = folder.spawn();
         let time = Duration::from_millis(random.within(LOAD_MS));
         load_and_kill(process, &pool, &mut sent, &mut random, time);
     }
-    let process = folder.start();
+    let process = folder.spawn();
     // Who stumbles often pauses, and who stumbles over the same item again and again has given it up. Sent again, it
     // arrives in the end.
     let waits = || format!("{}\n{}", process.admin("/api/admin/sinks"), process.log());
@@ -129,7 +128,7 @@ fn load_and_kill(
 }
 
 /// How many items the guest has counted.
-fn taken(folder: &Folder) -> u64 {
+fn taken(folder: &Setup) -> u64 {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
     let bytes: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a row");

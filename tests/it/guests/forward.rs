@@ -6,18 +6,19 @@ use serde_json::Value;
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
-use crate::process::{Folder, eventually};
+use crate::process::eventually;
 use crate::receiver::{Receiver, Reply, answer};
+use crate::setup::Setup;
 
 /// A daemon whose stream `hostile` is forwarded to the receiver.
-fn forwarding(url: &str, config: &str, retry: &str) -> Folder {
+fn forwarding(url: &str, config: &str, retry: &str) -> Setup {
     let (host, _) = url.rsplit_once('/').expect("a path");
     let more = format!(
         "{retry}config = {{ url = {url:?}{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "http-forward", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "http-forward", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 const THREE: &str = r#"[{"id": "a", "n": 1.50}, {"id": "b"}, {"id": "c"}]"#;
@@ -38,7 +39,7 @@ fn items_are_forwarded_in_each_form() {
         );
         let before = receiver.seen().len();
         let folder = forwarding(&receiver.url("/in"), &config, ONCE);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.accepted("hostile", BY_ID, THREE);
         process.request_becomes(&id, "processed");
         let seen = receiver.seen().split_off(before);
@@ -80,7 +81,7 @@ fn a_receiver_that_is_down_gets_everything_when_it_is_back() {
     };
     let retries = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
     let folder = forwarding(&format!("http://{address}/"), "", retries);
-    let process = folder.start();
+    let process = folder.spawn();
     let ids: Vec<String> = (0..10)
         .map(|number| process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{number}\"}}")))
         .collect();
@@ -125,7 +126,7 @@ fn retry_after_is_honoured_in_both_forms() {
             false => "retry = { first_ms = 10, max_ms = 10, attempts = 2 }\n",
         };
         let folder = forwarding(&receiver.url("/"), "", retries);
-        let process = folder.start();
+        let process = folder.spawn();
         let started = Instant::now();
         let id = process.accepted("hostile", BY_ID, THREE);
         process.request_becomes(&id, "processed");
@@ -151,7 +152,7 @@ fn what_a_receiver_refuses_for_good_becomes_dead_letters() {
         false => answer(200, "", ""),
     });
     let folder = forwarding(&receiver.url("/"), ", max_items = 1", ONCE);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, THREE);
     process.request_becomes(&id, "failed");
     let letters = process.dead_letters("hostile");
@@ -167,7 +168,7 @@ fn what_a_receiver_refuses_for_good_becomes_dead_letters() {
     let before = receiver.seen().len();
     let retries = "retry = { first_ms = 10, max_ms = 10, attempts = 3 }\n";
     let folder = forwarding(&receiver.url("/"), ", retry_statuses = [422]", retries);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
     process.request_becomes(&id, "failed");
     eventually("three attempts", || {

@@ -3,24 +3,25 @@
 use std::process::{Command, Stdio};
 
 use super::{LIMITS, guest, nobody_else_suffers};
-use crate::process::{Folder, Process, skipped};
+use crate::process::{Process, skipped};
 use crate::program::{Lines, output};
 use crate::receiver::{Receiver, Reply, answer};
+use crate::setup::Setup;
 
 pub(super) const ONCE: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
 pub(super) const LOOPBACK: &str = "networks = [\"127.0.0.0/8\"]";
 
 /// A daemon whose stream `hostile` goes to the sink that calls, with this `http` table.
-fn calling(script: &str, retry: &str, http: &str) -> Folder {
+fn calling(script: &str, retry: &str, http: &str) -> Setup {
     let more = format!("{retry}config = {{ script = {script:?} }}\nhttp = {{ {http} }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with(LIMITS)
-        .with_sink("hostile", &guest("calls"), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .toml(LIMITS)
+        .sink("hostile", &guest("calls"), "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// The same with one receiver as the only host, and with loopback allowed.
-fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) -> Folder {
+fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) -> Setup {
     let host = receiver.url("");
     calling(
         script,
@@ -53,7 +54,7 @@ fn only_listed_hosts_are_called() {
         receiver.url("/f?x=1")
     );
     let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -104,7 +105,7 @@ fn addresses_that_are_not_public_are_refused_in_every_form() {
     let script = urls.each_ref().map(|url| format!("post {url}/")).join(";");
     let hosts = urls.each_ref().map(|url| format!("{url:?}")).join(", ");
     let folder = calling(&script, ONCE, &format!("hosts = [{hosts}]"));
-    let process = folder.start();
+    let process = folder.spawn();
     let words = "not allowed: the host is not at a public address";
     assert_eq!(reason(&process), words);
     assert_eq!(receiver.connections(), 0);
@@ -123,7 +124,7 @@ fn addresses_that_are_not_public_are_refused_in_every_form() {
     // It is the address that is refused, not how it is written.
     let hosts = format!("hosts = [{hosts}], {LOOPBACK}");
     let folder = calling(&script, ONCE, &hosts);
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(reason(&process), words, "the last one is link-local");
     let reached = receiver.seen().len();
     assert!(reached >= 5, "{reached} of the forms: {}", process.log());
@@ -136,7 +137,7 @@ fn a_redirect_is_not_followed_and_its_target_is_checked_like_any_other() {
     let receiver = Receiver::start(move |_, _| answer(302, &format!("location: {place}\r\n"), ""));
     let script = format!("follow {}", receiver.url("/"));
     let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         reason(&process),
         "not allowed: the settings do not allow this request"
@@ -149,7 +150,7 @@ fn a_redirect_is_not_followed_and_its_target_is_checked_like_any_other() {
         receiver.url("")
     );
     let folder = calling(&script, ONCE, &hosts);
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         reason(&process),
         "not allowed: the host is not at a public address"
@@ -170,7 +171,7 @@ fn secret_headers_arrive_and_nobody_else_sees_them() {
     let folder = calling_receiver(&script, ONCE, &receiver, headers);
     let secret = "Bearer 0123456789canary";
     std::fs::write(folder.path("secret"), secret).expect("a file");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -205,7 +206,7 @@ fn receivers_that_stall_cost_a_retry_and_not_the_instance() {
         let receiver = Receiver::start(move |_, _| Reply::Stall(bytes.to_owned()));
         let script = format!("post {}", receiver.url("/"));
         let folder = calling_receiver(&script, ONCE, &receiver, timeout);
-        let process = folder.start();
+        let process = folder.spawn();
         let reason = reason(&process);
         assert!(reason.starts_with("no answer: "), "{reason}");
         nobody_else_suffers(&folder, process);
@@ -233,14 +234,14 @@ fn bodies_are_bounded_in_both_directions() {
         let (verb, path) = step.split_once(' ').expect("two words");
         let script = format!("{verb} {}", receiver.url(path));
         let folder = calling_receiver(&script, ONCE, &receiver, limits);
-        let process = folder.start();
+        let process = folder.spawn();
         let reason = reason(&process);
         assert!(reason.contains(words), "{step}: {reason}");
         nobody_else_suffers(&folder, process);
     }
     let script = format!("get {}", receiver.url("/fits"));
     let folder = calling_receiver(&script, ONCE, &receiver, limits);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     nobody_else_suffers(&folder, process);
@@ -251,7 +252,7 @@ fn requests_of_one_call_are_counted() {
     let receiver = Receiver::content();
     let script = vec![format!("post {}", receiver.url("/")); 4].join(";");
     let folder = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3");
-    let process = folder.start();
+    let process = folder.spawn();
     assert!(reason(&process).starts_with("not allowed"));
     assert_eq!(receiver.seen().len(), 3);
     assert!(process.log().contains("http.requests_max"));
@@ -266,7 +267,7 @@ fn a_request_that_is_left_behind_is_dropped_with_the_instance() {
     });
     let script = format!("keep {}", receiver.url("/"));
     let folder = calling_receiver(&script, ONCE, &receiver, ", concurrency_max = 2");
-    let process = folder.start();
+    let process = folder.spawn();
     for _ in 0..4 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
@@ -278,7 +279,7 @@ fn a_request_that_is_left_behind_is_dropped_with_the_instance() {
 fn a_sink_is_not_started_without_the_grant_and_calls_nobody_while_it_starts() {
     let more = "config = { script = \"get http://127.0.0.1/\" }\n";
     let folder = super::beside_a_good_sink("calls", more);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.sink_becomes("hostile", "paused", |sink| {
         let reason = sink["reason"].as_str().unwrap_or_default();
@@ -290,7 +291,7 @@ fn a_sink_is_not_started_without_the_grant_and_calls_nobody_while_it_starts() {
     let receiver = Receiver::content();
     let script = format!("at open {}", receiver.url("/"));
     let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = folder.spawn();
     submit(&process);
     process.sink_becomes("hostile", "paused", |sink| {
         let reason = sink["reason"].as_str().unwrap_or_default();
@@ -315,7 +316,7 @@ fn idempotency_keys_stay_the_same_when_a_batch_is_sent_again() {
     let retries = "retry = { first_ms = 10, max_ms = 40, attempts = 5 }\n";
     let run = |expected: usize| {
         let folder = calling_receiver(&script, retries, &receiver, "");
-        let process = folder.start();
+        let process = folder.spawn();
         let id = submit(&process);
         process.request_becomes(&id, "processed");
         let id = submit(&process);
@@ -349,7 +350,7 @@ fn connections_are_used_again() {
     let receiver = Receiver::content();
     let script = format!("post {}", receiver.url("/"));
     let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = folder.spawn();
     for _ in 0..20 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
@@ -359,7 +360,7 @@ fn connections_are_used_again() {
 }
 
 /// A certificate of `localhost` with its key, in the folder; none where there is no openssl.
-fn certificate(folder: &Folder, name: &str) -> Option<()> {
+fn certificate(folder: &Setup, name: &str) -> Option<()> {
     let made = output(
         Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
@@ -379,7 +380,7 @@ fn certificate(folder: &Folder, name: &str) -> Option<()> {
 
 #[test]
 fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
-    let certificates = Folder::new(&[]);
+    let certificates = Setup::with_streams(&[]);
     let made = ["known", "unknown"].map(|name| certificate(&certificates, name));
     if made != [Some(()), Some(())] {
         skipped("hosts_are_called_over_tls", "there is no openssl");
@@ -423,7 +424,7 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
             certificates.path(&format!("{authority}.pem")),
         );
         command.env_remove("SSL_CERT_DIR");
-        let process = folder.spawn(command).expect("the daemon starts");
+        let process = folder.spawn_as(command).expect("the daemon starts");
         match expected {
             Ok(words) => {
                 let id = submit(&process);

@@ -16,8 +16,9 @@ use serde_json::Value;
 
 use super::supplied::children;
 use super::{guest, http, keys, nobody_else_suffers, wasm};
-use crate::process::{Client, Folder, Process, eventually_within};
+use crate::process::{Client, Process, eventually_within};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
 /// Unless `HEADGATE_ROUNDS` says otherwise; more than [`WARM`].
 const ROUNDS_DEFAULT: u64 = 20;
@@ -77,7 +78,7 @@ const WAYS: [&str; 33] = [
 ];
 
 /// Sinks that cannot be started, and files that are no plugins.
-fn unstartable(folder: &Folder) -> Vec<(&'static str, Vec<u8>)> {
+fn unstartable(folder: &Setup) -> Vec<(&'static str, Vec<u8>)> {
     let good = std::fs::read(guest("stages_twice")).expect("a guest");
     let read = |name: &str| std::fs::read(guest(name)).expect("a guest");
     let large = std::fs::File::create(folder.path("large.wasm")).expect("a file");
@@ -223,12 +224,12 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
             "",
         )
     });
-    let mut folder = Folder::new(&["hostile", "innocent", "never"]).with(LIMITS);
+    let mut folder = Setup::with_streams(&["hostile", "innocent", "never"]).toml(LIMITS);
     let mut busy = Vec::new();
     for (number, how) in WAYS.iter().enumerate() {
         let name = format!("way-{number}");
         let more = format!("{SINGLE}config = {{ how = \"{how}\" }}\n");
-        folder = folder.with_sink(&name, &guest("wicked"), "hostile", &more);
+        folder = folder.sink(&name, &guest("wicked"), "hostile", &more);
         busy.push(name);
     }
     let host = receiver.url("");
@@ -255,7 +256,7 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         let more = format!(
             "{SINGLE}config = {{ script = \"{script}\" }}\nhttp = {{ hosts = [{hosts}], {networks} }}\n"
         );
-        folder = folder.with_sink(name, &guest("calls"), "hostile", &more);
+        folder = folder.sink(name, &guest("calls"), "hostile", &more);
         busy.push(name.to_owned());
     }
     let mut groups = Vec::new();
@@ -269,7 +270,7 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
             };
             std::fs::write(&file, bytes).expect("a file");
             let name = format!("{group}.{twin}");
-            folder = folder.with_sink(&name, &file.display().to_string(), "hostile", "");
+            folder = folder.sink(&name, &file.display().to_string(), "hostile", "");
         }
         groups.push(group);
     }
@@ -287,12 +288,12 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         ("large", folder.path("large.wasm").display().to_string(), ""),
     ] {
         for twin in 0..TWINS {
-            folder = folder.with_sink(&format!("{group}.{twin}"), &file, "hostile", config);
+            folder = folder.sink(&format!("{group}.{twin}"), &file, "hostile", config);
         }
         groups.push(group);
     }
-    folder = folder.with_sink("pool", "pool", "innocent", "");
-    let mut process = folder.start();
+    folder = folder.sink("pool", "pool", "innocent", "");
+    let mut process = folder.spawn();
 
     send(&process, 0..WARM);
     done(&process, &busy);

@@ -8,21 +8,22 @@ use serde_json::{Value, json};
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
 use crate::postgres::free_port;
-use crate::process::{ADMIN_TOKEN, Client, Folder, eventually, skipped};
+use crate::process::{Client, eventually, skipped};
 use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, answer};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const PASSWORD: &str = "canary-of-influx";
 
 /// A daemon whose stream `hostile` is written to the server.
-fn writing(url: &str, config: &str, retry: &str, http: &str) -> Folder {
+fn writing(url: &str, config: &str, retry: &str, http: &str) -> Setup {
     let more = format!(
         "{retry}config = {{ url = {url:?}, {config} }}\nhttp = {{ hosts = [{url:?}], {LOOPBACK}{http} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "influx", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "influx", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// A server of InfluxDB 1, in a temporary folder.
@@ -111,7 +112,7 @@ fn items_become_points_whatever_they_hold() {
     influx.query("CREATE DATABASE plant");
     let config = r#"db = "plant", tags = ["a room", "site=1"], key_tag = "key", integers = ["count"], time = "at""#;
     let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let body = json!([
         {"id": "a,b c=d", "a room": "x, y=z \\", "site=1": "two\nlines", "f 1": 1.50, "count": 9_223_372_036_854_775_807_i64,
          "ok": true, "text": "say \"hi\",\n\\now\\", "l": [1], "none": null, "at": "2024-02-29T12:00:00.250+02:00"},
@@ -161,7 +162,7 @@ fn items_become_points_whatever_they_hold() {
     // Named fields only, into a measurement of another name, at the time of arrival.
     let config = r#"db = "plant", rp = "autogen", measurement = "m, n", fields = ["l", "o.p"], precision = "s""#;
     let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"{"l": [1, "\""], "o": {"p": 2}, "q": 3}"#);
     process.request_becomes(&id, "processed");
     let series = influx.query("SELECT * FROM \"m, n\" WHERE time > now() - 1m AND time <= now()");
@@ -180,7 +181,7 @@ fn points_that_the_server_refuses_become_dead_letters_and_no_other_is_lost() {
     influx.query("CREATE RETENTION POLICY month ON plant DURATION 30d REPLICATION 1 DEFAULT");
     let config = r#"db = "plant", key_tag = "key", integers = ["i"], time = "at""#;
     let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"{"n": 0, "i": 0}"#);
     process.request_becomes(&id, "processed");
     let mut items: Vec<Value> = (0..1_000).map(|n| json!({"key": n, "n": n})).collect();
@@ -260,7 +261,7 @@ fn what_the_operator_of_influxdb_can_mend_is_waited_for() {
     let authorization = basic(&format!("writer:{PASSWORD}"));
     let http = format!(", headers = {{ authorization = {authorization:?} }}");
     let folder = writing(&influx.url, "db = \"plant\"", RETRIES, &http);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"{"n": 1}"#);
     let fails = |words: &str| {
         let sink = process.sink_becomes("hostile", "failing", |sink| {
@@ -288,7 +289,7 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
     });
     let config = r#"org = "our plant", bucket = "a&b", precision = "us", time = "at""#;
     let folder = writing(&receiver.url(""), config, RETRIES, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let started = Instant::now();
     let body = r#"[{"n": 1, "at": 5}, {"n": 2, "at": "1970-01-01T00:00:00.0000123Z"}]"#;
     let id = process.accepted("hostile", "", body);
@@ -312,7 +313,7 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
         ("org = \"a\"", "bucket"),
     ] {
         let folder = writing(&receiver.url(""), config, ONCE, "");
-        let process = folder.start();
+        let process = folder.spawn();
         process.accepted("hostile", "", r#"{"n": 1}"#);
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
-use crate::process::{Client, Folder, Process, eventually, items, key_of, read_only};
+use crate::process::{Client, Process, eventually, items, read_only};
+use crate::setup::{Setup, key_of};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const LETTERS: &str = "/api/admin/sinks/hostile/dead-letters";
@@ -16,7 +17,7 @@ const SEND_AGAIN: &str = "/api/admin/sinks/hostile/dead-letters/retry";
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
 
 /// A daemon whose stream `hostile` has a door.
-fn with_a_door(more: &str) -> Folder {
+fn with_a_door(more: &str) -> Setup {
     beside_a_good_sink("doorkeeper", &format!("{QUICK_RETRIES}{more}"))
 }
 
@@ -50,14 +51,14 @@ fn letter_keys(process: &Process) -> Vec<String> {
 }
 
 /// How often the sink took an item, the doors included.
-fn taken(folder: &Folder) -> u64 {
+fn taken(folder: &Setup) -> u64 {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT value FROM sink_state WHERE key = 'taken'";
     let bytes: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a count");
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-fn rows(folder: &Folder, table: &str) -> i64 {
+fn rows(folder: &Setup, table: &str) -> i64 {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = format!("SELECT count(*) FROM {table}");
     pool.query_row(&sql, [], |row| row.get(0)).expect("a count")
@@ -66,7 +67,7 @@ fn rows(folder: &Folder, table: &str) -> i64 {
 #[test]
 fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let body = r#"[{"id": "a"}, {"id": "reject-b", "n": 1.50}, {"id": "reject-c"}, {"id": "d"}, {"id": "reject-e"}]"#;
     let id = process.accepted("hostile", BY_ID, body);
@@ -75,7 +76,7 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
     assert_eq!(letter_keys(&process), ["reject-b", "reject-c", "reject-e"]);
     process.stop();
     // Everything is behind every sink: the journal lets all payloads go.
-    let process = folder.start();
+    let process = folder.spawn();
     eventually("the payloads are gone", || {
         let journal = read_only(&folder.data_dir().join("journal.db"));
         let sql = "SELECT count(*) FROM payloads";
@@ -133,7 +134,7 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
 #[test]
 fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     let send = |n: u32| {
         let body = format!(
             "[{{\"id\": \"reject-a\", \"n\": {n}}}, {{\"id\": \"reject-gone\", \"n\": {n}}}]"
@@ -184,7 +185,7 @@ fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
 #[test]
 fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
     let folder = with_a_door("batch = { items_max = 2 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let body =
         r#"[{"id": "trap-a"}, {"id": "b"}, {"id": "reject-c"}, {"id": "trap-d"}, {"id": "e"}]"#;
@@ -237,7 +238,7 @@ fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
 #[test]
 fn single_letters_and_requests_can_be_chosen_sent_again_and_discarded() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let send = |prefix: &str| {
         let item = |n| format!("{{\"id\": \"reject-{prefix}{n}\"}}");
@@ -382,7 +383,7 @@ fn single_letters_and_requests_can_be_chosen_sent_again_and_discarded() {
 #[test]
 fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let id = process.accepted(
         "hostile",
@@ -395,7 +396,7 @@ fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
     let sql = "UPDATE dead_letters SET key = '', fields = '' WHERE key = 'reject-b'";
     assert_eq!(pool.execute(sql, []), Ok(1));
     drop(pool);
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "open");
     let sent = done(&process, "POST", SEND_AGAIN, "");
     assert_eq!(sent, json!({"sent_again": 1, "skipped": 1}));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Client, Folder, Process, SetOnDrop, eventually, read_only};
+use crate::process::{Client, Process, SetOnDrop, eventually, read_only};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 
@@ -22,20 +23,20 @@ fn variant(name: &str, number: u32, at: &Path) {
 }
 
 /// How many items the sink `hostile`, which is `sorts`, has counted in its state.
-fn seen(folder: &Folder) -> u32 {
+fn seen(folder: &Setup) -> u32 {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT coalesce(max(length(value)), 0) FROM sink_state WHERE key = 'seen'";
     pool.query_row(sql, [], |row| row.get(0)).expect("a number")
 }
 
 /// A daemon whose stream `hostile` goes to a copy of a guest that can be replaced.
-fn replaceable(name: &str, more: &str) -> (Folder, std::path::PathBuf) {
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+fn replaceable(name: &str, more: &str) -> (Setup, std::path::PathBuf) {
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("replaceable.wasm");
     std::fs::copy(guest(name), &plugin).expect("a file");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", more)
-        .with_sink("pool", "pool", "innocent", "");
+        .sink("hostile", &plugin.display().to_string(), "hostile", more)
+        .sink("pool", "pool", "innocent", "");
     (folder, plugin)
 }
 
@@ -57,7 +58,7 @@ fn refused(process: &Process, words: &str) {
 #[test]
 fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     // What is replaced before it was loaded is no change.
     eventually("the sink is loaded", || {
         let log = process.log();
@@ -118,7 +119,7 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
 #[test]
 fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     let goes_on = |id: &str| {
         let body = format!("{{\"id\": \"{id}\", \"n\": 50}}");
         let request = process.accepted("hostile", BY_ID, &body);
@@ -165,7 +166,7 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
         "doorkeeper",
         "retry = { first_ms = 3600000, max_ms = 3600000, attempts = 9 }\n",
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let held = || -> Option<i64> {
         let journal = read_only(&folder.data_dir().join("journal.db"));
         let sql = "SELECT count(*) FROM payloads";
@@ -244,7 +245,7 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
 #[test]
 fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_forgotten() {
     let mut folder = beside_a_good_sink("doorkeeper", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let send = |process: &Process, key: &str| {
         process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{key}\"}}"))
     };
@@ -258,7 +259,7 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
     let names = ["name = \"hostile\"\nplugin", "name = \"other\"\nplugin"];
     folder.change(names[0], names[1]);
 
-    let process = folder.start();
+    let process = folder.spawn();
     let meanwhile = send(&process, "c");
     process.request_becomes(&meanwhile, "processed");
     let sink = process.sink("hostile");
@@ -274,7 +275,7 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
     process.stop();
     folder.change(names[1], names[0]);
 
-    let process = folder.start();
+    let process = folder.spawn();
     let opened = send(&process, "open");
     process.request_becomes(&opened, "processed");
     assert_eq!(
@@ -309,7 +310,7 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
 #[test]
 fn other_streams_count_from_the_next_batch_on() {
     let (mut folder, _plugin) = replaceable("keeps_order", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let first = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     process.request_becomes(&first, "processed");
     folder.change("streams = [\"hostile\"]", "streams = [\"nothing\"]");
@@ -333,10 +334,11 @@ fn other_streams_count_from_the_next_batch_on() {
 
 #[test]
 fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
-    let mut folder = Folder::new(&["innocent", "hostile"])
-        .with_storage("min_free_bytes = 0\npayload_retention_bytes = 1000")
-        .with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["innocent", "hostile"])
+        .set("storage.payload_retention_minutes", 60)
+        .set("storage.payload_retention_bytes", 1000)
+        .sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let text = "x".repeat(200);
     for number in 0..12 {
         let body = format!("{{\"id\": \"{number:02}\", \"text\": \"{text}\"}}");
@@ -355,7 +357,7 @@ fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
         (kept() == [9, 10, 11, 12]).then_some(())
     });
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     let dropped = folder.data_dir().join("plugins/late.wasm");
     std::fs::copy(guest("keeps_order"), dropped).expect("a file");
     folder.change(

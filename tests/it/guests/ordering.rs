@@ -1,23 +1,24 @@
 //! In which order a sink gets its batches.
 
 use super::{LIMITS, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Folder, Process, read_only};
+use crate::process::{Process, read_only};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const ONE_AT_A_TIME: &str = "batch = { items_max = 1, linger_ms = 0 }\n";
 
 /// The keys in the order in which the sink took them.
-fn order(folder: &Folder) -> String {
+fn order(folder: &Setup) -> String {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE key = 'order'";
     let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
     order.trim_end().to_owned()
 }
 
-fn keeping(ordering: &str, more: &str) -> (Folder, Process) {
+fn keeping(ordering: &str, more: &str) -> (Setup, Process) {
     let more = format!("ordering = \"{ordering}\"\n{more}");
     let folder = beside_a_good_sink("keeps_order", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     (folder, process)
 }
 
@@ -85,15 +86,15 @@ fn in_strict_order_attempts_end_what_holds_up_the_others() {
 
 #[test]
 fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_its_time() {
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("mended.wasm");
     std::fs::copy(guest("keeps_order"), &plugin).expect("a file");
     let retry = "retry = { first_ms = 1, max_ms = 2, attempts = 1000 }\n";
     let more = format!("ordering = \"strict\"\n{ONE_AT_A_TIME}{retry}");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("hostile", &plugin.display().to_string(), "hostile", &more)
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let first = send(&process, r#"{"id": "a", "retries": 1000000}"#);
     let second = send(&process, r#"{"id": "b"}"#);
     let paused = |sink: &serde_json::Value| sink["state"] == "paused";

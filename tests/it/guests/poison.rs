@@ -5,7 +5,7 @@ use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
 #[test]
 fn a_poison_item_among_a_thousand_ends_alone_in_the_dead_letters() {
     let folder = beside_a_good_sink("poisoned", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let item = |number| match number {
         617 => r#"{"id": "poison", "n": 617}"#.to_owned(),
         number => format!("{{\"id\": \"{number}\", \"n\": {number}}}"),
@@ -38,7 +38,7 @@ fn a_poison_item_among_a_thousand_ends_alone_in_the_dead_letters() {
 fn a_sink_that_takes_single_items_only_gets_them_by_halving() {
     let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
     let folder = beside_a_good_sink("one_at_a_time", more);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = (0..13)
         .map(|number| format!("{{\"id\": \"{number}\"}}"))
         .collect::<Vec<_>>()
@@ -53,7 +53,7 @@ fn a_sink_that_takes_single_items_only_gets_them_by_halving() {
 #[test]
 fn poison_in_many_requests_one_after_another_does_not_block_what_comes_behind() {
     let folder = beside_a_good_sink("poisoned", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let mut poisoned = Vec::new();
     for number in 0..5 {
         let body = format!("{{\"id\": \"poison-{number}\"}}");
@@ -76,7 +76,7 @@ fn poison_in_many_requests_one_after_another_does_not_block_what_comes_behind() 
 #[test]
 fn a_sink_that_is_down_is_paused_keeps_its_data_and_stays_paused_over_a_restart() {
     let folder = beside_a_good_sink("panics", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let mut sent = 0;
     let paused = loop {
         let body = format!("{{\"id\": \"{sent}\"}}");
@@ -107,7 +107,7 @@ fn a_sink_that_is_down_is_paused_keeps_its_data_and_stays_paused_over_a_restart(
     assert_eq!(waiting(&process), sent);
     process.stop();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(waiting(&process), sent);
     nobody_else_suffers(&folder, process);
 }

@@ -7,17 +7,18 @@ use serde_json::{Map, Value, json};
 use super::http::ONCE;
 use super::nobody_else_suffers;
 use crate::app::Random;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, items};
+use crate::process::{Client, Process, items};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const STREAMS: [&str; 4] = ["hostile", "hostile-1", "moved", "moved-too"];
 const FIELDS: [&str; 4] = ["a", "b.c", "d", "x y"];
 
 /// A daemon whose streams `hostile` and `hostile-1` are written by these rules.
-fn filtering(config: &str) -> Folder {
+fn filtering(config: &str) -> Setup {
     let more = format!("{ONCE}config = {config}\n");
-    Folder::new(&["hostile", "hostile-1", "innocent"])
-        .with_sink("hostile", "filter-map", "hostile*", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "hostile-1", "innocent"])
+        .sink("hostile", "filter-map", "hostile*", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// A table of TOML in a line.
@@ -203,7 +204,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         let otherwise = ["keep", "drop"][random.within(0..2) as usize];
         let config = json!({"rules": rules, "otherwise": otherwise});
         let folder = filtering(&toml(&config));
-        let process = folder.start();
+        let process = folder.spawn();
         let mut wanted = BTreeMap::new();
         let (mut gone, mut refused) = (0, 0);
         for stream in ["hostile", "hostile-1"] {
@@ -263,7 +264,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
 fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
     let config = "{ rules = [{ when = [{ field = \"a\", exists = true }], rename = { a = \"b\" } }], otherwise = \"drop\" }";
     let folder = filtering(config);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "0", "a": 1.50}, {"id": "1", "a": 2, "b": 3}, {"id": "2"}, {"id": "3", "a": 4}]"#;
     let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
     process.request_becomes(&id, "failed");

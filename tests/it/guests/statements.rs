@@ -5,15 +5,16 @@ use serde_json::{Value, json};
 use super::http::ONCE;
 use super::{LIMITS, guest, nobody_else_suffers};
 use crate::postgres::{Line, PASSWORD, Postgres};
-use crate::process::{Folder, Process, eventually};
+use crate::process::{Process, eventually};
+use crate::setup::Setup;
 
 /// A daemon whose stream `hostile` goes to the guest that runs statements.
-fn running(url: &str, more: &str) -> Folder {
+fn running(url: &str, more: &str) -> Setup {
     let more = format!("{ONCE}postgres = {{ url = {url:?}{more} }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with(LIMITS)
-        .with_sink("hostile", &guest("runs_sql"), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .toml(LIMITS)
+        .sink("hostile", &guest("runs_sql"), "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// Runs statements in one call; what the guest was told.
@@ -55,7 +56,7 @@ fn statements_of_a_call_happen_together_or_not_at_all() {
     postgres.query("CREATE TABLE t (k text PRIMARY KEY, n int, CHECK (n < 10))");
     postgres.query("CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
     let folder = running(&postgres.url(), "");
-    let process = folder.start();
+    let process = folder.spawn();
     let insert = "INSERT INTO t SELECT unnest($1), 1";
     let both = vec![
         json!({"sql": insert, "keys": true}),
@@ -137,7 +138,7 @@ fn who_waits_too_long_leaves_no_transaction_behind() {
         (", timeout_ms = 60_000", "no answer within 1200 ms"),
     ] {
         let folder = running(&postgres.url(), more);
-        let process = folder.start();
+        let process = folder.spawn();
         let slow = ["WITH i AS (INSERT INTO t VALUES (1)) SELECT pg_sleep(3)"];
         let told = outcome(&process, &slow);
         assert!(told.contains(words), "{told}");
@@ -156,7 +157,7 @@ fn a_server_that_stalls_is_left_and_found_again() {
     postgres.query("CREATE TABLE t (n int)");
     let line = Line::to(&postgres);
     let folder = running(&line.url(), ", timeout_ms = 800");
-    let process = folder.start();
+    let process = folder.spawn();
     let insert = ["INSERT INTO t VALUES (1)"];
     works(&process);
     assert_eq!(outcome(&process, &insert), "Ok([1])");
@@ -181,7 +182,7 @@ fn a_kept_connection_that_has_broken_costs_no_attempt() {
         return;
     };
     let folder = running(&postgres.url(), "");
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(outcome(&process, &["SELECT 1"]), "Ok([1])");
     postgres.crash();
     let told = outcome(&process, &["SELECT 1"]);

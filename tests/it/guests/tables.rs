@@ -5,19 +5,20 @@ use serde_json::json;
 use super::nobody_else_suffers;
 use crate::command_line::run;
 use crate::postgres::{Line, PASSWORD, Postgres};
-use crate::process::{Folder, Process, eventually};
+use crate::process::{Process, eventually};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const TABLE: &str = "{ table = \"items\", create = true }";
 
 /// A daemon whose stream `hostile` is written to the database.
-fn writing(url: &str, config: &str) -> Folder {
+fn writing(url: &str, config: &str) -> Setup {
     let more =
         format!("{RETRIES}config = {config}\npostgres = {{ url = {url:?}, timeout_ms = 500 }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "postgres", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "postgres", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// Waits until the sink complains so; nothing was given up.
@@ -34,7 +35,7 @@ fn items_become_rows_and_rows_follow_their_items() {
         return;
     };
     let folder = writing(&postgres.url(), TABLE);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "a", "n": 1.50, "o": {"p": "é\"\\"}}, {"id": "b", "l": [1, null]}]"#;
     let id = process.accepted("hostile", BY_ID, body);
     process.request_becomes(&id, "processed");
@@ -79,7 +80,7 @@ fn removed_items_take_their_rows_with_them() {
     let own = "{ table = \"own\", create = true, key = [\"number\"], columns = [{ name = \"number\", from = \"key\", type = \"bigint\" }, { name = \"n\" }] }";
     for (config, table, column) in [(TABLE, "items", "key"), (own, "own", "number")] {
         let folder = writing(&postgres.url(), config);
-        let process = folder.start();
+        let process = folder.spawn();
         // Of what was never written, before there is a table.
         process.removed("hostile", "1");
         process.accepted(
@@ -104,7 +105,7 @@ fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repeti
     };
     let line = Line::to(&postgres);
     let folder = writing(&line.url(), TABLE);
-    let process = folder.start();
+    let process = folder.spawn();
     let first = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
     process.request_becomes(&first, "processed");
     line.stall_at_commit();
@@ -116,7 +117,7 @@ fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repeti
     assert_eq!(process.request(&second)["status"], "accepted");
     process.kill();
     line.go_on();
-    let process = folder.start();
+    let process = folder.spawn();
     process.request_becomes(&second, "processed");
     assert_eq!(postgres.query(rows), committed);
     nobody_else_suffers(&folder, process);
@@ -137,7 +138,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
         { name = "at", type = "timestamp with time zone" }, { name = "seen", from = "received_at", type = "timestamptz" }] }"#;
     // Times do not fit into the column, which is for the operator to mend: nothing is given up.
     let folder = writing(&postgres.url(), &config.replace('\n', " "));
-    let process = folder.start();
+    let process = folder.spawn();
     let mut items: Vec<_> = (0..1_000)
         .map(|id| json!({"id": id, "o": {"n": 1.5}, "it's\\": "x"}))
         .collect();
@@ -200,7 +201,7 @@ fn settings_that_fit_no_item_give_nothing_up() {
     };
     let config = r#"{ table = "t", create = true, key = ["id"], columns = [{ name = "id", type = "int" }] }"#;
     let folder = writing(&postgres.url(), config);
-    let process = folder.start();
+    let process = folder.spawn();
     let items: Vec<_> = (0..2_000)
         .map(|id| json!({"id": format!("x{id}")}))
         .collect();
@@ -219,7 +220,7 @@ fn a_server_that_is_restarted_gets_everything() {
         return;
     };
     let folder = writing(&postgres.url(), TABLE);
-    let process = folder.start();
+    let process = folder.spawn();
     let send = |range: std::ops::Range<u32>| {
         for number in range {
             process.accepted("hostile", BY_ID, &format!("{{\"id\": {number}}}"));
@@ -254,7 +255,7 @@ fn what_the_operator_can_mend_is_waited_for_and_no_password_is_shown() {
     postgres.query("CREATE ROLE writer LOGIN PASSWORD 'another'");
     let config = "{ schema = \"shop\", table = \"items\" }";
     let folder = writing(&postgres.url_of("writer", WRONG), config);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     fails(&process, "SQLSTATE 28P01");
     postgres.query(&format!("ALTER ROLE writer PASSWORD '{WRONG}'"));
@@ -299,7 +300,7 @@ fn a_statement_of_ones_own_runs_once_for_a_batch() {
     );
     let config = r#"{ sql = "INSERT INTO sums SELECT shop, sum(n), count(*), max(at) FROM unnest($1, $2, $3) AS i(shop, n, at) GROUP BY shop ON CONFLICT (shop) DO NOTHING", parameters = [{ field = "shop.name" }, { number = "n" }, { from = "received_at" }] }"#;
     let folder = writing(&postgres.url(), config);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"shop": {"name": "x"}, "n": 1.5}, {"shop": {"name": "y"}, "n": 1}, {"shop": {"name": "x"}, "n": "?"}]"#;
     let id = process.accepted("hostile", "", body);
     process.request_becomes(&id, "processed");
@@ -327,7 +328,7 @@ fn a_statement_of_ones_own_runs_once_for_a_batch() {
         ),
     ] {
         let folder = writing(&postgres.url(), config);
-        let process = folder.start();
+        let process = folder.spawn();
         process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)

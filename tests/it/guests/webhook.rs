@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
-use crate::process::{Folder, eventually, skipped};
+use crate::process::{eventually, skipped};
 use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, Seen, answer};
+use crate::setup::Setup;
 
 /// `whsec_` and the base64 of a key, and the key in hexadecimal digits.
 const NEW: (&str, &str) = (
@@ -23,14 +24,14 @@ const OLD: (&str, &str) = (
 const QUICK: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 5 }\n";
 
 /// A daemon whose stream `hostile` goes to the receiver.
-fn sending(url: &str, config: &str, more: &str) -> Folder {
+fn sending(url: &str, config: &str, more: &str) -> Setup {
     let (host, _) = url.rsplit_once('/').expect("a path");
     let more = format!(
         "{more}config = {{ url = {url:?}{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "webhook", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "webhook", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 fn secrets(secrets: &[(&str, &str)]) -> String {
@@ -101,7 +102,7 @@ fn each_item_is_signed_so_that_others_can_verify_it() {
             config,
             &format!("{ONCE}{}", secrets(&granted)),
         );
-        let process = folder.start();
+        let process = folder.spawn();
         let body = r#"[{"id": "é", "n": 1.50}, {"id": "b"}]"#;
         let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
         process.request_becomes(&id, "processed");
@@ -170,14 +171,14 @@ fn an_item_has_one_webhook_id_in_all_attempts_and_lives() {
     let retries = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
     let more = format!("{retries}{}", secrets(&[("signing", NEW.0)]));
     let folder = sending(&receiver.url("/"), "", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     let first = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     let second = process.accepted("hostile", "", r#"{"n": 3}"#);
     eventually("some attempts", || {
         (receiver.seen().len() > 5).then_some(())
     });
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     process.request_becomes(&first, "processed");
     process.request_becomes(&second, "processed");
     let sent: BTreeSet<(u64, String)> = receiver
@@ -213,7 +214,7 @@ fn who_is_gone_gets_nothing_more_of_a_batch() {
         "",
         &format!("{QUICK}{}", secrets(&[("signing", NEW.0)])),
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     process.request_becomes(&id, "failed");
     assert_eq!(receiver.seen().len(), 2);
@@ -241,7 +242,7 @@ fn an_item_that_is_never_taken_keeps_no_other_back() {
         "",
         &format!("{QUICK}{}", secrets(&[("signing", NEW.0)])),
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     process.request_becomes(&id, "failed");
     process.drained();
@@ -277,7 +278,7 @@ fn secrets_that_cannot_sign_pause_the_sink_and_are_not_shown() {
         ),
     ] {
         let folder = sending(&receiver.url("/"), "", &format!("{ONCE}{granted}"));
-        let process = folder.start();
+        let process = folder.spawn();
         process.accepted("hostile", "", r#"{"n": 0}"#);
         let sink = process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)
@@ -304,7 +305,7 @@ fn removals_have_a_type_of_their_own() {
     ] {
         let before = receiver.seen().len();
         let folder = sending(&receiver.url("/in"), config, &format!("{ONCE}{more}"));
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.removed("hostile", "7");
         process.drained();
         let seen = receiver.seen().split_off(before);

@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
 use crate::command_line::run;
-use crate::process::{ADMIN_TOKEN, Client, Folder, items, read_only};
+use crate::process::{Client, items, read_only};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 /// A daemon whose stream `hostile` goes to the sink that sorts.
-fn sorting(config: &str) -> Folder {
+fn sorting(config: &str) -> Setup {
     let more = format!("{QUICK_RETRIES}config = {config}\n");
     beside_a_good_sink("sorts", &more)
 }
@@ -17,7 +18,7 @@ const BY_ID: &str = "X-Item-Key: id\r\n";
 #[test]
 fn a_sink_selects_derives_removes_and_rejects_single_items() {
     let folder = sorting("{ least = 10 }");
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "a", "n": 1.50, "secret": "s"}, {"id": "b", "n": 20}, {"id": "c", "n": "x"}, {"id": "d", "n": 30}]"#;
     let id = process.accepted("hostile", BY_ID, body);
     process.drained();
@@ -61,14 +62,14 @@ fn a_component_that_was_built_for_an_earlier_world_runs() {
     for at in places {
         component[at..at + then.len()].copy_from_slice(then);
     }
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("earlier.wasm");
     std::fs::write(&plugin, component).expect("a file");
     let more = format!("{QUICK_RETRIES}config = {{ least = 10 }}\n");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("hostile", &plugin.display().to_string(), "hostile", &more)
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 20}"#);
     process.request_becomes(&id, "processed");
     assert_eq!(keys(&folder, "hostile"), ["a"]);
@@ -78,7 +79,7 @@ fn a_component_that_was_built_for_an_earlier_world_runs() {
 #[test]
 fn state_and_log_belong_to_the_sink_and_outlive_the_process() {
     let folder = sorting("{ least = 10 }");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted(
         "hostile",
         BY_ID,
@@ -86,7 +87,7 @@ fn state_and_log_belong_to_the_sink_and_outlive_the_process() {
     );
     process.request_becomes(&id, "processed");
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "c", "n": 3}"#);
     process.request_becomes(&id, "processed");
     let log = process.log();
@@ -113,7 +114,7 @@ fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
         ("{ least = 1001 }", "least is too much"),
     ] {
         let folder = sorting(config);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
         let contains = |text: &serde_json::Value| text.as_str().is_some_and(|t| t.contains(words));
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
@@ -134,7 +135,7 @@ fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
 fn rejecting_an_item_that_does_not_exist_is_a_trap_and_stages_nothing() {
     let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
     let folder = beside_a_good_sink("rejects_what_is_not_there", more);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     process.request_becomes(&id, "failed");
     assert!(keys(&folder, "hostile").is_empty());
@@ -148,7 +149,7 @@ fn what_a_sink_derives_and_keeps_is_bounded() {
     for name in ["derives_without_end", "fills_its_state"] {
         let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
         let folder = beside_a_good_sink(name, more);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
         process.request_becomes(&id, "failed");
         let letters = process.dead_letters("hostile");
@@ -163,7 +164,7 @@ fn a_sink_counts_and_reads_the_secrets_that_it_is_granted() {
     const CANARY: &str = "canary-0123456789";
     let more = format!("{QUICK_RETRIES}secrets = {{ token = \"{CANARY}\" }}\n");
     let folder = beside_a_good_sink("measures", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
     process.request_becomes(&id, "processed");
     let mut client = Client::connect(process.admin).expect("it listens");

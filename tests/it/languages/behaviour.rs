@@ -13,8 +13,9 @@ use super::{
     C, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell, tried,
 };
 use crate::command_line::finish;
-use crate::process::{Folder, Process, items};
+use crate::process::{Process, items};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const FOUR: &str = r#"[{"id": "a", "value": 12.50, "secret": "s"}, {"id": "b", "value": 3, "secret": "s"}, {"id": "c", "value": "high"}, {"id": "d", "value": 10}]"#;
@@ -54,9 +55,13 @@ fn keeps_what_is_over_the_threshold(component: &Path) {
     assert_eq!(report, expected);
 
     let plugin = component.display().to_string();
-    let folder =
-        Folder::new(&["orders"]).with_sink("mine", &plugin, "orders", "config = { least = 10 }\n");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink(
+        "mine",
+        &plugin,
+        "orders",
+        "config = { least = 10 }\n",
+    );
+    let process = folder.spawn();
     let id = process.accepted("orders", BY_ID, FOUR);
     becomes(&process, &id, "failed");
     let kept = [
@@ -99,9 +104,13 @@ fn rust() {
     assert!(lines.lines().count() < 15, "its README says so");
     let built = "target/wasm32-wasip2/release/smallest.wasm";
     let smallest = follow_readme(&project, built);
-    let folder =
-        Folder::new(&["orders"]).with_sink("mine", &smallest.display().to_string(), "orders", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink(
+        "mine",
+        &smallest.display().to_string(),
+        "orders",
+        "",
+    );
+    let process = folder.spawn();
     let id = process.accepted("orders", BY_ID, FOUR);
     becomes(&process, &id, "processed");
     let kept = items(folder.data_dir(), "orders").into_iter();
@@ -193,10 +202,10 @@ fn javascript_with_fetch() {
              http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
         )
     };
-    let folder = Folder::new(&["in", "bad"])
-        .with(&sink("in"))
-        .with(&sink("bad"));
-    let process = folder.start();
+    let folder = Setup::with_streams(&["in", "bad"])
+        .toml(&sink("in"))
+        .toml(&sink("bad"));
+    let process = folder.spawn();
     let id = process.accepted("in", BY_ID, FOUR);
     becomes(&process, &id, "processed");
     let seen = receiver.seen();

@@ -7,7 +7,8 @@ mod tickets; // what stands for a key in a URL, once
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::app::{Caller, Pass, Renderer, Reply, Setup, TestApp, Transport};
+use crate::app::{Caller, Pass, Renderer, Reply, TestApp, Transport};
+use crate::setup::Setup;
 
 const ALLOWED: &str = "https://signage.example.com";
 /// Allowed as well.
@@ -20,7 +21,7 @@ fn setup() -> Setup {
         .key("meters", "readings")
         .read_key("both", &["orders", "readings"], "")
         .read_key("url", &["orders"], "allow_in_url = true")
-        .set("live.origins", format!("[\"{ALLOWED}\", \"{OTHER}\"]"))
+        .set("live.origins", vec![ALLOWED, OTHER])
 }
 
 fn header(secret: &str) -> Pass {

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use crate::app::{Caller, Content, Random, Renderer, Setup, TestApp, Transport};
+use crate::app::{Caller, Content, Random, Renderer, TestApp, Transport};
+use crate::setup::Setup;
 
 const HISTORIES_DEFAULT: u64 = 1_000;
 /// Daemons at once; each lives through its share of the histories, one after the other.
@@ -82,7 +83,8 @@ async fn run(mut random: Random, histories: u64, at: &Cell<u64>) -> u64 {
     let [replaced, merged, other] = STREAMS;
     let mut app = Setup::new()
         .stream(replaced)
-        .merging_stream(merged)
+        .stream(merged)
+        .merging(merged)
         .stream(other)
         .key(replaced, replaced)
         .key(merged, merged)

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Caller, Raw, Reply, Setup, TestApp, encoded};
+use crate::app::{Caller, Raw, Reply, TestApp, encoded};
+use crate::setup::Setup;
 
 const ITEMS: &str = "/api/streams/orders/items";
 

@@ -3,9 +3,10 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::app::{Caller, Reply, Setup, TestApp, Transport, eventually};
+use crate::app::{Caller, Reply, TestApp, Transport, eventually};
 use crate::guests::guest;
-use crate::process::{Client, Folder, items, key_of};
+use crate::process::{Client, items};
+use crate::setup::{Setup, key_of};
 
 const SEVEN: &str = "/api/streams/orders/items/7";
 
@@ -265,7 +266,8 @@ async fn a_removal_outlives_a_restart_while_an_older_request_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_merging_stream_nothing_from_before_the_removal_is_filled_in() {
     let setup = Setup::new()
-        .merging_stream("orders")
+        .stream("orders")
+        .merging("orders")
         .key("shop", "orders")
         .read_key("screen", &["orders"], "");
     let app = late_sink(setup, true).start().await;
@@ -288,7 +290,8 @@ async fn in_a_merging_stream_nothing_from_before_the_removal_is_filled_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_older_request_fills_in_late_reaches_renderers() {
     let setup = Setup::new()
-        .merging_stream("orders")
+        .stream("orders")
+        .merging("orders")
         .key("shop", "orders")
         .read_key("screen", &["orders"], "");
     // The first request waits; the second one, of the same item, has a position of its own and does not.
@@ -316,10 +319,10 @@ fn remove(client: &mut Client, key: &str) -> u16 {
 
 #[test]
 fn a_removal_that_was_answered_survives_a_kill() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "orders", "");
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "orders", "");
     let mut left: Vec<String> = Vec::new();
     for round in 0..5 {
-        let process = folder.start();
+        let process = folder.spawn();
         let mut client = Client::connect(process.service).expect("it listens");
         for number in 0..30 {
             let key = format!("{round}-{number}");
@@ -333,7 +336,7 @@ fn a_removal_that_was_answered_survives_a_kill() {
             assert_eq!(remove(&mut client, &key), 202);
         }
         process.kill();
-        let process = folder.start();
+        let process = folder.spawn();
         process.drained();
         let found: Vec<String> = items(folder.data_dir(), "orders")
             .into_iter()

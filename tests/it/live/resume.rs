@@ -1,6 +1,7 @@
 //! Coming back: what changed meanwhile is told, or everything afresh, and never anything in between.
 
-use crate::app::{Content, Message, Renderer, Setup, TestApp, Transport};
+use crate::app::{Content, Message, Renderer, TestApp, Transport};
+use crate::setup::Setup;
 
 /// A daemon with items `0` to `9` in `orders`.
 async fn ten_items() -> TestApp {

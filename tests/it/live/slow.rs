@@ -11,8 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::app::renderer::content_of;
-use crate::app::{Admin, Caller, Content, Renderer, Setup, TestApp, Transport, eventually};
-use crate::process::{ADMIN_TOKEN, Folder, Process, key_of, read_only};
+use crate::app::{Admin, Caller, Content, Renderer, TestApp, Transport, eventually};
+use crate::process::{Process, read_only};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 use serde_json::Value;
 use strait::Strait;
 
@@ -28,7 +29,7 @@ const GROWTH_BYTES_MAX: u64 = 48 << 20;
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
 struct Daemon {
-    folder: Folder,
+    folder: Setup,
     process: Process,
     shop: Caller,
     fill: String,
@@ -37,12 +38,10 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
-        let folder = Folder::new(&["orders"])
-            .with_sink("pool", "pool", "orders", "")
-            .with(&format!(
-                "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{SCREEN}\""
-            ));
-        let process = folder.start();
+        let folder = Setup::with_streams(&["orders"])
+            .sink("pool", "pool", "orders", "")
+            .given_read_key("screen", &["orders"], SCREEN, "");
+        let process = folder.spawn();
         let url = format!("http://{}", process.service);
         Self {
             folder,

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{Setup, eventually};
+use crate::app::eventually;
+use crate::setup::Setup;
 
 /// Everything that the contract names, in its order.
 const NAMES: [&str; 18] = [

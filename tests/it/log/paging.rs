@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::app::{Setup, TestApp, eventually};
+use crate::app::{TestApp, eventually};
+use crate::setup::Setup;
 
 /// All pages of a list: the entries, and the length of each page.
 async fn pages(app: &TestApp, path: &str) -> (Vec<Value>, Vec<usize>) {

@@ -4,16 +4,17 @@ use serde_json::{Value, json};
 
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{Client, Folder, Process, eventually, key_of};
+use crate::process::{Client, Process, eventually};
+use crate::setup::{Setup, key_of};
 
 const BY_ID: &str = "X-Item-Key: id\r\n";
 const REASON: &str = "bad: not for this sink after 1 attempt";
 
 /// A pool, and a sink that refuses everything.
-fn folder() -> Folder {
-    Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_sink("bad", &guest("rejects"), "*", "")
+fn folder() -> Setup {
+    Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .sink("bad", &guest("rejects"), "*", "")
 }
 
 fn problems(process: &Process) -> String {
@@ -37,7 +38,7 @@ fn entry(action: &str, kind: &str, name: &str) -> (String, String, String) {
 #[test]
 fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     let site = signed_in(&process);
     assert!(site.page("/").contains("Everything works."));
     let id = process.accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
@@ -149,8 +150,8 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
 
 #[test]
 fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     for _ in 0..3 {
         process.accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
     }
@@ -171,7 +172,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
     assert!(last.is_string(), "{last}");
     process.drained();
     process.stop();
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(used(&process), last, "known at once");
     eventually("the last hour is counted", || {
         (hour(&process) == before).then_some(())
@@ -180,7 +181,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
     assert_eq!(hour(&process), "5 requests, 7 items, 20.0 % ");
     // After a crash what was not written comes from the log.
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     eventually("the last use is found", || {
         (text(&used(&process)) > text(&last)).then_some(())
@@ -189,8 +190,8 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
 
 #[test]
 fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     for _ in 0..30 {
         process.accepted("orders", BY_ID, r#"{"id": "1"}"#);
     }
@@ -224,8 +225,8 @@ fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read
 
 #[test]
 fn the_keys_of_a_connector_follow_on_its_page() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let site = signed_in(&process);
     let page = site.page("/sources/tests");
     let (_, keys) = page.split_once("id=\"aside\"").expect("the keys");

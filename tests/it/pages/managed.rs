@@ -5,8 +5,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::site::Site;
-use crate::process::{Answer, Client, Folder, Process, skipped};
+use crate::process::{Answer, Client, Process, skipped};
 use crate::program::output;
+use crate::setup::Setup;
 
 /// The secret that a page shows once.
 fn secret(page: &str) -> Option<String> {
@@ -78,8 +79,8 @@ fn trail(process: &Process) -> Vec<[String; 3]> {
 
 #[test]
 fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let form = site.page("/new/source");
     assert!(
@@ -138,8 +139,8 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
 
 #[test]
 fn the_snippets_with_the_key_are_ready_to_run() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&[]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22";
     leads_to(&site.submit("/new/source", fields), "/sources/shop");
@@ -172,8 +173,8 @@ fn the_snippets_with_the_key_are_ready_to_run() {
 
 #[test]
 fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let good = [
         ("name", "shop"),
@@ -265,8 +266,8 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
 
 #[test]
 fn a_write_of_another_site_or_without_the_token_does_nothing() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
@@ -319,8 +320,8 @@ fn a_write_of_another_site_or_without_the_token_does_nothing() {
 
 #[test]
 fn keys_are_made_rotated_revoked_and_deleted() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
@@ -463,8 +464,8 @@ fn keys_are_made_rotated_revoked_and_deleted() {
 
 #[test]
 fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&[]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit(
@@ -544,8 +545,8 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
 
 #[test]
 fn read_keys_are_made_changed_and_revoked() {
-    let folder = Folder::new(&["orders", "prices"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders", "prices"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let reads = |secret: &str, stream: &str| {
         let mut client = Client::connect(process.service).expect("it listens");
@@ -589,10 +590,13 @@ fn read_keys_are_made_changed_and_revoked() {
 
 #[test]
 fn what_is_declared_says_where_and_has_no_buttons() {
-    let folder = Folder::new(&["orders"]).with(
-        "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_screen_of_a_file\"",
+    let folder = Setup::with_streams(&["orders"]).given_read_key(
+        "screen",
+        &["orders"],
+        "rk_live_for_the_screen_of_a_file",
+        "",
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     for (path, list) in [
         ("/sources/tests", "connectors"),
@@ -649,8 +653,8 @@ fn what_is_declared_says_where_and_has_no_buttons() {
 
 #[test]
 fn the_audit_trail_is_a_page_newest_first_and_paged() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&[]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     for number in 0..60 {
         let fields = format!("name=stream-{number}&on_update=replace");

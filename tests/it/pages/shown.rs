@@ -1,7 +1,7 @@
 //! What the pages say.
 
 use super::site::Site;
-use crate::process::{Folder, key_of};
+use crate::setup::{Setup, key_of};
 
 /// The request ids of the log on a page, in its order.
 fn ids(page: &str) -> Vec<String> {
@@ -11,8 +11,8 @@ fn ids(page: &str) -> Vec<String> {
 
 #[test]
 fn the_log_is_newest_first_filtered_and_paged_back() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let mut sent: Vec<String> = (0..120)
         .map(|number| process.accepted("orders", "", &format!("{{\"n\": {number}}}")))
@@ -63,8 +63,8 @@ fn the_log_is_newest_first_filtered_and_paged_back() {
 
 #[test]
 fn a_connector_shows_how_to_send_to_it_and_no_secret() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     process.accepted("orders", "", "{}");
     let page = site.page("/sources/tests");
@@ -85,8 +85,8 @@ fn a_connector_shows_how_to_send_to_it_and_no_secret() {
 
 #[test]
 fn a_page_of_the_pool_is_bounded_and_leads_to_the_next() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let items = (0..60).map(|number| {
         let fields: Vec<String> = (0..30)

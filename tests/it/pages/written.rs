@@ -2,12 +2,12 @@
 
 use super::site::Site;
 use crate::guests::guest;
-use crate::process::Folder;
+use crate::setup::Setup;
 
 #[test]
 fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
-    let folder = Folder::new(&["orders"]).with_sink("bad", &guest("rejects"), "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("bad", &guest("rejects"), "*", "");
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let body = r#"[{"id": "1"}, {"id": "2"}, {"id": "3"}]"#;
     let first = process.accepted("orders", "X-Item-Key: id\r\n", body);
@@ -66,13 +66,13 @@ fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
 
 #[test]
 fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
-    let mut folder = Folder::new(&["orders"]).with_sink(
+    let mut folder = Setup::with_streams(&["orders"]).sink(
         "back",
         &guest("doorkeeper"),
         "*",
         "ordering = \"strict\"\n",
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let send = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
     let closed = send(r#"{"id": "close"}"#);
@@ -131,8 +131,8 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
 
 #[test]
 fn an_item_is_removed_by_its_button() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     process.accepted(
         "orders",

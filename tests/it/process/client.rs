@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use super::{DEADLINE, key_of};
+use super::DEADLINE;
+use crate::setup::key_of;
 
 /// An answer over HTTP.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::super::{keys, nobody_else_suffers};
 use super::{BY_ID, SEND_AGAIN, done, door, rows, taken, with_a_door};
 use crate::app::Random;
-use crate::process::{ADMIN_TOKEN, Client, Folder, read_only};
+use crate::process::{Client, read_only};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
@@ -18,7 +19,7 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
     eprintln!("seed {seed}");
     let mut random = Random(seed);
     let folder = with_a_door("batch = { items_max = 7 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let item = |n| format!("{{\"id\": \"reject-{n:03}\"}}");
     let body = format!("[{}]", (0..ITEMS).map(item).collect::<Vec<_>>().join(","));
@@ -45,7 +46,7 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
             (ITEMS, ITEMS),
             "in round {round}"
         );
-        process = Some(folder.start());
+        process = Some(folder.spawn());
     }
     let process = process.expect("a process");
     door(&process, "open");
@@ -60,7 +61,7 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
 }
 
 /// Where each item is: dead, waiting or done.
-fn places(folder: &Folder) -> Vec<String> {
+fn places(folder: &Setup) -> Vec<String> {
     let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT key FROM dead_letters
                UNION ALL SELECT key FROM resends JOIN retries ON retries.id = retry_id

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::super::{guest, keys, nobody_else_suffers};
 use super::{BY_ID, RETRY, SEND_AGAIN, done, door, letter_keys, refused, rows, with_a_door};
-use crate::process::Folder;
+use crate::setup::Setup;
 
 #[test]
 fn waiting_retries_are_tried_when_an_operator_says_so() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let id = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
     process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
@@ -28,13 +28,13 @@ fn waiting_retries_are_tried_when_an_operator_says_so() {
 
 #[test]
 fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
-    let folder = Folder::new(&["hostile", "innocent"]);
+    let folder = Setup::with_streams(&["hostile", "innocent"]);
     let plugin = folder.path("mended.wasm");
     std::fs::write(&plugin, "no component").expect("a file");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", "")
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("hostile", &plugin.display().to_string(), "hostile", "")
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     let left_ms = |sink: &Value| {
         let until = sink["paused_until"].as_str()?;
@@ -66,7 +66,7 @@ const RETRIES: &str = "/api/admin/sinks/hostile/retries";
 #[test]
 fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     let folder = with_a_door("ordering = \"strict\"\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let first = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
     // Not before, or both are one batch.
@@ -124,7 +124,7 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
 fn a_damaged_list_of_items_becomes_a_dead_letter_that_says_so() {
     for ordering in ["any", "strict"] {
         let folder = with_a_door(&format!("ordering = \"{ordering}\"\n"));
-        let process = folder.start();
+        let process = folder.spawn();
         door(&process, "close");
         let id = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
         process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
@@ -133,7 +133,7 @@ fn a_damaged_list_of_items_becomes_a_dead_letter_that_says_so() {
         let changed = pool.execute("UPDATE retries SET parts = '[[2,0'", []);
         assert_eq!(changed, Ok(1));
         drop(pool);
-        let process = folder.start();
+        let process = folder.spawn();
         done(&process, "POST", RETRY, "");
         process.request_becomes(&id, "failed");
         let letters = process.dead_letters("hostile");
