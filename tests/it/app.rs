@@ -11,7 +11,6 @@ pub(crate) mod raw;
 pub(crate) mod renderer;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use headgate::daemon::{Daemon, DaemonError};
 use headgate::operate::Operator;
@@ -20,16 +19,14 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::{Item, pool_rows, read_only};
 use crate::setup::Setup;
+use crate::stored::Item;
+use crate::wait::{DEADLINE, eventually_async};
 
 pub(crate) use actor::{Admin, Caller, Reply};
 pub(crate) use random::Random;
 pub(crate) use raw::Raw;
 pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
-
-/// Longer than anything takes that a test waits for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running daemon.
 pub(crate) struct TestApp {
@@ -65,6 +62,11 @@ impl TestApp {
     /// The daemon's data folder.
     pub(crate) fn data_dir(&self) -> &Path {
         self.setup.data_dir()
+    }
+
+    /// What is configured, and where.
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The first key of a connector.
@@ -143,7 +145,7 @@ impl TestApp {
         let journal = &self.parts.journal;
         // First: only then is the newest entry known to be the last one that was acknowledged.
         journal.flush().await.expect("the journal is open");
-        eventually("every lane has everything behind it", async || {
+        eventually_async("every lane has everything behind it", async || {
             let newest = *journal.newest().borrow();
             let lanes = self.parts.delivery.lanes();
             lanes
@@ -158,7 +160,7 @@ impl TestApp {
     /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
     pub(crate) async fn items(&self, stream: &str) -> Vec<Item> {
         self.drain().await;
-        pool_rows(self.data_dir(), stream)
+        self.setup.rows(stream)
     }
 
     /// Key and fields of each item of a stream, as [`items`](Self::items).
@@ -169,7 +171,7 @@ impl TestApp {
 
     /// Key and fields of each item of a stream that is in the pool already.
     pub(crate) fn fields_now(&self, stream: &str) -> Vec<(String, String)> {
-        let items = pool_rows(self.data_dir(), stream);
+        let items = self.setup.rows(stream);
         items
             .into_iter()
             .map(|item| (item.key, item.fields))
@@ -179,7 +181,7 @@ impl TestApp {
     /// What renderers of these streams should hold, after [`drain`](Self::drain).
     pub(crate) async fn content(&self, streams: &[&str]) -> Content {
         self.drain().await;
-        renderer::content_of(&self.pool(), streams)
+        self.setup.content(streams)
     }
 
     /// `DELETE` of an item, with a connector's first key; ends when every sink has heard of it.
@@ -194,7 +196,7 @@ impl TestApp {
 
     /// A read-only connection to the pool, as any other program would open one.
     pub(crate) fn pool(&self) -> rusqlite::Connection {
-        read_only(&self.data_dir().join("pool.db"))
+        self.setup.pool()
     }
 
     /// Stops the daemon in order.
@@ -244,18 +246,6 @@ impl Drop for TestApp {
                 panic!("the daemon did not end in order: {error}");
             }
         }
-    }
-}
-
-/// Waits for something that happens by itself, without missing it and without waiting longer.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(seen) = look().await {
-            return seen;
-        }
-        assert!(started.elapsed() < DEADLINE, "still not so: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

@@ -14,15 +14,16 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::app::{Message, Transport};
-use crate::command_line::{Done, run};
+use crate::command_line::{Done, operate, run};
 use crate::guests::guest;
-use crate::process::{Answer, Client, Process, SetOnDrop, eventually, items, read_only};
+use crate::process::{Answer, BY_ID, Client, JSON, Process, SetOnDrop};
 use crate::setup::{ADMIN_TOKEN, Setup};
+use crate::stored::{one, read_only};
+use crate::wait::eventually;
 
 const ORDERS: &str = "orders";
 /// A stream whose sink does not get on.
 const HELD: &str = "held";
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const POSTERS: usize = 4;
 
 fn folder() -> Setup {
@@ -37,9 +38,7 @@ fn make(process: &Process, dir: &Path) -> Answer {
 }
 
 fn made(process: &Process, dir: &Path) -> Value {
-    let answer = make(process, dir);
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.json()["data"].take()
+    make(process, dir).data(201)
 }
 
 fn restore(folder: &Setup, backup: &Path, data_dir: &Path) -> Done {
@@ -144,27 +143,19 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     let after = folder().data_in(&restored);
     let process = after.spawn();
     process.request_becomes(&door(&process, "open"), "processed");
-    let mut client = Client::connect(process.service).expect("it listens");
-    let answer = client.call("POST", "/api/ingest", &key, "{}");
-    assert_eq!(
-        answer.expect("an answer").status,
-        202,
-        "a key made at run time"
-    );
+    let answer = process.ask("POST", "/api/ingest", &key, JSON, "{}");
+    assert_eq!(answer.status, 202, "a key made at run time");
     let again = process.call("POST", "/api/admin/sinks/back/retry", "");
     assert_eq!(again.status, 200, "{}", again.body);
     process.drained();
     let mut found = BTreeMap::new();
     for stream in [ORDERS, HELD] {
-        let rows = items(&restored, stream).into_iter();
+        let rows = after.items(stream).into_iter();
         found.extend(rows.map(|(key, _, request_id)| (key, request_id)));
     }
     let journal = read_only(&restored.join("journal.db"));
-    let highest = |journal: &rusqlite::Connection| -> i64 {
-        let sql = "SELECT max(seq) FROM requests";
-        journal.query_row(sql, [], |row| row.get(0)).expect("a log")
-    };
-    let other_life = read_only(&before.data_dir().join("journal.db"));
+    let highest = |journal| -> i64 { one(journal, "SELECT max(seq) FROM requests") };
+    let other_life = before.journal();
     let first_new: i64 = journal
         .query_row(
             "SELECT seq FROM requests WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
@@ -253,7 +244,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
         renderer.holds(&content).await;
         renderer.disconnect();
     }
-    let highest = |rows: Vec<crate::process::Item>| rows.iter().map(|item| item.seq).max();
+    let highest = |rows: Vec<crate::stored::Item>| rows.iter().map(|item| item.seq).max();
     let seen = highest(app.items("orders").await);
     app.stop().await;
 
@@ -297,7 +288,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
 /// Enough data that a backup takes a while.
 fn fill(process: &Process) {
     let filling = "x".repeat(2_000);
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     for request in 0..60 {
         let items = (0..400)
             .map(|item| format!("{{\"id\": \"{request}-{item}\", \"filling\": \"{filling}\"}}"));
@@ -351,7 +342,14 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
     made(&process, &whole);
     restore(&folder, &whole, &folder.path("restored")).ok();
     process.drained();
-    assert_eq!(items(&folder.path("restored"), ORDERS).len(), 60 * 400);
+    assert_eq!(
+        folder
+            .clone()
+            .data_in(folder.path("restored"))
+            .items(ORDERS)
+            .len(),
+        60 * 400
+    );
     process.stop();
 }
 
@@ -410,7 +408,7 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         std::fs::write(&path, &good).expect("a copy");
     }
     restore(&folder, &dir, &data_dir).ok();
-    assert_eq!(items(&data_dir, ORDERS).len(), 1);
+    assert_eq!(folder.clone().data_in(&data_dir).items(ORDERS).len(), 1);
 }
 
 #[test]
@@ -424,7 +422,7 @@ fn a_restore_takes_a_folder_of_its_own_only() {
     process.stop();
     let told = restore(&folder, &dir, folder.data_dir()).failed(1);
     assert!(told.contains("is not empty"), "{told}");
-    assert_eq!(items(folder.data_dir(), ORDERS).len(), 1, "untouched");
+    assert_eq!(folder.items(ORDERS).len(), 1, "untouched");
 
     let empty = folder.path("empty");
     std::fs::create_dir(&empty).expect("a folder");
@@ -443,11 +441,7 @@ fn the_command_makes_backups_and_says_what_is_wrong() {
     let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);
     process.drained();
-    let url = format!("http://{}", process.admin);
-    let backup = |args: &[&str]| {
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-        run(&folder.path(""), [&["backup"], args, &admin[..]].concat())
-    };
+    let backup = |args: &[&str]| operate(&process, [&["backup"], args].concat());
     // Relative to where the command runs.
     let told = backup(&["first"]).ok();
     assert!(

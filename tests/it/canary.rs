@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use crate::command_line::{finish, headgate};
 use crate::openapi::{document, operations};
 use crate::postgres::free_port;
-use crate::process::{Client, Process, eventually};
+use crate::process::{BY_ID, Client, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
+use crate::wait::eventually;
 
 const SCREEN: &str = "rk_live_canary_of_the_declared_screen";
 const IN_URL: &str = "rk_live_canary_of_the_player_in_a_url";
@@ -90,10 +91,9 @@ impl Seen {
 
 /// The secret that this call shows, once.
 fn made(process: &Process, path: &str, body: &Value) -> String {
-    let answer = process.call("POST", path, &body.to_string());
-    assert_eq!(answer.status, 201, "{path}: {}", answer.body);
+    let answer = process.make(path, body);
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let data = answer.json()["data"].take();
+    let data = answer.data(201);
     let secret = data["secret"].as_str().or(data["ticket"].as_str());
     secret.expect("a secret").to_owned()
 }
@@ -319,8 +319,7 @@ fn no_secret_is_found_anywhere() {
     }
 
     // Sinks fail, and what they were told is kept as a reason.
-    let id = process.accepted("orders", "X-Item-Key: id\r\n", r#"{"id": "canary"}"#);
-    process.request_becomes(&id, "failed");
+    process.failed("orders", BY_ID, r#"{"id": "canary"}"#);
     for sink in ["repeats", "signs"] {
         eventually("the sink gives something up", || {
             (!process.dead_letters(sink).is_empty()).then_some(())
@@ -361,11 +360,11 @@ fn no_secret_is_found_anywhere() {
             format!("secret = \"{SHORT}\"\n[[read_keys]]"),
         ),
     ] {
-        let before = process.admin("/api/admin/status")["problems"].to_string();
+        let before = process.problems();
         folder.change(good, &bad);
         process.hang_up();
         eventually("the change is refused", || {
-            let problems = process.admin("/api/admin/status")["problems"].to_string();
+            let problems = process.problems();
             (problems != before && problems.contains("cannot be used")).then_some(())
         });
         search_the_admin_listener(&process, &mut seen, &cookie);

@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::process::{Process, items};
+use crate::process::{BY_ID, Process};
 use crate::program::{BUILD_MAX, output_within};
 use crate::setup::Setup;
 
@@ -91,17 +91,17 @@ fn beside_a_good_sink_within(limits: &str, name: &str, more: &str) -> Setup {
 }
 
 /// Sends something innocent and sees it arrive; the end of every test.
-fn nobody_else_suffers(folder: &Setup, mut process: Process) {
-    let before = items(folder.data_dir(), "innocent").len();
+fn nobody_else_suffers(mut process: Process) {
+    let before = process.setup.items("innocent").len();
     for number in before..before + 20 {
         let body = format!("{{\"id\": \"{number}\"}}");
-        let id = process.accepted("innocent", "X-Item-Key: id\r\n", &body);
+        let id = process.accepted("innocent", BY_ID, &body);
         if number + 1 == before + 20 {
             let request = process.request_becomes(&id, "processed");
             assert_eq!(request["sinks"][0]["name"], "pool");
         }
     }
-    assert_eq!(items(folder.data_dir(), "innocent").len(), before + 20);
+    assert_eq!(process.setup.items("innocent").len(), before + 20);
     let pool = process.sink("pool");
     assert_eq!(pool["state"], "running");
     assert_eq!(pool["dead_letters"], 0);
@@ -118,6 +118,6 @@ fn nobody_else_suffers(folder: &Setup, mut process: Process) {
 
 /// The keys of a stream's items in the pool.
 fn keys(folder: &Setup, stream: &str) -> Vec<String> {
-    let items = items(folder.data_dir(), stream);
+    let items = folder.items(stream);
     items.into_iter().map(|(key, ..)| key).collect()
 }

@@ -51,7 +51,7 @@ pub(crate) fn is_raw(character: char) -> bool {
 
 /// A daemon that has been sent all of them: as keys, fields, values, streams, headers, and reasons of a sink that gives
 /// up.
-pub(crate) fn daemon() -> (Setup, Process) {
+pub(crate) fn daemon() -> Process {
     let reasons = texts();
     let receiver = Receiver::start(move |_, before| {
         let reason = &reasons[before % reasons.len()];
@@ -61,7 +61,7 @@ pub(crate) fn daemon() -> (Setup, Process) {
     let more = format!(
         "batch = {{ items_max = 1 }}\nretry = {{ first_ms = 10, max_ms = 40, attempts = 1 }}\nconfig = {{ url = \"{host}/\" }}\nhttp = {{ hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"] }}\n"
     );
-    let folder = Setup::with_streams(&["orders"])
+    let process = Setup::with_streams(&["orders"])
         .sink("pool", "pool", "*", "")
         .sink("back", "http-forward", "*", &more)
         .given_read_key(
@@ -69,8 +69,8 @@ pub(crate) fn daemon() -> (Setup, Process) {
             &["orders"],
             "rk_live_for_the_hostile_texts_00001",
             "",
-        );
-    let process = folder.spawn();
+        )
+        .spawn();
     let made = process.call(
         "POST",
         "/api/admin/streams",
@@ -78,7 +78,7 @@ pub(crate) fn daemon() -> (Setup, Process) {
     );
     assert_eq!(made.status, 201, "{}", made.body);
     fill(&process);
-    (folder, process)
+    process
 }
 
 fn fill(process: &Process) {

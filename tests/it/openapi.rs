@@ -50,9 +50,7 @@ pub(crate) fn operations(document: &Value) -> Vec<Operation> {
 /// What a listener says without a key.
 pub(crate) fn open(address: SocketAddr, path: &str) -> Answer {
     let mut client = Client::connect(address).expect("it listens");
-    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    client.send(&head).expect("it listens");
-    client.answer().expect("an answer")
+    client.request("GET", path, "", "").expect("an answer")
 }
 
 /// The document of a listener.
@@ -84,8 +82,7 @@ fn with_data() -> (Setup, Process, String) {
     process.accepted("orders", headers, r#"{"id": "1"}"#);
     assert_eq!(process.post("orders", "", "{").status, 400);
     process.request_becomes(&id, "failed");
-    let stream = process.call("POST", "/api/admin/streams", r#"{"name": "news"}"#);
-    assert_eq!(stream.status, 201, "{}", stream.body);
+    process.make("/api/admin/streams", &json!({"name": "news"}));
     (folder, process, id)
 }
 
@@ -172,8 +169,7 @@ fn check(document: &Value, operation: &Operation, answer: &Answer) {
 
 #[test]
 fn both_documents_are_valid_openapi_3_1() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let schema: Value = serde_json::from_str(OPENAPI).expect("JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     for address in [process.service, process.admin] {
@@ -270,8 +266,7 @@ fn every_answer_is_one_that_the_document_knows() {
 
 #[test]
 fn the_documentation_shows_every_operation_and_loads_nothing_from_elsewhere() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     for address in [process.service, process.admin] {
         let answer = open(address, "/docs/api");
         assert_eq!(answer.status, 200);

@@ -296,13 +296,14 @@ impl Setup {
 
     /// Starts the daemon in this process.
     pub(crate) async fn start(self) -> TestApp {
-        let started = self.try_start().await;
+        let started = TestApp::of(self).await;
         started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
     }
 
-    /// Starts the daemon in this process, or says why it does not start.
-    pub(crate) async fn try_start(self) -> Result<TestApp, DaemonError> {
-        TestApp::of(self).await
+    /// Why the daemon does not start in this process.
+    pub(crate) async fn refused(self) -> DaemonError {
+        let started = TestApp::of(self).await;
+        started.err().expect("no start")
     }
 
     /// Starts the daemon as a process of its own and waits until it listens.

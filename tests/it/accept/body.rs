@@ -170,7 +170,7 @@ async fn a_caller_that_hangs_up_does_not_cancel_the_commit() {
 }
 
 async fn arrives(app: &TestApp, fields: &str) {
-    crate::app::eventually("the item is in the pool", async || {
+    crate::wait::eventually_async("the item is in the pool", async || {
         app.fields_now("orders")
             .iter()
             .any(|(_, found)| found == fields)

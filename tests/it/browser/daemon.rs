@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{Answer, Client, Process};
+use crate::process::{Answer, BY_ID, Client, Process, bearer};
 use crate::setup::{Setup, key_of};
 
 /// The read key of every daemon, for all its streams.
@@ -114,25 +114,19 @@ impl Daemon {
     /// Submits items that have their key in the field `id`.
     pub(super) fn post(&self, stream: &str, body: &str) {
         let process = self.process();
-        process.accepted(stream, "X-Item-Key: id\r\n", body);
+        process.accepted(stream, BY_ID, body);
     }
 
     /// Removes an item that is there.
     pub(super) fn remove(&self, stream: &str, key: &str) {
-        let mut client = Client::connect(self.address).expect("it listens");
-        let answer = remove(&mut client, stream, key).expect("an answer");
-        assert_eq!(answer.status, 202, "{}", answer.body);
+        self.process().removed(stream, key);
     }
 }
 
 /// Asks to remove an item, whose key needs no encoding.
 pub(super) fn remove(client: &mut Client, stream: &str, key: &str) -> std::io::Result<Answer> {
-    let secret = key_of(stream);
-    client.send(&format!(
-        "DELETE /api/streams/{stream}/items/{key} HTTP/1.1\r\nHost: tests\r\n\
-         Authorization: Bearer {secret}\r\n\r\n"
-    ))?;
-    client.answer()
+    let path = format!("/api/streams/{stream}/items/{key}");
+    client.request("DELETE", &path, &bearer(&key_of(stream)), "")
 }
 
 fn free_address() -> SocketAddr {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::admin::{SEEN, log_without_refusals, origin, sign_in};
 use super::daemon::Daemon;
 use super::driver::{Window, key};
-use crate::process::{Answer, Client, eventually};
+use crate::process::{Answer, Client};
+use crate::wait::eventually;
 
 /// Waits for the page with this heading.
 #[track_caller]

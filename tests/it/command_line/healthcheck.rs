@@ -3,8 +3,9 @@
 use std::net::TcpListener;
 
 use super::run;
-use crate::process::{eventually, skipped};
+use crate::process::skipped;
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 #[test]
 fn the_exit_code_tells_whether_requests_are_taken() {

@@ -2,12 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Done, run};
+use super::{Done, operate};
 use crate::guests::guest;
-use crate::process::{Process, items};
-use crate::setup::{ADMIN_TOKEN, Setup};
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
 
 struct Desk {
     folder: Setup,
@@ -37,12 +35,7 @@ impl Desk {
     }
 
     fn sink(&self, args: &[&str]) -> Done {
-        let url = format!("http://{}", self.process.admin);
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-        run(
-            &self.folder.path(""),
-            [&["sink"], args, &admin[..]].concat(),
-        )
+        operate(&self.process, [&["sink"], args].concat())
     }
 
     fn letters(&self) -> Vec<Value> {
@@ -118,7 +111,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     desk.process.request_becomes(&many, "discarded");
     let told = desk.sink(&["discard", "back", "--all", "--yes"]);
     assert_eq!(told.ok(), "1 dead letter discarded\n");
-    assert_eq!(items(desk.folder.data_dir(), "orders").len(), 129 + 2);
+    assert_eq!(desk.folder.items("orders").len(), 129 + 2);
     let empty = desk.sink(&["dead-letters", "back"]);
     assert!(empty.err.contains("no dead letters"), "{empty:?}");
     assert_eq!(empty.ok(), "");

@@ -17,8 +17,9 @@ use super::producer::Worker;
 use super::verdict::Verdict;
 use super::{ORDERS, POSITIONS, PROFILES, READINGS, judge};
 use crate::app::Random;
-use crate::process::{SetOnDrop, eventually};
+use crate::process::SetOnDrop;
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A number from the environment.
 pub(crate) fn number(variable: &str) -> Option<u64> {

@@ -15,8 +15,9 @@ use super::preload::{Action, NAME, OPEN, Preload, SYNC, TRUNCATE, WRITE};
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Ended, Process, eventually};
+use crate::process::{Ended, Process};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// Requests of the script.
 const REQUESTS: u64 = 60;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{STREAM, all_there, submit};
 use crate::process::Process;
@@ -109,7 +109,7 @@ fn goes_on(folder: &Setup, file: &str, mut wanted: BTreeSet<String>) {
     let process = folder.spawn();
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(folder, &process, &wanted);
+    all_there(&process, &wanted);
     let said = problems(&process);
     assert!(
         said.iter().any(|problem| problem.contains(file)),
@@ -123,7 +123,7 @@ fn goes_on(folder: &Setup, file: &str, mut wanted: BTreeSet<String>) {
     assert_eq!(set_aside(folder), aside, "nothing is repaired twice");
     submit(&process, "again");
     wanted.insert("again".to_owned());
-    all_there(folder, &process, &wanted);
+    all_there(&process, &wanted);
     for path in aside {
         std::fs::remove_file(path).expect("it is there");
     }
@@ -144,10 +144,8 @@ fn a_page_of_payloads_is_gone_and_every_other_request_is_delivered() {
     let payloads = pages(&journal, "payloads");
     zero(&journal, payloads[payloads.len() / 2]);
     // The pool has had nothing yet: everything is read again.
-    let pool = Connection::open(folder.data_dir().join("pool.db")).expect("a database");
-    pool.execute_batch("DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0")
-        .expect("a change");
-    drop(pool);
+    let sql = "DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0";
+    folder.tamper("pool.db", sql);
     let checked = run(&folder, &["check", "--data", "--output", "json"]);
     assert_eq!(checked.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
@@ -174,7 +172,8 @@ fn a_page_of_payloads_is_gone_and_every_other_request_is_delivered() {
     );
     process.stop();
     let lost: usize = letters.len();
-    let there: BTreeSet<String> = crate::process::items(folder.data_dir(), STREAM)
+    let there: BTreeSet<String> = folder
+        .items(STREAM)
         .into_iter()
         .map(|(key, ..)| key)
         .collect();
@@ -210,8 +209,7 @@ fn a_catalog_without_its_first_page_keeps_what_was_made_at_run_time() {
     let folder = folder();
     let keys = filled(&folder, "a");
     let process = folder.spawn();
-    let answer = process.call("POST", "/api/admin/streams", "{\"name\": \"made\"}");
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    process.make("/api/admin/streams", &json!({"name": "made"}));
     process.stop();
     zero(&folder.data_dir().join("catalog.db"), 1);
     let process = folder.spawn();

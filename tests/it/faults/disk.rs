@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{STREAM, all_there, folder, submit};
-use crate::process::{Answer, Client, Process, eventually, skipped};
+use crate::process::{Answer, BY_ID, Client, Process, skipped};
 use crate::program::output;
 use crate::setup::{ADMIN_TOKEN, Setup};
+use crate::wait::eventually;
 
 const MIB: u64 = 1 << 20;
 
@@ -68,7 +69,7 @@ impl Drop for Disk {
 }
 
 fn ready(process: &Process) -> u16 {
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     client.get("/readyz", "").expect("an answer").status
 }
 
@@ -80,7 +81,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     let Some(disk) = Disk::mount("a nearly full disk", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.data_in(&disk.0.join("data"));
+    let folder = folder.data_in(disk.0.join("data"));
     let process = folder.spawn();
     let mut wanted = BTreeSet::from(["before".to_owned()]);
     submit(&process, "before");
@@ -88,7 +89,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
 
     disk.leave(6 * MIB);
     let refusal = eventually("requests are refused", || {
-        let answer = process.post(STREAM, "X-Item-Key: id\r\n", r#"{"id": "while"}"#);
+        let answer = process.post(STREAM, BY_ID, r#"{"id": "while"}"#);
         if answer.status == 202 {
             wanted.insert("while".to_owned());
         }
@@ -100,8 +101,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     assert_eq!(ready(&process), 503);
     // The disk is not full, and reading goes on.
     assert!(disk.free() > MIB);
-    let status = process.admin("/api/admin/status");
-    assert!(status["problems"].to_string().contains("nearly full"));
+    assert!(process.problems().contains("nearly full"));
     process.drained();
 
     disk.make_room();
@@ -110,7 +110,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     });
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     process.stop();
 }
 
@@ -120,19 +120,19 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     let Some(disk) = Disk::mount("a full disk", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.data_in(&disk.0.join("data"));
+    let folder = folder.data_in(disk.0.join("data"));
     let mut process = folder.spawn();
     submit(&process, "before");
     let mut wanted = BTreeSet::from(["before".to_owned()]);
     disk.leave(4 * MIB);
 
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     let mut refused = 0;
     for number in 0..10_000 {
         // Small ones find a place where large ones do not.
         let filling = "x".repeat(if number % 2 == 0 { 60_000 } else { 10 });
         let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
-        let answer = client.post(STREAM, "X-Item-Key: id\r\n", &body);
+        let answer = client.post(STREAM, BY_ID, &body);
         let answer = answer.expect("an answer, full disk or not");
         match answer.status {
             202 => {
@@ -157,10 +157,10 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     disk.make_room();
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     process.kill();
     let process = folder.spawn();
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     process.stop();
 }
 
@@ -174,7 +174,7 @@ fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
     let filling = "x".repeat(60_000);
     for number in 0..400 {
         let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
-        process.accepted(STREAM, "X-Item-Key: id\r\n", &body);
+        process.accepted(STREAM, BY_ID, &body);
     }
     process.drained();
     let found = (0..20).find_map(|attempt| {
@@ -223,7 +223,7 @@ fn a_backup_does_not_take_the_room_that_requests_need() {
     let Some(disk) = Disk::mount("a backup beside the data", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.data_in(&disk.0.join("data"));
+    let folder = folder.data_in(disk.0.join("data"));
     let process = folder.spawn();
     submit(&process, "before");
     process.drained();
@@ -289,7 +289,7 @@ fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing()
     assert!(wanted.len() > 20, "only {}", wanted.len());
 
     let process = folder.spawn();
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     submit(&process, "after");
     process.stop();
 }
@@ -302,7 +302,7 @@ fn send_until_refused(service: std::net::SocketAddr, sender: u32) -> (BTreeSet<S
         let key = format!("{sender}-{number}");
         let filling = "x".repeat(2_000);
         let body = format!("{{\"id\": \"{key}\", \"filling\": \"{filling}\"}}");
-        match client.post(STREAM, "X-Item-Key: id\r\n", &body) {
+        match client.post(STREAM, BY_ID, &body) {
             Ok(answer) if answer.status == 202 => acknowledged.insert(key),
             Ok(answer) => {
                 assert_eq!(answer.status, 503, "{}", answer.body);

@@ -6,8 +6,6 @@
 //!
 //! `HEADGATE_FAULT_HISTORIES` sets their number, `HEADGATE_SEED` repeats a run's choices (not its timing).
 
-use std::time::Duration;
-
 use super::bench::{self, number, rounds};
 use super::book::{Event, Fields, Happened, Mark, Op};
 use super::judge::Files;
@@ -17,7 +15,7 @@ use super::verdict::Verdict;
 use super::{ORDERS, PROFILES};
 use crate::app::Random;
 use crate::guests::guest;
-use crate::process::{Client, Process, eventually_within};
+use crate::process::Process;
 use crate::setup::Setup;
 
 const HISTORIES: u64 = 1_000;
@@ -28,7 +26,6 @@ const BATCH: u64 = 20;
 const KEYS: u64 = 3;
 /// Jumps of the wall clock, either way: more than any pause, less than anything is kept.
 const JUMP_MS: u64 = 60_000;
-const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 
 #[test]
 fn after_any_history_the_pool_holds_what_the_answers_allow() {
@@ -115,7 +112,7 @@ impl Life {
 
     /// Some requests about a few items of this history's own.
     fn history(&mut self, history: u64) -> u64 {
-        let mut client = Client::connect(self.process().service).expect("it listens");
+        let mut client = self.process().client();
         let mut sent: Vec<(Op, String)> = Vec::new();
         let mut acknowledged = 0;
         for number in 0..self.random.within(4..14) {
@@ -200,28 +197,27 @@ impl Life {
     fn drain(&mut self) {
         // A clock that was put back has retries wait: they are asked for.
         let process = self.process();
-        let waits = || format!("{}\n{}", process.admin("/api/admin/sinks"), process.log());
         // An item that was given up between two looks is in neither: nothing must be left twice.
         let mut empty = 0;
-        eventually_within(DRAINED_WITHIN, waits, || {
+        process.drained_when(|| {
             let sink = process.sink("stumbles");
             let is_empty = ["lag", "retries", "dead_letters"].map(|one| sink[one] == 0);
             if is_empty == [true; 3] {
                 empty += 1;
-                return (empty == 2).then_some(());
+                return empty == 2;
             }
             empty = 0;
             if sink["dead_letters"] != 0 {
                 process.call("POST", "/api/admin/sinks/stumbles/dead-letters/retry", "");
             }
             process.call("POST", "/api/admin/sinks/stumbles/retry", "");
-            None
+            false
         });
     }
 
     fn judge(&mut self) {
         let mut verdict = Verdict::on("random histories");
-        let files = Files::open(self.folder.data_dir());
+        let files = Files::of(&self.folder);
         files.book(&self.worker.book, Mark::default(), &mut verdict);
         verdict.must_be_clean(&"after a history");
         // The next histories have items of their own.

@@ -250,7 +250,7 @@ impl<'a> Promises<'a> {
         let after = submit(&process, "after the cut");
         process.request_becomes(&after, "processed");
         process.stop();
-        let files = Files::open(folder.data_dir());
+        let files = Files::of(folder);
         let books = self.books(|event| self.happened(event));
         for book in &books {
             files.book(book, Mark::default(), verdict);

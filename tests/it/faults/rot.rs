@@ -12,8 +12,9 @@ use super::judge::Files;
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Client, eventually};
+use crate::process::{BY_ID, Client};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 const PAGE: usize = 4_096;
 const CONNECTIONS: u64 = 2;
@@ -127,7 +128,7 @@ fn lost(folder: &Setup, workers: &[Worker], at: &str) -> Vec<String> {
         let id = eventually("a request is taken", || {
             let body = format!("{{\"id\": \"{key}\"}}");
             let mut client = Client::connect(process.service).ok()?;
-            let answer = client.post(STREAM, "X-Item-Key: id\r\n", &body).ok()?;
+            let answer = client.post(STREAM, BY_ID, &body).ok()?;
             (answer.status == 202).then(|| answer.request_id())
         });
         process.request_becomes(&id, "processed");
@@ -137,7 +138,7 @@ fn lost(folder: &Setup, workers: &[Worker], at: &str) -> Vec<String> {
         problems.push_str(&status["problems"].to_string());
         process.kill();
     }
-    let files = Files::open(folder.data_dir());
+    let files = Files::of(folder);
     let mut lost = Verdict::on("a damaged page");
     for worker in workers {
         files.states(&worker.book, &mut lost);

@@ -12,8 +12,10 @@ use super::bench::{self, Progress, load, pause, rounds, settle, workers};
 use super::preload::{Action, Preload, SYNC};
 use super::producer::Worker;
 use super::verdict::Verdict;
-use crate::process::{Process, eventually, read_only};
+use crate::process::Process;
 use crate::setup::Setup;
+use crate::stored::{one, read_only};
+use crate::wait::eventually;
 
 const CONNECTIONS: u64 = 4;
 /// What must be acknowledged before and after.
@@ -91,7 +93,7 @@ fn a_slow_disk_makes_requests_wait_and_loses_none() {
 fn hold(path: &Path, time: Duration) {
     let other = Connection::open(path).expect("a database");
     other
-        .busy_timeout(crate::process::DEADLINE)
+        .busy_timeout(crate::wait::PROCESS_DEADLINE)
         .expect("a setting");
     other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     pause(time);
@@ -123,10 +125,7 @@ fn somebody_who_reads_the_pool_for_long_holds_up_nothing() {
     survives("a long reader", &folder, process, &mut workers, |process| {
         let reader = read_only(&pool);
         reader.execute_batch("BEGIN").expect("a transaction");
-        let count = |reader: &Connection| -> i64 {
-            let sql = "SELECT count(*) FROM items";
-            reader.query_row(sql, [], |row| row.get(0)).expect("rows")
-        };
+        let count = |reader: &Connection| -> i64 { one(reader, "SELECT count(*) FROM items") };
         let seen = count(&reader);
         pause(lasting(HELD));
         // It sees one moment, and the pool went on.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{STREAM, all_there, folder, submit};
 use crate::guests::guest;
-use crate::process::{Client, Process, eventually};
+use crate::process::{Client, Process};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 #[test]
 fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
@@ -13,7 +14,7 @@ fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
     let process = folder.spawn();
     submit(&process, "before");
     let body = r#"{"id": "open"}"#;
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     let headers = "X-Item-Key: id\r\nExpect: 100-continue\r\n";
     client
         .begin_post(STREAM, headers, body.len())
@@ -32,7 +33,7 @@ fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
 
     let process = folder.spawn();
     let wanted = ["before", "open"].map(str::to_owned);
-    all_there(&folder, &process, &BTreeSet::from(wanted));
+    all_there(&process, &BTreeSet::from(wanted));
     process.stop();
 }
 

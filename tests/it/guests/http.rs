@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::{LIMITS, guest, nobody_else_suffers};
-use crate::process::{Process, skipped};
+use crate::process::{BY_ID, Process, skipped};
 use crate::program::{Lines, output};
 use crate::receiver::{Receiver, Reply, answer};
 use crate::setup::Setup;
@@ -31,7 +31,7 @@ fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) 
 }
 
 fn submit(process: &Process) -> String {
-    process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#)
+    process.accepted("hostile", BY_ID, r#"{"id": "a"}"#)
 }
 
 /// Why the only batch was given up.
@@ -53,8 +53,7 @@ fn only_listed_hosts_are_called() {
         receiver.url("/e"),
         receiver.url("/f?x=1")
     );
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -83,7 +82,7 @@ fn only_listed_hosts_are_called() {
         assert!(log.lines().any(told), "{host}: {log}");
     }
     assert!(log.contains("f?x=1: 200 thanks"), "{log}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -119,16 +118,15 @@ fn addresses_that_are_not_public_are_refused_in_every_form() {
             |line: &str| line.contains("http.networks") && line.contains(&format!("host={url} "));
         assert!(log.lines().any(told), "{url}: {log}");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     // It is the address that is refused, not how it is written.
     let hosts = format!("hosts = [{hosts}], {LOOPBACK}");
-    let folder = calling(&script, ONCE, &hosts);
-    let process = folder.spawn();
+    let process = calling(&script, ONCE, &hosts).spawn();
     assert_eq!(reason(&process), words, "the last one is link-local");
     let reached = receiver.seen().len();
     assert!(reached >= 5, "{reached} of the forms: {}", process.log());
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -143,19 +141,18 @@ fn a_redirect_is_not_followed_and_its_target_is_checked_like_any_other() {
         "not allowed: the settings do not allow this request"
     );
     assert_eq!(receiver.seen().len(), 1);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     let hosts = format!(
         "hosts = [{:?}, \"http://169.254.169.254\"], {LOOPBACK}",
         receiver.url("")
     );
-    let folder = calling(&script, ONCE, &hosts);
-    let process = folder.spawn();
+    let process = calling(&script, ONCE, &hosts).spawn();
     assert_eq!(
         reason(&process),
         "not allowed: the host is not at a public address"
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -191,7 +188,7 @@ fn secret_headers_arrive_and_nobody_else_sees_them() {
     assert!(!process.log().contains("canary"), "{}", process.log());
     let shown = process.admin("/api/admin/sinks").to_string();
     assert!(!shown.contains("canary"), "{shown}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -205,11 +202,10 @@ fn receivers_that_stall_cost_a_retry_and_not_the_instance() {
     ] {
         let receiver = Receiver::start(move |_, _| Reply::Stall(bytes.to_owned()));
         let script = format!("post {}", receiver.url("/"));
-        let folder = calling_receiver(&script, ONCE, &receiver, timeout);
-        let process = folder.spawn();
+        let process = calling_receiver(&script, ONCE, &receiver, timeout).spawn();
         let reason = reason(&process);
         assert!(reason.starts_with("no answer: "), "{reason}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -233,30 +229,27 @@ fn bodies_are_bounded_in_both_directions() {
     ] {
         let (verb, path) = step.split_once(' ').expect("two words");
         let script = format!("{verb} {}", receiver.url(path));
-        let folder = calling_receiver(&script, ONCE, &receiver, limits);
-        let process = folder.spawn();
+        let process = calling_receiver(&script, ONCE, &receiver, limits).spawn();
         let reason = reason(&process);
         assert!(reason.contains(words), "{step}: {reason}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
     let script = format!("get {}", receiver.url("/fits"));
-    let folder = calling_receiver(&script, ONCE, &receiver, limits);
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, limits).spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn requests_of_one_call_are_counted() {
     let receiver = Receiver::content();
     let script = vec![format!("post {}", receiver.url("/")); 4].join(";");
-    let folder = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3");
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3").spawn();
     assert!(reason(&process).starts_with("not allowed"));
     assert_eq!(receiver.seen().len(), 3);
     assert!(process.log().contains("http.requests_max"));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -266,13 +259,12 @@ fn a_request_that_is_left_behind_is_dropped_with_the_instance() {
         _ => answer(200, "", ""),
     });
     let script = format!("keep {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, ", concurrency_max = 2");
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, ", concurrency_max = 2").spawn();
     for _ in 0..4 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -286,19 +278,18 @@ fn a_sink_is_not_started_without_the_grant_and_calls_nobody_while_it_starts() {
         sink["state"] == "paused" && reason.contains("http = { hosts = [")
     });
     assert_eq!(process.request(&id)["status"], "accepted");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     let receiver = Receiver::content();
     let script = format!("at open {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     submit(&process);
     process.sink_becomes("hostile", "paused", |sink| {
         let reason = sink["reason"].as_str().unwrap_or_default();
         sink["state"] == "paused" && reason.contains("Denied")
     });
     assert_eq!(receiver.connections(), 0);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -315,13 +306,12 @@ fn idempotency_keys_stay_the_same_when_a_batch_is_sent_again() {
     );
     let retries = "retry = { first_ms = 10, max_ms = 40, attempts = 5 }\n";
     let run = |expected: usize| {
-        let folder = calling_receiver(&script, retries, &receiver, "");
-        let process = folder.spawn();
+        let process = calling_receiver(&script, retries, &receiver, "").spawn();
         let id = submit(&process);
         process.request_becomes(&id, "processed");
         let id = submit(&process);
         process.request_becomes(&id, "processed");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
         let seen = receiver.seen();
         assert_eq!(seen.len(), expected);
         let keys = seen.iter().map(|seen| seen.header("idempotency-key"));
@@ -349,14 +339,13 @@ fn idempotency_keys_stay_the_same_when_a_batch_is_sent_again() {
 fn connections_are_used_again() {
     let receiver = Receiver::content();
     let script = format!("post {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.spawn();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     for _ in 0..20 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
     }
     assert_eq!((receiver.seen().len(), receiver.connections()), (20, 1));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 /// A certificate of `localhost` with its key, in the folder; none where there is no openssl.
@@ -433,7 +422,7 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
             }
             Err(words) => assert!(reason(&process).contains(words), "{}", process.log()),
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
     server.kill().expect("a child");
     server.wait().expect("a child");

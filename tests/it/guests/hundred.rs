@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use super::supplied::children;
 use super::{guest, http, keys, nobody_else_suffers, wasm};
-use crate::process::{Client, Process, eventually_within};
+use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
+use crate::wait::{PROCESS_DEADLINE, eventually_within};
 
 /// Unless `HEADGATE_ROUNDS` says otherwise; more than [`WARM`].
 const ROUNDS_DEFAULT: u64 = 20;
@@ -26,7 +27,6 @@ const ROUNDS_DEFAULT: u64 = 20;
 /// instance, every connection is open, every statement prepared.
 const WARM: u64 = 10;
 /// For all rounds.
-const DEADLINE: Duration = Duration::from_secs(180);
 /// Short, so that a guest which uses them up a hundred times is done in time.
 const LIMITS: &str = "[plugins]\nmemory_max_bytes = 4194304\ncpu_timeout_ms = 60\nwrite_timeout_ms = 150\n\
                       compile_memory_max_bytes = 300000000\ncompile_cpu_seconds = 1\n";
@@ -142,23 +142,21 @@ impl Held {
 
 /// Sends these rounds: a good item and a bad one for each.
 fn send(process: &Process, rounds: std::ops::Range<u64>) {
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     for round in rounds {
         for (id, bad) in [(2 * round, false), (2 * round + 1, true)] {
             let body = format!("{{\"id\": \"{id}\", \"bad\": {bad}}}");
-            let answer = client.post("hostile", "X-Item-Key: id\r\n", &body);
+            let answer = client.post("hostile", BY_ID, &body);
             assert_eq!(answer.expect("an answer").status, 202);
         }
         let body = format!("{{\"id\": \"{round}\"}}");
-        let answer = client.post("innocent", "X-Item-Key: id\r\n", &body);
+        let answer = client.post("innocent", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
     }
 }
 
 fn sinks(process: &Process) -> BTreeMap<String, Value> {
-    let Value::Array(sinks) = process.admin("/api/admin/sinks") else {
-        panic!("not a list");
-    };
+    let sinks = process.list("/api/admin/sinks");
     let named = |sink: Value| (sink["name"].as_str().expect("a name").to_owned(), sink);
     sinks.into_iter().map(named).collect()
 }
@@ -171,7 +169,7 @@ fn done(process: &Process, names: &[String]) {
         names.iter().filter(waits).cloned().collect::<Vec<_>>()
     };
     eventually_within(
-        DEADLINE,
+        PROCESS_DEADLINE,
         || format!("these are not done: {:?}", waiting()),
         || waiting().is_empty().then_some(()),
     );
@@ -203,7 +201,7 @@ impl Attempts {
     fn reach(&mut self, process: &Process, groups: usize, least: usize) {
         let last = RefCell::new(BTreeMap::new());
         eventually_within(
-            DEADLINE,
+            PROCESS_DEADLINE,
             || format!("each was tried {least} times: {:?}", last.borrow()),
             || {
                 last.replace(self.look(process));
@@ -347,5 +345,5 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         },
     );
     eprintln!("base {base:?}, in the end {held:?}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 use super::{LIMITS, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::Process;
+use crate::process::{BY_ID, Process};
 use crate::setup::Setup;
 
 fn paused(process: &Process, words: &str) {
@@ -21,24 +21,22 @@ fn paused(process: &Process, words: &str) {
 
 #[test]
 fn a_sink_that_loops_before_its_first_call_is_paused_and_its_data_waits() {
-    let folder = beside_a_good_sink("loops_at_start", "");
-    let process = folder.spawn();
+    let process = beside_a_good_sink("loops_at_start", "").spawn();
     let id = process.accepted("hostile", "", r#"{"id": "a"}"#);
     paused(&process, "loops_at_start.wasm does not start");
     assert_eq!(process.request(&id)["status"], "accepted");
     assert_eq!(process.sink("hostile")["dead_letters"], 0);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_that_asks_for_files_is_paused_and_the_import_is_named() {
-    let folder = beside_a_good_sink("wants_files", "");
-    let process = folder.spawn();
+    let process = beside_a_good_sink("wants_files", "").spawn();
     let id = process.accepted("hostile", "", r#"{"id": "a"}"#);
     paused(&process, "wants_files.wasm does not fit the world");
     paused(&process, "wasi:filesystem");
     assert_eq!(process.request(&id)["status"], "accepted");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -50,7 +48,7 @@ fn a_plugin_that_is_garbage_or_gone_pauses_its_lane_until_it_is_mended() {
         .sink("hostile", &plugin.display().to_string(), "hostile", "")
         .sink("pool", "pool", "innocent", "");
     let process = folder.spawn();
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     paused(
         &process,
         "mended.wasm is not a usable WebAssembly component",
@@ -61,7 +59,7 @@ fn a_plugin_that_is_garbage_or_gone_pauses_its_lane_until_it_is_mended() {
     std::fs::copy(guest("stages_twice"), &plugin).expect("a file");
     process.request_becomes(&id, "processed");
     assert_eq!(keys(&folder, "hostile"), ["a"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -86,8 +84,7 @@ fn cached(folder: &Setup) -> Vec<PathBuf> {
 
 fn deliver(process: &Process) {
     for stream in ["hostile", "innocent"] {
-        let id = process.accepted(stream, "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
-        process.request_becomes(&id, "processed");
+        process.processed(stream, BY_ID, r#"{"id": "a"}"#);
     }
 }
 
@@ -138,5 +135,5 @@ fn compiled_code_that_was_changed_is_not_loaded_but_made_again() {
     }
     let process = folder.spawn();
     deliver(&process);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -1,17 +1,16 @@
 //! In which order a sink gets its batches.
 
 use super::{LIMITS, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Process, read_only};
+use crate::process::{BY_ID, Process};
 use crate::setup::Setup;
+use crate::stored::one;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const ONE_AT_A_TIME: &str = "batch = { items_max = 1, linger_ms = 0 }\n";
 
 /// The keys in the order in which the sink took them.
 fn order(folder: &Setup) -> String {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE key = 'order'";
-    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    let order: String = one(&folder.pool(), sql);
     order.trim_end().to_owned()
 }
 
@@ -37,7 +36,7 @@ fn in_any_order_new_batches_go_on_while_one_waits_and_in_strict_order_they_wait_
         process.request_becomes(&first, "processed");
         process.drained();
         assert_eq!(order(&folder), expected, "{ordering}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -64,7 +63,7 @@ fn in_strict_order_an_item_that_traps_is_found_and_the_others_keep_their_order()
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0]["key"], "700");
     assert_eq!(process.sink("hostile")["state"], "running");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -81,7 +80,7 @@ fn in_strict_order_attempts_end_what_holds_up_the_others() {
     let letters = process.dead_letters("hostile");
     assert_eq!((letters.len(), &letters[0]["attempts"]), (1, &6.into()));
     process.sink_becomes("hostile", "running", |sink| sink["state"] == "running");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -108,5 +107,5 @@ fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_
     process.request_becomes(&first, "processed");
     process.request_becomes(&second, "processed");
     assert_eq!(keys(&folder, "hostile"), ["a", "b"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

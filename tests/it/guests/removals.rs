@@ -4,10 +4,9 @@ use serde_json::json;
 
 use super::http::{LOOPBACK, ONCE};
 use super::{keys, nobody_else_suffers};
+use crate::process::BY_ID;
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
 
 /// A component of `headgate:sink@1.0.0`.
 const OLD: &str = concat!(
@@ -26,10 +25,10 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
     let more = format!(
         "{ONCE}config = {{ url = {url:?} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    let folder = Setup::with_streams(&["hostile", "innocent"])
+    let process = Setup::with_streams(&["hostile", "innocent"])
         .sink("hostile", "http-forward", "hostile", &more)
-        .sink("pool", "pool", "innocent", "");
-    let process = folder.spawn();
+        .sink("pool", "pool", "innocent", "")
+        .spawn();
     process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     process.drained();
     let id = process.removed("hostile", "a");
@@ -37,10 +36,7 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
     let request = process.request(&id);
     assert_eq!(request["status"], "removed");
     assert_eq!(request["sinks"][0]["state"], "failed");
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(
         (&letter["action"], &letter["key"]),
         (&json!("remove"), &json!("a"))
@@ -64,7 +60,7 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
         assert!(item.get("fields").is_none(), "{item}");
     }
     assert_eq!(process.request(&id)["sinks"][0]["state"], "done");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -88,7 +84,7 @@ fn a_component_of_an_older_world_runs_and_what_it_wrote_is_removed_in_its_place(
         (&sink["lag"], &sink["last_error"]),
         (&json!(0), &json!(null))
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -102,10 +98,7 @@ fn a_sink_that_begins_with_older_requests_does_not_bring_removed_items_back() {
     process.drained();
     process.stop();
     // As if more had been removed since than is remembered.
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("it opens");
-    pool.execute("DELETE FROM removed", [])
-        .expect("it is written");
-    drop(pool);
+    folder.tamper("pool.db", "DELETE FROM removed");
     folder = folder.sink(
         "hostile",
         OLD,
@@ -143,14 +136,14 @@ fn a_removal_goes_wherever_a_rule_may_have_put_the_item() {
     process.drained();
     assert_eq!(keys(&folder, "hostile"), ["c"]);
     assert_eq!(keys(&folder, "moved"), ["d"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn removals_alone_keep_the_write_ahead_log_of_the_pool_small() {
     let folder = Setup::with_streams(&["innocent"]).sink("pool", "pool", "innocent", "");
     let process = folder.spawn();
-    let mut client = crate::process::Client::connect(process.service).expect("it listens");
+    let mut client = process.client();
     let secret = crate::setup::key_of("innocent");
     for number in 0..3_000 {
         let path = format!("/api/streams/innocent/items/{number}");
@@ -161,5 +154,5 @@ fn removals_alone_keep_the_write_ahead_log_of_the_pool_small() {
     let log = folder.data_dir().join("pool.db-wal");
     let bytes = std::fs::metadata(log).expect("a file").len();
     assert!(bytes < 64 << 20, "{bytes}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::http::ONCE;
 use super::nobody_else_suffers;
 use crate::app::Random;
-use crate::process::{Client, Process, items};
-use crate::setup::{ADMIN_TOKEN, Setup};
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
 
 const STREAMS: [&str; 4] = ["hostile", "hostile-1", "moved", "moved-too"];
 const FIELDS: [&str; 4] = ["a", "b.c", "d", "x y"];
@@ -186,11 +186,8 @@ fn reference(
 }
 
 fn dropped(process: &Process) -> u64 {
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer").body;
-    let line = "headgate_plugin_events_total{sink=\"hostile\",name=\"dropped\"} ";
-    let number = metrics.lines().find_map(|own| own.strip_prefix(line));
-    number.map_or(0, |number| number.parse().expect("a number"))
+    let series = "headgate_plugin_events_total{sink=\"hostile\",name=\"dropped\"}";
+    process.metric(series).map_or(0, |number| number as u64)
 }
 
 #[test]
@@ -232,8 +229,8 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
                     }
                 }
             }
-            process.accepted("hostile", "X-Item-Key: id\r\n", "{\"id\": \"first\"}");
-            process.accepted(stream, "X-Item-Key: id\r\n", &json!(sent).to_string());
+            process.accepted("hostile", BY_ID, "{\"id\": \"first\"}");
+            process.accepted(stream, BY_ID, &json!(sent).to_string());
         }
         // What was only there so that batches hold several requests.
         let first = Map::from_iter([("id".to_owned(), json!("first"))]);
@@ -248,7 +245,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         process.drained();
         let mut found = BTreeMap::new();
         for stream in STREAMS {
-            for (key, fields, _) in items(folder.data_dir(), stream) {
+            for (key, fields, _) in folder.items(stream) {
                 found.insert((stream.to_owned(), key), fields);
             }
         }
@@ -256,7 +253,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         assert_eq!(found, wanted, "{what}");
         assert_eq!(process.sink("hostile")["dead_letters"], refused, "{what}");
         assert_eq!(dropped(&process), gone, "{what}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -266,8 +263,7 @@ fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
     let folder = filtering(config);
     let process = folder.spawn();
     let body = r#"[{"id": "0", "a": 1.50}, {"id": "1", "a": 2, "b": 3}, {"id": "2"}, {"id": "3", "a": 4}]"#;
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
-    process.request_becomes(&id, "failed");
+    process.failed("hostile", BY_ID, body);
     let letters = process.dead_letters("hostile");
     assert_eq!(letters.len(), 1);
     assert_eq!(
@@ -278,7 +274,8 @@ fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
         letters[0]["reason"],
         "an item would have the field \"b\" twice"
     );
-    let kept: Vec<_> = items(folder.data_dir(), "hostile")
+    let kept: Vec<_> = folder
+        .items("hostile")
         .into_iter()
         .map(|(key, fields, _)| (key, fields))
         .collect();
@@ -287,5 +284,5 @@ fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
         ("3", json!({"id": "3", "b": 4})),
     ];
     assert_eq!(kept, expected.map(|(key, fields)| (key.to_owned(), fields)));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -6,11 +6,10 @@ use std::process::Command;
 
 use super::{guest, keys, nobody_else_suffers, wasm};
 use crate::command_line::run;
-use crate::process::{Process, eventually};
+use crate::process::{BY_ID, Process};
 use crate::program::output;
 use crate::setup::Setup;
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::wait::eventually;
 
 /// A daemon whose stream `hostile` goes to `hostile.wasm` in its folder.
 fn supplied(limits: &str, more: &str) -> Setup {
@@ -96,7 +95,7 @@ fn what_is_too_costly_to_compile_is_refused_with_the_limit_that_it_reached() {
             process.request_becomes(&id, "processed");
             assert_eq!(keys(&folder, "hostile"), ["a"]);
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -113,7 +112,7 @@ fn what_was_refused_is_not_compiled_again_while_it_is_the_same() {
     eventually("three attempts", || (pauses() >= 3).then_some(()));
     let spent = cpu_of_children(process.id());
     assert!((0.9..2.0).contains(&spent), "{spent} s of compiling");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -148,7 +147,7 @@ fn files_that_are_no_components_pause_their_lane() {
         put(&folder, bytes);
         let process = folder.spawn();
         paused(&process, words);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -174,7 +173,7 @@ fn what_is_no_regular_file_is_refused_before_it_is_read() {
         .or_else(|_| huge.set_len(100 << 20))
         .expect("a length");
     paused(&process, "plugins.file_max_bytes = 67108864");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -201,8 +200,7 @@ fn a_pinned_sink_runs_this_very_file_only() {
     let folder = supplied("", &format!("{pin}\n"));
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");
     let process = folder.spawn();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-    process.request_becomes(&id, "processed");
+    process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     process.stop();
 
     // Another good component is another one all the same.
@@ -222,7 +220,7 @@ fn a_pinned_sink_runs_this_very_file_only() {
     );
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");
     process.request_becomes(&id, "processed");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 fn sha256sum(path: &Path) -> String {

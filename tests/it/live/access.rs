@@ -215,7 +215,7 @@ async fn the_operator_sees_who_is_connected_and_may_give_tickets() {
     let metric = async || app.admin().metric("headgate_renderers").await;
     assert_eq!(metric().await, 2.0);
     drop(renderers);
-    crate::app::eventually("nobody is connected", async || {
+    crate::wait::eventually_async("nobody is connected", async || {
         (metric().await == 0.0).then_some(())
     })
     .await;

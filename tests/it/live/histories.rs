@@ -133,15 +133,13 @@ async fn restarted(app: TestApp, followers: &mut [Follower], random: &mut Random
     let stopped = app.stop().await;
     let forgets = random.once_in(2);
     if forgets {
-        let path = stopped.data_dir().join("pool.db");
-        let pool = rusqlite::Connection::open(path).expect("it opens");
         // As if there were more: the older half goes.
-        let forgotten = pool.execute_batch(
+        stopped.tamper(
+            "pool.db",
             "UPDATE history SET floor = max(floor, (SELECT coalesce(avg(seq), 0) FROM removed WHERE seq > 0) / 1);
              UPDATE history SET floor = CAST(floor AS INTEGER);
              UPDATE removed SET seq = 0 WHERE seq <= (SELECT floor FROM history)",
         );
-        forgotten.expect("it is written");
     }
     let app = stopped.start().await;
     for follower in followers {

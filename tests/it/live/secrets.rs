@@ -32,7 +32,7 @@ fn no_secret_is_logged_or_answered() {
         .env("HEADGATE_LOG__REQUESTS", "true");
     let process = folder.spawn_as(command).expect("it starts");
     process.accepted("orders", "", "{}");
-    let connect = || Client::connect(process.service).expect("it listens");
+    let connect = || process.client();
     let mut answers = String::new();
     let mut tickets = Vec::new();
     for (line, to_admin) in [("/api/tickets", false), ("/api/admin/tickets", true)] {

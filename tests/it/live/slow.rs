@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::app::renderer::content_of;
-use crate::app::{Admin, Caller, Content, Renderer, TestApp, Transport, eventually};
-use crate::process::{Process, read_only};
+use crate::app::{Admin, Caller, Content, Renderer, TestApp, Transport};
+use crate::process::Process;
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
-use serde_json::Value;
+use crate::wait::eventually_async;
 use strait::Strait;
 
 const MESSAGES: &str = "headgate_live_messages_total";
@@ -101,8 +100,7 @@ impl Daemon {
 
     fn content(&self) -> Content {
         self.process.drained();
-        let pool = read_only(&self.folder.data_dir().join("pool.db"));
-        content_of(&pool, &["orders"])
+        self.folder.content(&["orders"])
     }
 }
 
@@ -174,9 +172,7 @@ async fn two_hundred_renderers_that_never_read_cost_little_and_hold_up_nobody() 
         growth < 2 * GROWTH_BYTES_MAX,
         "{growth} bytes more than {before}"
     );
-    let Value::Array(connected) = daemon.process.admin("/api/admin/renderers") else {
-        panic!("no list");
-    };
+    let connected = daemon.process.list("/api/admin/renderers");
     let behind = connected.iter().filter(|one| one["lag"] != 0);
     assert_eq!(
         (connected.len(), behind.count()),
@@ -244,7 +240,7 @@ async fn a_renderer_that_does_not_read_is_let_go_when_its_key_ends() {
     let (app, _, renderers) = stalled().await;
     assert_eq!(app.renderers().await.len(), 2);
     app.revoke("screen");
-    eventually("they are let go", async || {
+    eventually_async("they are let go", async || {
         app.renderers().await.is_empty().then_some(())
     })
     .await;
@@ -304,7 +300,7 @@ async fn a_renderer_that_does_not_read_does_not_keep_the_daemon_from_stopping() 
 /// Waits until a number has not changed for a while: nothing tells when a daemon has begun to wait.
 async fn settled<T: PartialEq>(look: impl AsyncFn() -> T) {
     let (mut last, mut since) = (look().await, Instant::now());
-    eventually("it settles", async || {
+    eventually_async("it settles", async || {
         let now = look().await;
         if now != last {
             (last, since) = (now, Instant::now());

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{Client, Process, eventually};
+use crate::process::{BY_ID, Process};
 use crate::setup::{Setup, key_of};
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const REASON: &str = "bad: not for this sink after 1 attempt";
 
 /// A pool, and a sink that refuses everything.
@@ -17,15 +17,9 @@ fn folder() -> Setup {
         .sink("bad", &guest("rejects"), "*", "")
 }
 
-fn problems(process: &Process) -> String {
-    process.admin("/api/admin/status")["problems"].to_string()
-}
-
 /// Actions and kinds of the audit trail, newest first.
 fn trail(process: &Process) -> Vec<(String, String, String)> {
-    let Value::Array(trail) = process.admin("/api/admin/audit") else {
-        panic!("not a list");
-    };
+    let trail = process.list("/api/admin/audit");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |one: &Value| (text(&one["action"]), text(&one["kind"]), text(&one["name"]));
     trail.iter().map(entry).collect()
@@ -47,16 +41,15 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     assert_eq!(request["processed_at"], Value::Null);
     let log = process.admin("/api/admin/connectors/tests/requests?status=failed");
     assert_eq!(log[0]["errors"], json!([REASON]));
-    let mut caller = Client::connect(process.service).expect("the daemon listens");
     let path = format!("/api/requests/{id}");
-    let own = caller.get(&path, &key_of("orders")).expect("an answer");
+    let own = process.ask("GET", &path, &key_of("orders"), "", "");
     assert_eq!(own.json()["data"]["errors"], json!([REASON]));
     let page = site.page(&format!("/requests/{id}"));
     assert!(page.contains("not for this sink after 1 attempt"), "{page}");
     assert!(!page.contains("Everywhere since"), "{page}");
     assert!(site.page("/sources/tests").contains("after 1 attempt"));
 
-    let told = problems(&process);
+    let told = process.problems();
     assert!(
         told.contains("the sink bad gave up: 2 dead letters wait"),
         "{told}"
@@ -119,7 +112,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
         page.contains("discarded") && !page.contains("Everywhere since"),
         "{page}"
     );
-    assert_eq!(problems(&process), "[]");
+    assert_eq!(process.problems(), "[]");
 
     // All of it is in the audit trail.
     let ticket = process.call("POST", "/api/admin/tickets", "");
@@ -198,20 +191,18 @@ fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read
     for _ in 0..9 {
         assert_eq!(process.post("orders", "", "{").status, 400);
     }
-    assert_eq!(problems(&process), "[]", "a few are nothing");
+    assert_eq!(process.problems(), "[]", "a few are nothing");
     for _ in 0..6 {
         assert_eq!(process.post("orders", "", "{").status, 400);
     }
-    let told = problems(&process);
+    let told = process.problems();
     assert!(
         told.contains("33 % of the requests of the connector tests were refused"),
         "{told}"
     );
     process.drained();
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a database");
-    pool.execute_batch("ALTER TABLE dead_letters RENAME TO gone")
-        .expect("it is renamed");
-    let told = problems(&process);
+    folder.tamper("pool.db", "ALTER TABLE dead_letters RENAME TO gone");
+    let told = process.problems();
     assert!(told.contains("the data pool cannot be read"), "{told}");
     let sinks = process.admin("/api/admin/sinks");
     assert_eq!(sinks[0]["dead_letters"], Value::Null);
@@ -219,14 +210,14 @@ fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read
     let overview = site.page("/");
     assert!(overview.contains("cannot be read"), "{overview}");
     assert!(!overview.contains("Everything works."), "{overview}");
-    pool.execute_batch("ALTER TABLE gone RENAME TO dead_letters")
-        .expect("it is renamed");
+    folder.tamper("pool.db", "ALTER TABLE gone RENAME TO dead_letters");
 }
 
 #[test]
 fn the_keys_of_a_connector_follow_on_its_page() {
-    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
     let site = signed_in(&process);
     let page = site.page("/sources/tests");
     let (_, keys) = page.split_once("id=\"aside\"").expect("the keys");

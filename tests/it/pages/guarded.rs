@@ -51,8 +51,7 @@ fn without_a_session_every_page_is_the_sign_in_page() {
 
 #[test]
 fn signing_in_makes_a_session_that_ends_with_signing_out() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let mut site = Site::of(&process);
     for wrong in ["", "wrong", "once_0", &ADMIN_TOKEN[1..]] {
         let answer = site.sign_in(wrong);
@@ -106,8 +105,7 @@ fn signing_in_makes_a_session_that_ends_with_signing_out() {
 
 #[test]
 fn after_signing_in_the_page_that_was_asked_for_comes_and_no_other_site() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::of(&process);
     for (next, expected) in [
         ("%2Fsinks%3Fa%3Db", "/sinks?a=b"),
@@ -122,8 +120,9 @@ fn after_signing_in_the_page_that_was_asked_for_comes_and_no_other_site() {
 
 #[test]
 fn pages_are_not_shown_under_a_foreign_name() {
-    let folder = Setup::with_streams(&["orders"]).set("admin.hosts", vec!["headgate.example"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"])
+        .set("admin.hosts", vec!["headgate.example"])
+        .spawn();
     let site = Site::signed_in(&process);
     let port = process.admin.port();
     for host in [
@@ -146,8 +145,7 @@ fn pages_are_not_shown_under_a_foreign_name() {
 
 #[test]
 fn writes_of_other_sites_do_nothing() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let own = format!("http://{}", process.admin);
     let token = site.form_token();
@@ -183,8 +181,7 @@ fn writes_of_other_sites_do_nothing() {
 
 #[test]
 fn what_was_seen_is_not_sent_again() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let page = site.page("/");
     let (_, rest) = page
@@ -207,8 +204,7 @@ fn what_was_seen_is_not_sent_again() {
 
 #[test]
 fn the_assets_need_no_session_and_keep_their_licence() {
-    let folder = Setup::with_streams(&["orders"]);
-    let process = folder.spawn();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::of(&process);
     for (name, kind) in [
         ("htmx.js", "text/javascript; charset=utf-8"),

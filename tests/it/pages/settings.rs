@@ -1,8 +1,8 @@
 //! The page of settings and backups.
 
 use super::site::Site;
-use crate::process::eventually;
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
+use crate::wait::eventually;
 
 #[test]
 fn settings_are_shown_with_their_origins_and_without_secrets() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::{keys, nobody_else_suffers};
 use super::{BY_ID, SEND_AGAIN, done, door, rows, taken, with_a_door};
 use crate::app::Random;
-use crate::process::{Client, read_only};
+use crate::process::Client;
 use crate::setup::{ADMIN_TOKEN, Setup};
 
 #[test]
@@ -23,8 +23,7 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
     door(&process, "close");
     let item = |n| format!("{{\"id\": \"reject-{n:03}\"}}");
     let body = format!("[{}]", (0..ITEMS).map(item).collect::<Vec<_>>().join(","));
-    let id = process.accepted("hostile", BY_ID, &body);
-    process.request_becomes(&id, "failed");
+    let id = process.failed("hostile", BY_ID, &body);
     let mut process = Some(process);
     for round in 0..12 {
         let running = process.take().expect("a process");
@@ -57,12 +56,12 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
     assert_eq!((rows(&folder, "resends"), rows(&folder, "retries")), (0, 0));
     // Twelve rounds, the first door and the last one.
     assert_eq!(taken(&folder), ITEMS as u64 + 14);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 /// Where each item is: dead, waiting or done.
 fn places(folder: &Setup) -> Vec<String> {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let pool = folder.pool();
     let sql = "SELECT key FROM dead_letters
                UNION ALL SELECT key FROM resends JOIN retries ON retries.id = retry_id
                UNION ALL SELECT key FROM items WHERE stream = 'hostile' AND key LIKE 'reject%'";
