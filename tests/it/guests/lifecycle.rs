@@ -157,7 +157,7 @@ fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
 }
 
 #[test]
-fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() {
+fn new_sinks_start_now_or_with_the_oldest_request_and_removed_ones_end() {
     // The sink that takes nothing holds the payloads.
     let mut folder = beside_a_good_sink(
         "doorkeeper",

@@ -26,7 +26,7 @@ fn send(process: &Process, body: &str) -> String {
 }
 
 #[test]
-fn in_any_order_new_batches_go_on_while_one_waits_and_in_strict_order_they_wait_too() {
+fn only_in_strict_order_new_batches_wait_behind_a_retry() {
     for (ordering, expected) in [("any", "b c a"), ("strict", "a b c")] {
         let (folder, process) = keeping(ordering, ONE_AT_A_TIME);
         let first = send(&process, r#"{"id": "a", "retries": 1, "after_ms": 2000}"#);
@@ -84,7 +84,7 @@ fn in_strict_order_attempts_end_what_holds_up_the_others() {
 }
 
 #[test]
-fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_its_time() {
+fn in_strict_order_a_sink_that_is_down_waits_and_gives_nothing_up_early() {
     let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("mended.wasm");
     std::fs::copy(guest("keeps_order"), &plugin).expect("a file");

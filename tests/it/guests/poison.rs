@@ -69,7 +69,7 @@ fn poison_in_many_requests_one_after_another_does_not_block_what_comes_behind() 
 }
 
 #[test]
-fn a_sink_that_is_down_is_paused_keeps_its_data_and_stays_paused_over_a_restart() {
+fn a_sink_that_is_down_stays_paused_with_its_data_over_a_restart() {
     let folder = beside_a_good_sink("panics", QUICK_RETRIES);
     let process = folder.spawn();
     let mut sent = 0;

@@ -64,7 +64,7 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
 }
 
 #[test]
-fn a_component_of_an_older_world_runs_and_what_it_wrote_is_removed_in_its_place() {
+fn a_component_of_an_older_world_runs_and_its_items_are_removed_for_it() {
     let folder = Setup::with_streams(&["hostile", "innocent"])
         .sink("hostile", OLD, "hostile", ONCE)
         .sink("pool", "pool", "innocent", "");

@@ -182,7 +182,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
 }
 
 #[test]
-fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read() {
+fn many_refused_requests_and_an_unreadable_pool_are_problems() {
     let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
     let process = folder.spawn();
     for _ in 0..30 {
