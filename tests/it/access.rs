@@ -1,19 +1,17 @@
 //! Who may call the admin listener, and from where: every operation that its document names, and every page.
 
 use crate::openapi::{document, operations};
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, key_of};
+use crate::process::{Answer, Client, Process};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
 const READ_KEY: &str = "rk_live_for_the_tests_of_access_0001";
 
-fn daemon() -> (Folder, Process) {
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_admin("hosts = [\"headgate.example\"]")
-        .with(&format!(
-            "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{READ_KEY}\""
-        ));
-    let process = folder.start();
-    (folder, process)
+fn daemon() -> Process {
+    Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .set("admin.hosts", vec!["headgate.example"])
+        .given_read_key("screen", &["orders"], READ_KEY, "")
+        .spawn()
 }
 
 /// A call with these headers, whole lines that end in CRLF.
@@ -39,7 +37,7 @@ fn guarded(process: &Process) -> Vec<(String, String)> {
 
 #[test]
 fn every_operation_is_401_without_the_token() {
-    let (_folder, process) = daemon();
+    let process = daemon();
     let ingest_key = key_of("orders");
     for (method, path) in guarded(&process) {
         for secret in [
@@ -79,7 +77,7 @@ fn every_operation_is_401_without_the_token() {
 
 #[test]
 fn no_operation_is_done_under_a_foreign_name_or_for_another_site() {
-    let (_folder, process) = daemon();
+    let process = daemon();
     let token = format!("Authorization: Bearer {ADMIN_TOKEN}\r\n");
     let own = format!("http://{}", process.admin);
     let port = process.admin.port();

@@ -3,42 +3,33 @@
 
 use serde_json::{Value, json};
 
-use crate::command_line::{Done, run};
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, items, key_of};
+use crate::command_line::{Done, operate};
+use crate::process::{Answer, BY_ID, JSON, Process};
+use crate::setup::{Setup, key_of};
+use crate::wait::eventually;
 
-const KEEPING: &str = "min_free_bytes = 0\npayload_retention_minutes = 60";
 const NOBODY: &str = "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10";
 
-/// The stream `orders` with the sink `pool`, and storage settings.
-fn folder(storage: &str) -> Folder {
-    (Folder::new(&["orders"]).with_sink("pool", "pool", "*", "")).with_storage(storage)
+/// The stream `orders` with the sink `pool`; what it has is kept.
+fn folder() -> Setup {
+    Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .set("storage.payload_retention_minutes", 60)
 }
 
 /// Posts to the webhook endpoint with a secret.
 fn webhook(process: &Process, secret: &str, stream: &str, headers: &str, body: &str) -> Answer {
-    let mut client = Client::connect(process.service).expect("the daemon listens");
-    let length = body.len();
-    let head = format!(
-        "POST /api/webhook/{stream} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
-         Content-Length: {length}\r\n{headers}\r\n"
-    );
-    client.send(&format!("{head}{body}")).expect("it is sent");
-    client.answer().expect("an answer")
+    let path = format!("/api/webhook/{stream}");
+    process.ask("POST", &path, secret, headers, body)
 }
-
-const JSON: &str = "Content-Type: application/json\r\n";
 
 /// A connector made at run time, and the secret of its key for `orders`.
 fn connector(process: &Process, settings: &Value) -> String {
-    let made = process.call("POST", "/api/admin/connectors", &settings.to_string());
-    assert_eq!(made.status, 201, "{}", made.body);
+    process.make("/api/admin/connectors", settings);
     let name = settings["name"].as_str().expect("a name");
     let path = format!("/api/admin/connectors/{name}/keys");
-    let key = json!({"name": "main", "stream": "orders"}).to_string();
-    let made = process.call("POST", &path, &key);
-    assert_eq!(made.status, 201, "{}", made.body);
-    let key = made.json()["data"]["secret"].take();
-    key.as_str().expect("a key").to_owned()
+    let made = process.make(&path, &json!({"name": "main", "stream": "orders"}));
+    made.secret()
 }
 
 /// A refused webhook request of the connector `hook`, whose items have no `uid`; its request id.
@@ -61,7 +52,7 @@ fn hook(process: &Process) -> String {
 fn mend(process: &Process) {
     let path = "/api/admin/connectors/hook";
     let changed = process.call("PATCH", path, r#"{"item_key": "id"}"#);
-    assert_eq!(changed.status, 200, "{}", changed.body);
+    changed.data(200);
 }
 
 fn send_again(process: &Process, id: &str) -> Answer {
@@ -91,8 +82,8 @@ fn content(process: &Process, id: &str) -> Value {
 
 #[test]
 fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let id = refused(
         &process,
@@ -119,7 +110,7 @@ fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
         (&json!("id"), &json!("hook"))
     );
     assert_eq!(process.request(&id)["sent_again_as"], json!([became]));
-    let stored = items(folder.data_dir(), "orders");
+    let stored = folder.items("orders");
     assert_eq!(
         stored,
         [(
@@ -139,8 +130,8 @@ fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
 
 #[test]
 fn what_was_over_its_rate_or_for_another_stream_is_kept_too() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = connector(
         &process,
         &json!({"name": "hook", "kind": "webhook", "requests_per_second": 1, "burst": 1}),
@@ -173,13 +164,13 @@ fn what_was_over_its_rate_or_for_another_stream_is_kept_too() {
     process.call("POST", "/api/admin/connectors/other/keys", &key);
     let became = sent_again(&process, &lost);
     process.request_becomes(&became, "processed");
-    assert_eq!(items(folder.data_dir(), "bookings").len(), 1);
+    assert_eq!(folder.items("bookings").len(), 1);
 }
 
 #[test]
 fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let key = "X-Item-Key: id\r\nIdempotency-Key: once\r\nUser-Agent: tester/1\r\n";
     let id = process.accepted(
         "orders",
@@ -192,7 +183,7 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
         r#"[{"id": "a", "n": 1}, {"id": "b", "n": 1}]"#,
     );
     assert_eq!(repeat.request_id(), id);
-    process.accepted("orders", "X-Item-Key: id\r\n", r#"{"id": "a", "n": 2}"#);
+    process.accepted("orders", BY_ID, r#"{"id": "a", "n": 2}"#);
     process.drained();
     let kept = content(&process, &id);
     assert_eq!(kept["items"][1]["key"], "b");
@@ -216,7 +207,7 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
     let became = data["request_id"].as_str().expect("an id");
     let new = process.request_becomes(became, "processed");
     assert_eq!(new["items_received"], 1);
-    let stored = items(folder.data_dir(), "orders");
+    let stored = folder.items("orders");
     let held: Vec<_> = (stored.iter())
         .map(|(key, fields, _)| (key.as_str(), fields["n"].as_i64()))
         .collect();
@@ -233,7 +224,7 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
     let became = answer.request_id();
     assert_ne!(became, id);
     process.request_becomes(&became, "processed");
-    let stored = items(folder.data_dir(), "orders");
+    let stored = folder.items("orders");
     let of = |key: &str| {
         stored
             .iter()
@@ -258,16 +249,16 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
 
 #[test]
 fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
-    let put = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let folder = folder();
+    let process = folder.spawn();
+    let put = |body: &str| process.accepted("orders", BY_ID, body);
     let old = put(r#"[{"id": "a", "n": 1}, {"id": "b", "n": 1}]"#);
     put(r#"{"id": "a", "n": 2}"#);
     process.drained();
     let site = crate::pages::signed_in(&process);
     assert_eq!(site.submit("/streams/orders/remove", "key=b").status, 303);
     process.drained();
-    let held = || items(folder.data_dir(), "orders");
+    let held = || folder.items("orders");
     let before = held();
     assert_eq!(before.len(), 1);
     let answer = send_again(&process, &old);
@@ -276,11 +267,9 @@ fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed()
         answer.json()["data"],
         json!({"request_id": null, "sent_again_from": old, "stream": "orders", "items_received": 0, "items_left": 2, "replayed": false})
     );
-    let url = format!("http://{}", process.admin);
-    let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
     let again = |more: &[&str]| {
         let verb = ["requests", "send-again", &old];
-        run(&folder.path(""), [&verb[..], more, &admin[..]].concat())
+        operate(&process, [&verb[..], more].concat())
     };
     assert_eq!(again(&[]).ok(), "");
     let page = site.page(&format!("/requests/{old}"));
@@ -303,8 +292,7 @@ fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed()
 
 #[test]
 fn a_senders_own_retry_and_the_operators_are_one_request() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let process = folder().spawn();
     let secret = hook(&process);
     let id = refused(&process, &secret, "Idempotency-Key: k1\r\n", r#"{"id": 1}"#);
     mend(&process);
@@ -324,10 +312,10 @@ fn a_senders_own_retry_and_the_operators_are_one_request() {
 
 #[test]
 fn what_is_not_kept_any_more_is_gone_and_says_why() {
-    let folder = folder(
-        "min_free_bytes = 0\npayload_retention_minutes = 0\nrejected_retention_bytes = 3000",
-    );
-    let process = folder.start();
+    let process = folder()
+        .set("storage.payload_retention_minutes", 0)
+        .set("storage.rejected_retention_bytes", 3000)
+        .spawn();
     let secret = hook(&process);
     let body = |n: u32| format!(r#"{{"id": {n}, "text": "{}"}}"#, "x".repeat(900));
     let ids: Vec<String> = (0..6)
@@ -370,28 +358,28 @@ fn what_is_not_kept_any_more_is_gone_and_says_why() {
 
 #[test]
 fn kept_bodies_survive_a_kill_and_what_was_sent_again_too() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let id = refused(&process, &secret, "", r#"{"id": 1}"#);
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(content(&process, &id)["body"], r#"{"id": 1}"#);
     mend(&process);
     let became: Vec<String> = (0..5).map(|_| sent_again(&process, &id)).collect();
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     for became in &became {
         let request = process.request_becomes(became, "processed");
         assert_eq!(request["sent_again_from"], id);
     }
-    assert_eq!(items(folder.data_dir(), "orders")[0].2, became[4]);
+    assert_eq!(folder.items("orders")[0].2, became[4]);
 }
 
 #[test]
 fn no_secret_of_a_header_reaches_a_file() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = hook(&process);
     let headers = "Cookie: sid=5ec4e7-cookie\r\nX-Api-Key: 5ec4e7-key\r\nX-Hub-Signature-256: sha256=5ec4e7-sign\r\n\
                    Webhook-Signature: v1,5ec4e7-hook\r\nX-Auth-Token-Event: 5ec4e7-token\r\nX-Odd-Event: Bearer 5ec4e7-bearer\r\n\
@@ -464,7 +452,7 @@ fn command(page: &str) -> String {
 }
 
 /// Runs a command in a shell; the status that curl saw.
-fn in_a_shell(folder: &Folder, command: &str, secret: &str) -> Done {
+fn in_a_shell(folder: &Setup, command: &str, secret: &str) -> Done {
     let mut shell = std::process::Command::new("sh");
     shell
         .args(["-c", command])
@@ -475,8 +463,8 @@ fn in_a_shell(folder: &Folder, command: &str, secret: &str) -> Done {
 
 #[test]
 fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let site = crate::pages::signed_in(&process);
     let hostile = json!({
         "id": "it's `id` $HOME \\ \"x\" <script>alert(1)</script>",
@@ -489,7 +477,7 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
         "X-Item-Key: id\r\nUser-Agent: <i>\r\n",
         &json!([hostile]).to_string(),
     );
-    let big = process.accepted("orders", "X-Item-Key: id\r\n", &many.to_string());
+    let big = process.accepted("orders", BY_ID, &many.to_string());
     process.drained();
     let page = site.page(&format!("/requests/{id}"));
     for raw in [
@@ -507,12 +495,12 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
         "{page}"
     );
     assert!(page.contains("&lt;i&gt;"), "{page}");
-    let before = items(folder.data_dir(), "orders");
+    let before = folder.items("orders");
     assert_eq!(before.len(), 1);
     let done = in_a_shell(&folder, &command(&page), &key_of("orders")).ok();
     assert!(done.starts_with("HTTP/1.1 202"), "{done}");
     process.drained();
-    let after = items(folder.data_dir(), "orders");
+    let after = folder.items("orders");
     assert_eq!((&before[0].0, &before[0].1), (&after[0].0, &after[0].1));
     assert_ne!(before[0].2, after[0].2);
     let page = site.page(&format!("/requests/{big}"));
@@ -555,13 +543,9 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
 
 #[test]
 fn the_command_line_shows_a_request_and_sends_it_again() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
-    let url = format!("http://{}", process.admin);
-    let requests = |args: &[&str]| {
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-        run(&folder.path(""), [&["requests"], args, &admin[..]].concat())
-    };
+    let folder = folder();
+    let process = folder.spawn();
+    let requests = |args: &[&str]| operate(&process, [&["requests"], args].concat());
     let body = json!({"id": "\u{1b}[31m\u{202e}", "n": 1}).to_string();
     let id = process.accepted("orders", "User-Agent: tester/1\r\n", &body);
     process.drained();
@@ -592,8 +576,8 @@ fn the_command_line_shows_a_request_and_sends_it_again() {
 
 #[test]
 fn a_deleted_connector_keeps_its_log_and_its_requests() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let secret = connector(&process, &json!({"name": "gone", "kind": "webhook"}));
     let sent = webhook(&process, &secret, "orders", JSON, "{}");
     let id = sent.request_id();
@@ -616,41 +600,28 @@ fn a_deleted_connector_keeps_its_log_and_its_requests() {
     let page = site.page("/sources/gone");
     assert!(page.contains("was deleted") && page.contains(&id), "{page}");
     assert!(site.page(&format!("/requests/{id}")).contains("(deleted)"));
-    let url = format!("http://{}", process.admin);
-    let args = [
-        "requests",
-        "--connector",
-        "gone",
-        "--admin-url",
-        &url,
-        "--token",
-        ADMIN_TOKEN,
-    ];
-    assert!(run(&folder.path(""), args).ok().contains(&id));
+    let found = operate(&process, ["requests", "--connector", "gone"]).ok();
+    assert!(found.contains(&id));
     connector(&process, &json!({"name": "gone", "kind": "webhook"}));
     sent_again(&process, &id);
 }
 
 #[test]
 fn a_journal_of_format_1_is_taken_over() {
-    let folder = folder(KEEPING);
-    let process = folder.start();
+    let folder = folder();
+    let process = folder.spawn();
     let id = process.accepted("orders", "", r#"{"n": 1}"#);
     process.drained();
     process.stop();
-    let journal =
-        rusqlite::Connection::open(folder.data_dir().join("journal.db")).expect("the file");
-    journal
-        .execute_batch(
+    folder.tamper(
+            "journal.db",
             "DROP TABLE timeline; DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
              CREATE INDEX requests_by_connector ON requests (connector);
              CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
              DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
              ALTER TABLE requests DROP COLUMN sent_again_from; PRAGMA user_version = 1;",
-        )
-        .expect("as format 1 was");
-    drop(journal);
-    let process = folder.start();
+    );
+    let process = folder.spawn();
     assert_eq!(process.request(&id)["headers"], json!([]));
     let became = sent_again(&process, &id);
     process.request_becomes(&became, "processed");

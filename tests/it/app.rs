@@ -9,29 +9,24 @@ pub(crate) mod actor;
 mod random;
 pub(crate) mod raw;
 pub(crate) mod renderer;
-mod setup;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use headgate::daemon::{Daemon, DaemonError};
 use headgate::operate::Operator;
 use headgate::pool::Position;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::{Item, pool_rows, read_only};
+use crate::setup::Setup;
+use crate::stored::Item;
+use crate::wait::{DEADLINE, eventually_async};
 
 pub(crate) use actor::{Admin, Caller, Reply};
 pub(crate) use random::Random;
 pub(crate) use raw::Raw;
 pub(crate) use renderer::{Content, Message, Pass, Renderer, Transport, encoded};
-pub(crate) use setup::Setup;
-
-/// Longer than anything takes that a test waits for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running daemon.
 pub(crate) struct TestApp {
@@ -41,33 +36,22 @@ pub(crate) struct TestApp {
     pub(crate) admin_url: String,
     /// The parts of the daemon, for what cannot be seen from outside.
     pub(crate) parts: Operator,
-    data_dir: PathBuf,
     setup: Setup,
-    /// Absent once the folder was handed on.
-    folder: Option<TempDir>,
     stop: CancellationToken,
     daemon: Option<JoinHandle<Result<(), DaemonError>>>,
 }
 
-/// The data of a daemon that does not run.
-pub(crate) struct Stopped {
-    data_dir: PathBuf,
-    setup: Setup,
-    folder: TempDir,
-}
-
 impl TestApp {
-    async fn start(setup: Setup, folder: TempDir) -> Result<Self, DaemonError> {
+    /// Starts one; [`Setup::start`] is what tests call.
+    pub(crate) async fn of(setup: Setup) -> Result<Self, DaemonError> {
         let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
-        let daemon = Daemon::start(&setup.load(folder.path()), Some(program)).await?;
+        let daemon = Daemon::start(&setup.load(), Some(program)).await?;
         let stop = CancellationToken::new();
         Ok(Self {
             service: daemon.service_address.clone(),
             admin_url: daemon.admin_address.clone(),
             parts: daemon.operator.clone(),
-            data_dir: daemon.data_dir.clone(),
             setup,
-            folder: Some(folder),
             stop: stop.clone(),
             daemon: Some(in_background(
                 async move { daemon.run(stop.cancelled()).await },
@@ -76,14 +60,13 @@ impl TestApp {
     }
 
     /// The daemon's data folder.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone()
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.setup.data_dir()
     }
 
-    /// The configuration file.
-    pub(crate) fn config_file(&self) -> PathBuf {
-        let folder = self.folder.as_ref().expect("the daemon runs");
-        folder.path().join("headgate.toml")
+    /// What is configured, and where.
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The first key of a connector.
@@ -141,11 +124,9 @@ impl TestApp {
         Admin::new(&self.admin_url, None)
     }
 
-    /// The admin token, made at the first start.
+    /// The admin token.
     pub(crate) fn admin_token(&self) -> String {
-        let path = self.data_dir().join("admin.token");
-        let token = std::fs::read_to_string(path).expect("the daemon made its admin token");
-        token.trim().to_owned()
+        self.setup.admin_token()
     }
 
     /// The renderers that are connected, as the operator sees them.
@@ -164,7 +145,7 @@ impl TestApp {
         let journal = &self.parts.journal;
         // First: only then is the newest entry known to be the last one that was acknowledged.
         journal.flush().await.expect("the journal is open");
-        eventually("every lane has everything behind it", async || {
+        eventually_async("every lane has everything behind it", async || {
             let newest = *journal.newest().borrow();
             let lanes = self.parts.delivery.lanes();
             lanes
@@ -179,7 +160,7 @@ impl TestApp {
     /// The items of a stream in the pool, by key, after [`drain`](Self::drain).
     pub(crate) async fn items(&self, stream: &str) -> Vec<Item> {
         self.drain().await;
-        pool_rows(&self.data_dir(), stream)
+        self.setup.rows(stream)
     }
 
     /// Key and fields of each item of a stream, as [`items`](Self::items).
@@ -190,7 +171,7 @@ impl TestApp {
 
     /// Key and fields of each item of a stream that is in the pool already.
     pub(crate) fn fields_now(&self, stream: &str) -> Vec<(String, String)> {
-        let items = pool_rows(&self.data_dir(), stream);
+        let items = self.setup.rows(stream);
         items
             .into_iter()
             .map(|item| (item.key, item.fields))
@@ -200,7 +181,7 @@ impl TestApp {
     /// What renderers of these streams should hold, after [`drain`](Self::drain).
     pub(crate) async fn content(&self, streams: &[&str]) -> Content {
         self.drain().await;
-        renderer::content_of(&self.pool(), streams)
+        self.setup.content(streams)
     }
 
     /// `DELETE` of an item, with a connector's first key; ends when every sink has heard of it.
@@ -215,18 +196,14 @@ impl TestApp {
 
     /// A read-only connection to the pool, as any other program would open one.
     pub(crate) fn pool(&self) -> rusqlite::Connection {
-        read_only(&self.data_dir().join("pool.db"))
+        self.setup.pool()
     }
 
     /// Stops the daemon in order.
-    pub(crate) async fn stop(mut self) -> Stopped {
+    pub(crate) async fn stop(mut self) -> Setup {
         let done = self.finish().await.expect("the daemon was not stopped yet");
         done.expect("the daemon ends in order");
-        Stopped {
-            data_dir: self.data_dir(),
-            setup: self.setup.clone(),
-            folder: self.folder.take().expect("the daemon ran"),
-        }
+        self.setup.clone()
     }
 
     /// Stops the daemon and starts one on the same data.
@@ -236,8 +213,7 @@ impl TestApp {
 
     /// Takes a read key out of the configuration, as a reload does.
     pub(crate) fn revoke(&self, read_key: &str) {
-        let folder = self.folder.as_ref().expect("the daemon runs");
-        let mut settings = self.setup.load(folder.path()).settings;
+        let mut settings = self.setup.load().settings;
         let before = settings.read_keys.len();
         settings.read_keys.retain(|key| key.name != read_key);
         assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
@@ -270,31 +246,6 @@ impl Drop for TestApp {
                 panic!("the daemon did not end in order: {error}");
             }
         }
-    }
-}
-
-impl Stopped {
-    /// The daemon's data folder.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone()
-    }
-
-    /// Starts a daemon on this data.
-    pub(crate) async fn start(self) -> TestApp {
-        let started = TestApp::start(self.setup, self.folder).await;
-        started.unwrap_or_else(|error| panic!("the daemon starts: {error}"))
-    }
-}
-
-/// Waits for something that happens by itself, without missing it and without waiting longer.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(seen) = look().await {
-            return seen;
-        }
-        assert!(started.elapsed() < DEADLINE, "still not so: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

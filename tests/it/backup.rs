@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::app::{Message, Setup, Transport};
-use crate::command_line::{Done, run};
+use crate::app::{Message, Transport};
+use crate::command_line::{Done, operate, run};
 use crate::guests::guest;
-use crate::process::{
-    ADMIN_TOKEN, Answer, Client, Folder, Process, SetOnDrop, eventually, items, read_only,
-};
+use crate::process::{Answer, BY_ID, Client, JSON, Process, SetOnDrop};
+use crate::setup::{ADMIN_TOKEN, Setup};
+use crate::stored::{one, read_only};
+use crate::wait::eventually;
 
 const ORDERS: &str = "orders";
 /// A stream whose sink does not get on.
 const HELD: &str = "held";
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const POSTERS: usize = 4;
 
-fn folder() -> Folder {
-    Folder::new(&[ORDERS, HELD])
-        .with_sink("pool", "pool", ORDERS, "")
-        .with_sink("back", &guest("doorkeeper"), HELD, "")
+fn folder() -> Setup {
+    Setup::with_streams(&[ORDERS, HELD])
+        .sink("pool", "pool", ORDERS, "")
+        .sink("back", &guest("doorkeeper"), HELD, "")
 }
 
 fn make(process: &Process, dir: &Path) -> Answer {
@@ -38,12 +38,10 @@ fn make(process: &Process, dir: &Path) -> Answer {
 }
 
 fn made(process: &Process, dir: &Path) -> Value {
-    let answer = make(process, dir);
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.json()["data"].take()
+    make(process, dir).data(201)
 }
 
-fn restore(folder: &Folder, backup: &Path, data_dir: &Path) -> Done {
+fn restore(folder: &Setup, backup: &Path, data_dir: &Path) -> Done {
     let args: [&std::ffi::OsStr; 4] = [
         "restore".as_ref(),
         backup.as_ref(),
@@ -78,7 +76,7 @@ fn post(
 #[test]
 fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exactly_once() {
     let before = folder();
-    let process = before.start();
+    let process = before.spawn();
     // What waits for its sink lies in the journal, behind its cursor.
     let door = |process: &Process, moved: &str| {
         process.accepted(HELD, BY_ID, &format!("{{\"id\": \"{moved}\"}}"))
@@ -142,30 +140,22 @@ fn a_backup_under_load_holds_every_request_that_was_acknowledged_before_it_exact
     let told = restore(&before, &dir, &restored).ok();
     assert!(told.contains("restored"), "{told}");
 
-    let after = folder().with_data_dir(&restored);
-    let process = after.start();
+    let after = folder().data_in(&restored);
+    let process = after.spawn();
     process.request_becomes(&door(&process, "open"), "processed");
-    let mut client = Client::connect(process.service).expect("it listens");
-    let answer = client.call("POST", "/api/ingest", &key, "{}");
-    assert_eq!(
-        answer.expect("an answer").status,
-        202,
-        "a key made at run time"
-    );
+    let answer = process.ask("POST", "/api/ingest", &key, JSON, "{}");
+    assert_eq!(answer.status, 202, "a key made at run time");
     let again = process.call("POST", "/api/admin/sinks/back/retry", "");
     assert_eq!(again.status, 200, "{}", again.body);
     process.drained();
     let mut found = BTreeMap::new();
     for stream in [ORDERS, HELD] {
-        let rows = items(&restored, stream).into_iter();
+        let rows = after.items(stream).into_iter();
         found.extend(rows.map(|(key, _, request_id)| (key, request_id)));
     }
     let journal = read_only(&restored.join("journal.db"));
-    let highest = |journal: &rusqlite::Connection| -> i64 {
-        let sql = "SELECT max(seq) FROM requests";
-        journal.query_row(sql, [], |row| row.get(0)).expect("a log")
-    };
-    let other_life = read_only(&before.data_dir().join("journal.db"));
+    let highest = |journal| -> i64 { one(journal, "SELECT max(seq) FROM requests") };
+    let other_life = before.journal();
     let first_new: i64 = journal
         .query_row(
             "SELECT seq FROM requests WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
@@ -254,13 +244,13 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
         renderer.holds(&content).await;
         renderer.disconnect();
     }
-    let highest = |rows: Vec<crate::process::Item>| rows.iter().map(|item| item.seq).max();
+    let highest = |rows: Vec<crate::stored::Item>| rows.iter().map(|item| item.seq).max();
     let seen = highest(app.items("orders").await);
     app.stop().await;
 
     let restored = headgate::daemon::restore_into(&data_dir, &dir).expect("it is restored");
     assert!(restored.epoch > manifest.epoch);
-    let app = setup.data_dir(data_dir).start().await;
+    let app = setup.data_in(data_dir).start().await;
     // As many changes as the life before made, of other items.
     for number in 3..6 {
         put(&app, number, "after").await;
@@ -298,7 +288,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
 /// Enough data that a backup takes a while.
 fn fill(process: &Process) {
     let filling = "x".repeat(2_000);
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     for request in 0..60 {
         let items = (0..400)
             .map(|item| format!("{{\"id\": \"{request}-{item}\", \"filling\": \"{filling}\"}}"));
@@ -312,7 +302,7 @@ fn fill(process: &Process) {
 #[test]
 fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
     let folder = folder();
-    let mut process = folder.start();
+    let mut process = folder.spawn();
     fill(&process);
     let mut unfinished = None;
     // It may be done before anybody looks.
@@ -331,7 +321,7 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
         let second = make(&process, &folder.path("another"));
         process.kill();
         let complete = dir.join("manifest.json").exists();
-        process = folder.start();
+        process = folder.spawn();
         if second.status == 409 && !complete {
             assert_eq!(second.json()["error"]["code"], "BACKUP_RUNNING");
             unfinished = Some(dir);
@@ -352,13 +342,20 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
     made(&process, &whole);
     restore(&folder, &whole, &folder.path("restored")).ok();
     process.drained();
-    assert_eq!(items(&folder.path("restored"), ORDERS).len(), 60 * 400);
+    assert_eq!(
+        folder
+            .clone()
+            .data_in(folder.path("restored"))
+            .items(ORDERS)
+            .len(),
+        60 * 400
+    );
     process.stop();
 }
 
 /// A small backup.
-fn backup(folder: &Folder) -> PathBuf {
-    let process = folder.start();
+fn backup(folder: &Setup) -> PathBuf {
+    let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);
     process.drained();
     let dir = folder.path("backup");
@@ -411,29 +408,29 @@ fn a_backup_that_is_not_as_it_was_made_is_refused_and_nothing_is_left() {
         std::fs::write(&path, &good).expect("a copy");
     }
     restore(&folder, &dir, &data_dir).ok();
-    assert_eq!(items(&data_dir, ORDERS).len(), 1);
+    assert_eq!(folder.clone().data_in(&data_dir).items(ORDERS).len(), 1);
 }
 
 #[test]
 fn a_restore_takes_a_folder_of_its_own_only() {
     let folder = folder();
     let dir = backup(&folder);
-    let process = folder.start();
+    let process = folder.spawn();
     let told = restore(&folder, &dir, folder.data_dir()).failed(1);
     let id = format!("process {}", process.id());
     assert!(told.contains(&id), "{told}");
     process.stop();
     let told = restore(&folder, &dir, folder.data_dir()).failed(1);
     assert!(told.contains("is not empty"), "{told}");
-    assert_eq!(items(folder.data_dir(), ORDERS).len(), 1, "untouched");
+    assert_eq!(folder.items(ORDERS).len(), 1, "untouched");
 
     let empty = folder.path("empty");
     std::fs::create_dir(&empty).expect("a folder");
     restore(&folder, &dir, &empty).ok();
     // As if it had been killed before its end.
     std::fs::write(empty.join("restore-unfinished"), "").expect("a mark");
-    let unfinished = crate::backup::folder().with_data_dir(&empty);
-    let ended = unfinished.try_start().expect_err("it must not start");
+    let unfinished = crate::backup::folder().data_in(&empty);
+    let ended = unfinished.try_spawn().expect_err("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("headgate restore"), "{}", ended.log);
 }
@@ -441,14 +438,10 @@ fn a_restore_takes_a_folder_of_its_own_only() {
 #[test]
 fn the_command_makes_backups_and_says_what_is_wrong() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     process.accepted(ORDERS, BY_ID, r#"{"id": "one"}"#);
     process.drained();
-    let url = format!("http://{}", process.admin);
-    let backup = |args: &[&str]| {
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-        run(&folder.path(""), [&["backup"], args, &admin[..]].concat())
-    };
+    let backup = |args: &[&str]| operate(&process, [&["backup"], args].concat());
     // Relative to where the command runs.
     let told = backup(&["first"]).ok();
     assert!(

@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use crate::command_line::{finish, headgate};
 use crate::openapi::{document, operations};
 use crate::postgres::free_port;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, eventually, key_of};
+use crate::process::{BY_ID, Client, Process};
 use crate::receiver::{Receiver, answer};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
+use crate::wait::eventually;
 
 const SCREEN: &str = "rk_live_canary_of_the_declared_screen";
 const IN_URL: &str = "rk_live_canary_of_the_player_in_a_url";
@@ -89,17 +91,16 @@ impl Seen {
 
 /// The secret that this call shows, once.
 fn made(process: &Process, path: &str, body: &Value) -> String {
-    let answer = process.call("POST", path, &body.to_string());
-    assert_eq!(answer.status, 201, "{path}: {}", answer.body);
+    let answer = process.make(path, body);
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let data = answer.json()["data"].take();
+    let data = answer.data(201);
     let secret = data["secret"].as_str().or(data["ticket"].as_str());
     secret.expect("a secret").to_owned()
 }
 
 /// A daemon with three sinks that fail: one whose receiver repeats what it was sent, one that signs, one without its
 /// database. Its log goes into a file.
-fn daemon() -> (Folder, Process, Receiver) {
+fn daemon() -> (Setup, Process, Receiver) {
     let receiver = Receiver::start(|seen, _| {
         let headers: Vec<String> = (seen.headers.iter())
             .map(|(name, value)| format!("{name}: {value}"))
@@ -109,15 +110,10 @@ fn daemon() -> (Folder, Process, Receiver) {
     let host = receiver.url("");
     let http = format!("hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"]");
     let url = format!("config = {{ url = \"{host}/\" }}\n");
-    let read_key = |name: &str, secret: &str, more: &str| {
-        format!(
-            "[[read_keys]]\nname = \"{name}\"\nstreams = [\"orders\"]\nsecret = \"{secret}\"\n{more}"
-        )
-    };
     let closed = free_port();
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_sink(
+    let folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .sink(
             "repeats",
             "http-forward",
             "*",
@@ -126,13 +122,13 @@ fn daemon() -> (Folder, Process, Receiver) {
                  x-variable = {{ env = \"CANARY\" }} }} }}\n"
             ),
         )
-        .with_sink(
+        .sink(
             "signs",
             "webhook",
             "*",
             &format!("{url}secrets = {{ signing = \"{SIGNING}\" }}\nhttp = {{ {http} }}\nretry = {{ attempts = 1 }}\n"),
         )
-        .with_sink(
+        .sink(
             "stores",
             "postgres",
             "*",
@@ -141,8 +137,8 @@ fn daemon() -> (Folder, Process, Receiver) {
                  retry = {{ first_ms = 10, max_ms = 20, attempts = 2 }}\n"
             ),
         )
-        .with(&read_key("screen", SCREEN, ""))
-        .with(&read_key("player", IN_URL, "allow_in_url = true"));
+        .given_read_key("screen", &["orders"], SCREEN, "")
+        .given_read_key("player", &["orders"], IN_URL, "allow_in_url = true");
     std::fs::write(folder.path("header.secret"), HEADER_FILE).expect("a file");
     let mut command = Command::new("sh");
     command
@@ -154,7 +150,7 @@ fn daemon() -> (Folder, Process, Receiver) {
         .env("HEADGATE_LOG__LEVEL", "trace")
         .env("HEADGATE_LOG__REQUESTS", "true")
         .env("CANARY", HEADER_VARIABLE);
-    let process = folder.spawn(command).expect("it starts");
+    let process = folder.spawn_as(command).expect("it starts");
     (folder, process, receiver)
 }
 
@@ -323,8 +319,7 @@ fn no_secret_is_found_anywhere() {
     }
 
     // Sinks fail, and what they were told is kept as a reason.
-    let id = process.accepted("orders", "X-Item-Key: id\r\n", r#"{"id": "canary"}"#);
-    process.request_becomes(&id, "failed");
+    process.failed("orders", BY_ID, r#"{"id": "canary"}"#);
     for sink in ["repeats", "signs"] {
         eventually("the sink gives something up", || {
             (!process.dead_letters(sink).is_empty()).then_some(())
@@ -365,11 +360,11 @@ fn no_secret_is_found_anywhere() {
             format!("secret = \"{SHORT}\"\n[[read_keys]]"),
         ),
     ] {
-        let before = process.admin("/api/admin/status")["problems"].to_string();
+        let before = process.problems();
         folder.change(good, &bad);
         process.hang_up();
         eventually("the change is refused", || {
-            let problems = process.admin("/api/admin/status")["problems"].to_string();
+            let problems = process.problems();
             (problems != before && problems.contains("cannot be used")).then_some(())
         });
         search_the_admin_listener(&process, &mut seen, &cookie);
@@ -484,7 +479,7 @@ fn search_the_admin_listener(process: &Process, seen: &mut Seen, cookie: &str) {
 }
 
 /// What the verbs print, with good secrets and with wrong ones.
-fn command_line(folder: &Folder, process: &Process, seen: &mut Seen, key: &str) {
+fn command_line(folder: &Setup, process: &Process, seen: &mut Seen, key: &str) {
     let admin = format!("http://{}", process.admin);
     let service = format!("http://{}", process.service);
     for token in [ADMIN_TOKEN, WRONG[2]] {

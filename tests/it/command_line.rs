@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::process::Process;
 use crate::program::{RUN_MAX, output_within};
 
 /// How a command ended.
@@ -40,6 +41,22 @@ pub(crate) fn headgate(folder: &Path) -> Command {
 /// Runs the program to its end.
 pub(crate) fn run<A: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = A>) -> Done {
     finish(headgate(folder).args(args), "")
+}
+
+/// Where the operator of a process finds it, and how he shows that he is one.
+pub(crate) fn admin_args(process: &Process) -> [String; 4] {
+    let url = format!("http://{}", process.admin);
+    let token = process.setup.admin_token();
+    ["--admin-url", &url, "--token", &token].map(str::to_owned)
+}
+
+/// Runs the program to its end as the operator of a process, in its folder.
+pub(crate) fn operate<A: AsRef<OsStr>>(
+    process: &Process,
+    args: impl IntoIterator<Item = A>,
+) -> Done {
+    let mut command = headgate(&process.setup.path(""));
+    finish(command.args(args).args(admin_args(process)), "")
 }
 
 /// Runs a command to its end, with this on its standard input.

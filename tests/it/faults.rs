@@ -32,7 +32,8 @@ mod verdict; // the sums
 
 use std::collections::BTreeSet;
 
-use crate::process::{Folder, Process, items};
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
 pub(crate) use bench::number;
 
 /// The stream of the tests that need one only; the bench writes counters, and items that are written once, into it.
@@ -46,14 +47,14 @@ const READINGS: &str = "readings";
 const POSITIONS: &str = "positions";
 
 /// A daemon with the built-in sink.
-fn folder() -> Folder {
-    Folder::new(&[STREAM]).with_sink("pool", "pool", "*", "")
+fn folder() -> Setup {
+    Setup::with_streams(&[STREAM]).sink("pool", "pool", "*", "")
 }
 
 /// Waits until everything is delivered; then each of these items must be in the pool.
-fn all_there(folder: &Folder, process: &Process, wanted: &BTreeSet<String>) {
+fn all_there(process: &Process, wanted: &BTreeSet<String>) {
     process.drained();
-    let items = items(folder.data_dir(), STREAM);
+    let items = process.setup.items(STREAM);
     let found: BTreeSet<String> = items.into_iter().map(|(key, ..)| key).collect();
     let missing: Vec<_> = wanted.difference(&found).collect();
     assert!(missing.is_empty(), "acknowledged and lost: {missing:?}");
@@ -62,5 +63,5 @@ fn all_there(folder: &Folder, process: &Process, wanted: &BTreeSet<String>) {
 /// Submits an item of this key that must be accepted; its request id.
 fn submit(process: &Process, key: &str) -> String {
     let body = format!("{{\"id\": \"{key}\"}}");
-    process.accepted(STREAM, "X-Item-Key: id\r\n", &body)
+    process.accepted(STREAM, BY_ID, &body)
 }

@@ -34,8 +34,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::process::{Folder, Process, items};
+use crate::process::{BY_ID, Process};
 use crate::program::{BUILD_MAX, output_within};
+use crate::setup::Setup;
 
 /// Small, so that a test which waits for them is quick.
 const LIMITS: &str =
@@ -77,30 +78,30 @@ fn build() -> PathBuf {
 }
 
 /// A daemon with this guest as the sink of the stream `hostile`.
-fn beside_a_good_sink(name: &str, more: &str) -> Folder {
+fn beside_a_good_sink(name: &str, more: &str) -> Setup {
     beside_a_good_sink_within(LIMITS, name, more)
 }
 
 /// The same with other limits.
-fn beside_a_good_sink_within(limits: &str, name: &str, more: &str) -> Folder {
-    Folder::new(&["hostile", "innocent"])
-        .with(limits)
-        .with_sink("hostile", &guest(name), "hostile", more)
-        .with_sink("pool", "pool", "innocent", "")
+fn beside_a_good_sink_within(limits: &str, name: &str, more: &str) -> Setup {
+    Setup::with_streams(&["hostile", "innocent"])
+        .toml(limits)
+        .sink("hostile", &guest(name), "hostile", more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// Sends something innocent and sees it arrive; the end of every test.
-fn nobody_else_suffers(folder: &Folder, mut process: Process) {
-    let before = items(folder.data_dir(), "innocent").len();
+fn nobody_else_suffers(mut process: Process) {
+    let before = process.setup.items("innocent").len();
     for number in before..before + 20 {
         let body = format!("{{\"id\": \"{number}\"}}");
-        let id = process.accepted("innocent", "X-Item-Key: id\r\n", &body);
+        let id = process.accepted("innocent", BY_ID, &body);
         if number + 1 == before + 20 {
             let request = process.request_becomes(&id, "processed");
             assert_eq!(request["sinks"][0]["name"], "pool");
         }
     }
-    assert_eq!(items(folder.data_dir(), "innocent").len(), before + 20);
+    assert_eq!(process.setup.items("innocent").len(), before + 20);
     let pool = process.sink("pool");
     assert_eq!(pool["state"], "running");
     assert_eq!(pool["dead_letters"], 0);
@@ -116,7 +117,7 @@ fn nobody_else_suffers(folder: &Folder, mut process: Process) {
 }
 
 /// The keys of a stream's items in the pool.
-fn keys(folder: &Folder, stream: &str) -> Vec<String> {
-    let items = items(folder.data_dir(), stream);
+fn keys(folder: &Setup, stream: &str) -> Vec<String> {
+    let items = folder.items(stream);
     items.into_iter().map(|(key, ..)| key).collect()
 }

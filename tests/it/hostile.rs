@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Folder, Process};
+use crate::process::Process;
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
 /// What markup in a text would do.
 pub(crate) const MARKUP: &str =
@@ -50,7 +51,7 @@ pub(crate) fn is_raw(character: char) -> bool {
 
 /// A daemon that has been sent all of them: as keys, fields, values, streams, headers, and reasons of a sink that gives
 /// up.
-pub(crate) fn daemon() -> (Folder, Process) {
+pub(crate) fn daemon() -> Process {
     let reasons = texts();
     let receiver = Receiver::start(move |_, before| {
         let reason = &reasons[before % reasons.len()];
@@ -60,11 +61,16 @@ pub(crate) fn daemon() -> (Folder, Process) {
     let more = format!(
         "batch = {{ items_max = 1 }}\nretry = {{ first_ms = 10, max_ms = 40, attempts = 1 }}\nconfig = {{ url = \"{host}/\" }}\nhttp = {{ hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"] }}\n"
     );
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_sink("back", "http-forward", "*", &more)
-        .with("[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_hostile_texts_00001\"");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .sink("back", "http-forward", "*", &more)
+        .given_read_key(
+            "screen",
+            &["orders"],
+            "rk_live_for_the_hostile_texts_00001",
+            "",
+        )
+        .spawn();
     let made = process.call(
         "POST",
         "/api/admin/streams",
@@ -72,7 +78,7 @@ pub(crate) fn daemon() -> (Folder, Process) {
     );
     assert_eq!(made.status, 201, "{}", made.body);
     fill(&process);
-    (folder, process)
+    process
 }
 
 fn fill(process: &Process) {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::app::{Reply, Setup, TestApp, in_background};
+use crate::app::{Reply, TestApp, in_background};
+use crate::setup::Setup;
 
 fn replayed(reply: &Reply) -> bool {
     match reply.header("idempotent-replayed") {
@@ -134,13 +135,13 @@ async fn a_refused_request_leaves_its_key_free() {
 
     let busy = app.caller("busy");
     let mut number = 0;
-    let refused = crate::app::eventually("the rate is used up", async || {
+    let refused = crate::wait::eventually_async("the rate is used up", async || {
         number += 1;
         let key = format!("busy-{number}");
         (busy.ingest_once(&key, "{}").await.status == 429).then_some(key)
     })
     .await;
-    let reply = crate::app::eventually("the rate is back", async || {
+    let reply = crate::wait::eventually_async("the rate is back", async || {
         let reply = busy.ingest_once(&refused, "{}").await;
         (reply.status == 202).then_some(reply)
     })
@@ -230,14 +231,14 @@ async fn a_key_is_free_again_after_24_hours() {
     let first = app.caller("shop").ingest_once("k", r#"{"n": 1}"#).await;
 
     let stopped = app.stop().await;
-    age_claims(&stopped.data_dir(), DAY_MS - 120_000);
+    age_claims(stopped.data_dir(), DAY_MS - 120_000);
     let app = stopped.start().await;
     let repeat = app.caller("shop").ingest_once("k", r#"{"n": 2}"#).await;
     assert!(replayed(&repeat), "two minutes before its time");
     assert_eq!(repeat.body, first.body);
 
     let stopped = app.stop().await;
-    age_claims(&stopped.data_dir(), 121_000);
+    age_claims(stopped.data_dir(), 121_000);
     let app = stopped.start().await;
     let anew = app.caller("shop").ingest_once("k", r#"{"n": 3}"#).await;
     assert!(!replayed(&anew), "its time is over");

@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::app::{Raw, Setup, TestApp, eventually};
+use crate::app::{Raw, TestApp};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn health_needs_no_key() {
@@ -267,11 +269,7 @@ async fn a_socket_that_is_in_use_and_a_file_that_is_none_are_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.sock");
     let other = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
-    let refused = with_sockets(folder.path())
-        .try_start()
-        .await
-        .err()
-        .expect("no start");
+    let refused = with_sockets(folder.path()).refused().await;
     let told = refused.to_string();
     assert!(told.contains("s.sock") && told.contains("in use"), "{told}");
     assert_eq!(refused.exit_code(), 1);
@@ -280,11 +278,7 @@ async fn a_socket_that_is_in_use_and_a_file_that_is_none_are_left_alone() {
 
     std::fs::remove_file(&path).expect("a socket");
     std::fs::write(&path, "precious").expect("a file");
-    let refused = with_sockets(folder.path())
-        .try_start()
-        .await
-        .err()
-        .expect("no start");
+    let refused = with_sockets(folder.path()).refused().await;
     let told = refused.to_string();
     assert!(told.contains("not a socket"), "{told}");
     assert_eq!(std::fs::read_to_string(&path).expect("a file"), "precious");
@@ -295,8 +289,8 @@ async fn a_tcp_address_in_use_is_refused_with_its_name() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     for listener in ["server.listen", "admin.listen"] {
-        let refused = Setup::shop().set(listener, &address).try_start().await;
-        let told = refused.err().expect("no start").to_string();
+        let refused = Setup::shop().set(listener, &*address).refused().await;
+        let told = refused.to_string();
         assert!(told.contains(&address) && told.contains("in use"), "{told}");
     }
 }
@@ -333,8 +327,8 @@ async fn answers_on_tcp_are_not_held_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_daemon_on_the_same_data_is_refused() {
     let app = Setup::shop().start().await;
-    let twin = Setup::shop().data_dir(app.data_dir());
-    let refused = twin.clone().try_start().await.err().expect("no start");
+    let twin = Setup::shop().data_in(app.data_dir());
+    let refused = twin.clone().refused().await;
     let told = refused.to_string();
     assert!(told.contains("another headgate"), "{told}");
     assert!(told.contains(&std::process::id().to_string()), "{told}");
@@ -364,7 +358,7 @@ async fn stopping_finishes_what_was_begun_and_takes_nothing_new() {
     raw.send("{\"begun\"").await;
     app.begin_to_stop();
     let address = app.service.strip_prefix("http://").expect("TCP").to_owned();
-    eventually("nobody listens any more", async || {
+    eventually_async("nobody listens any more", async || {
         tokio::net::TcpStream::connect(&address)
             .await
             .is_err()
@@ -398,7 +392,7 @@ async fn a_request_that_never_ends_does_not_keep_the_daemon_from_stopping() {
 async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
     let app = Setup::shop().start().await;
     // The daemon looks at the disk every second and finds that there is room; so this is said again.
-    let (submitted, ready) = eventually("it is 503", async || {
+    let (submitted, ready) = eventually_async("it is 503", async || {
         app.parts.gate.set_disk_low(true);
         let submitted = app.caller("shop").ingest("{}").await;
         let ready = app.anonymous().get("/readyz").await;
@@ -414,7 +408,7 @@ async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
     }
     assert_eq!(app.anonymous().get("/healthz").await.status, 200);
     // The disk has room, so the daemon's own look at it opens the gate again.
-    eventually("requests are taken again", async || {
+    eventually_async("requests are taken again", async || {
         (app.caller("shop").ingest("{}").await.status == 202).then_some(())
     })
     .await;

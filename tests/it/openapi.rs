@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, key_of};
+use crate::process::{Answer, Client, Process};
 use crate::receiver::{Receiver, answer};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
 const READ_KEY: &str = "rk_live_for_the_tests_of_documents_1";
 /// The schema that the OpenAPI Initiative publishes.
@@ -49,9 +50,7 @@ pub(crate) fn operations(document: &Value) -> Vec<Operation> {
 /// What a listener says without a key.
 pub(crate) fn open(address: SocketAddr, path: &str) -> Answer {
     let mut client = Client::connect(address).expect("it listens");
-    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    client.send(&head).expect("it listens");
-    client.answer().expect("an answer")
+    client.request("GET", path, "", "").expect("an answer")
 }
 
 /// The document of a listener.
@@ -63,19 +62,17 @@ pub(crate) fn document(address: SocketAddr) -> Value {
 
 /// A daemon with an item, a dead letter, a read key, something in every list but that of renderers; and the request
 /// that failed.
-fn with_data() -> (Folder, Process, String) {
+fn with_data() -> (Setup, Process, String) {
     let receiver = Receiver::start(|_, _| answer(400, "", "no"));
     let host = receiver.url("");
     let more = format!(
         "config = {{ url = \"{host}/\" }}\nhttp = {{ hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"] }}\n"
     );
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_sink("back", "http-forward", "orders", &more)
-        .with(&format!(
-            "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{READ_KEY}\""
-        ));
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .sink("back", "http-forward", "orders", &more)
+        .given_read_key("screen", &["orders"], READ_KEY, "");
+    let process = folder.spawn();
     let headers = "X-Item-Key: id\r\nIdempotency-Key: once\r\n";
     let id = process.accepted(
         "orders",
@@ -85,8 +82,7 @@ fn with_data() -> (Folder, Process, String) {
     process.accepted("orders", headers, r#"{"id": "1"}"#);
     assert_eq!(process.post("orders", "", "{").status, 400);
     process.request_becomes(&id, "failed");
-    let stream = process.call("POST", "/api/admin/streams", r#"{"name": "news"}"#);
-    assert_eq!(stream.status, 201, "{}", stream.body);
+    process.make("/api/admin/streams", &json!({"name": "news"}));
     (folder, process, id)
 }
 
@@ -173,8 +169,7 @@ fn check(document: &Value, operation: &Operation, answer: &Answer) {
 
 #[test]
 fn both_documents_are_valid_openapi_3_1() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let schema: Value = serde_json::from_str(OPENAPI).expect("JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     for address in [process.service, process.admin] {
@@ -271,8 +266,7 @@ fn every_answer_is_one_that_the_document_knows() {
 
 #[test]
 fn the_documentation_shows_every_operation_and_loads_nothing_from_elsewhere() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     for address in [process.service, process.admin] {
         let answer = open(address, "/docs/api");
         assert_eq!(answer.status, 200);

@@ -16,8 +16,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::faults::number;
-use crate::process::{Client, DEADLINE, Folder, SetOnDrop, items};
+use crate::process::{BY_ID, Client, SetOnDrop};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
+use crate::stored::one;
+use crate::wait::PROCESS_DEADLINE;
 
 const CONNECTIONS: u64 = 4;
 /// Requests of one connection follow each other after this time.
@@ -40,7 +43,7 @@ fn send(
             return;
         }
         let body = format!("{{\"id\": \"{connection}-{number}\"}}");
-        let answer = client.post("orders", "X-Item-Key: id\r\n", &body);
+        let answer = client.post("orders", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
         sent.fetch_add(1, Ordering::Relaxed);
         if !pace.is_zero() {
@@ -74,10 +77,10 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
         receiver.url("/"),
         receiver.address
     );
-    let folder = Folder::new(&["orders"])
-        .with_sink("forward", "http-forward", "orders", &forward)
-        .with_sink("pool", "pool", "orders", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"])
+        .sink("forward", "http-forward", "orders", &forward)
+        .sink("pool", "pool", "orders", "");
+    let process = folder.spawn();
     let base = process.memory_bytes();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut most, mut caught_up) = (0, None);
@@ -97,7 +100,7 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
         up.store(true, Ordering::Relaxed);
         let began = Instant::now();
         // As soon as it takes anything the lane goes at its own speed; requests keep coming.
-        while began.elapsed() < DEADLINE + outage {
+        while began.elapsed() < PROCESS_DEADLINE + outage {
             std::thread::sleep(Duration::from_millis(20));
             most = most.max(process.memory_bytes());
             let sink = process.sink("forward");
@@ -128,7 +131,7 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
     );
     let sent = usize::try_from(sent.load(Ordering::Relaxed)).expect("it fits");
     assert_eq!(arrived.lock().expect("no panic while held").len(), sent);
-    assert_eq!(items(folder.data_dir(), "orders").len(), sent);
+    assert_eq!(folder.items("orders").len(), sent);
     assert!(process.dead_letters("forward").is_empty());
     assert!(process.sink("pool")["last_error"].is_null());
     assert!(most < base + MEMORY_MAX, "{most} bytes, {base} before");
@@ -138,11 +141,13 @@ fn a_sink_that_was_down_gets_everything_and_nobody_else_waits_for_it() {
 #[test]
 fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
     let waiting = number("HEADGATE_WAITING").unwrap_or(8_000);
-    let folder = Folder::new(&["orders"]).with_storage("min_free_bytes = 0\ndurability = \"os\"");
+    let folder = Setup::with_streams(&["orders"])
+        .set("storage.durability", "os")
+        .set("storage.payload_retention_minutes", 60);
     let plugin = folder.path("mended.wasm");
     std::fs::write(&plugin, "no component").expect("a file");
-    let folder = folder.with_sink("orders", &plugin.display().to_string(), "orders", "");
-    let process = folder.start();
+    let folder = folder.sink("orders", &plugin.display().to_string(), "orders", "");
+    let process = folder.spawn();
     let base = process.memory_bytes();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -156,7 +161,7 @@ fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
     assert!(before < base + MEMORY_MAX, "{before} bytes, {base} before");
     process.kill();
     let began = Instant::now();
-    let process = folder.start();
+    let process = folder.spawn();
     let took = began.elapsed();
     let sent = sent.load(Ordering::Relaxed);
     assert_eq!(process.sink("orders")["lag"], sent);
@@ -168,7 +173,7 @@ fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
         std::thread::sleep(Duration::from_millis(20));
         most = most.max(process.memory_bytes());
         assert!(
-            began.elapsed() < DEADLINE + Duration::from_millis(waiting),
+            began.elapsed() < PROCESS_DEADLINE + Duration::from_millis(waiting),
             "{} are left",
             left()
         );
@@ -181,9 +186,7 @@ fn much_that_waits_neither_fills_the_memory_nor_delays_the_start() {
         most >> 20,
     );
     assert!(most < base + MEMORY_MAX, "{most} bytes, {base} before");
-    let pool = crate::process::read_only(&folder.data_dir().join("pool.db"));
-    let count = pool.query_row("SELECT count(*) FROM items", [], |row| row.get::<_, i64>(0));
-    assert_eq!(count, Ok(sent.cast_signed()));
-    drop(pool);
+    let count: i64 = one(&folder.pool(), "SELECT count(*) FROM items");
+    assert_eq!(count, sent.cast_signed());
     process.stop();
 }

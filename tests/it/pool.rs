@@ -2,7 +2,9 @@
 
 use rusqlite::types::Value;
 
-use crate::app::{Setup, TestApp, eventually, in_background};
+use crate::app::{TestApp, in_background};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 /// The columns of a table or view, in order.
 fn columns(pool: &rusqlite::Connection, name: &str) -> Vec<String> {
@@ -93,7 +95,7 @@ async fn the_daemon_makes_views_by_itself() {
         (r#"{"id": 1, "n": 2}"#, with_own(&["id", "n"])),
     ] {
         app.caller("shop").ingest_by("id", body).await.receipt();
-        eventually("the view has its columns", async || {
+        eventually_async("the view has its columns", async || {
             (columns(&pool, "stream_orders") == fields).then_some(())
         })
         .await;

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{eventually, skipped};
+use crate::process::skipped;
 use crate::program::{RUN_MAX, ends_within, output};
+use crate::wait::eventually;
 
 /// The password of the one user; nobody may ever see it.
 pub(crate) const PASSWORD: &str = "canary-of-the-database";

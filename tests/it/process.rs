@@ -1,67 +1,30 @@
 //! The real program in a process of its own, for tests that kill it, starve it or give it hostile plugins.
 //!
-//! A [`Folder`] holds the configuration and the data of one daemon; a [`Process`] is one life of it. Everything goes
+//! A [`Setup`] holds the configuration and the data of one daemon; a [`Process`] is one life of it. Everything goes
 //! over real sockets with a small blocking client.
 //!
-//! **Invariant**: a process never outlives its [`Process`], and a data folder never its [`Folder`].
-#![expect(
-    clippy::disallowed_methods,
-    reason = "blocking helpers around a child process: they poll"
-)]
+//! **Invariant**: a process never outlives its [`Process`].
 
+mod asked;
 mod client;
-mod folder;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 use crate::program::{Lines, RUN_MAX, ends_within};
+use crate::setup::Setup;
+use crate::wait::{PROCESS_DEADLINE, eventually};
 
-pub(crate) use client::{Answer, Client};
-pub(crate) use folder::{Folder, with_no_other_sinks};
+pub(crate) use asked::value_of;
+pub(crate) use client::{Answer, BY_ID, Client, JSON, bearer};
 
-/// The admin token of every [`Folder`].
-pub(crate) const ADMIN_TOKEN: &str = "admin-token-of-the-tests";
-/// Longest wait for anything that should happen at once, on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 /// How much of its log a process is remembered by.
 const LOG_BYTES_MAX: usize = 1 << 20;
-
-/// The secret of the one key of a stream.
-pub(crate) fn key_of(stream: &str) -> String {
-    format!("ik_live_for_the_stream_{stream:_<12}")
-}
-
-/// Polls until `found` has something, or fails with `what` after [`DEADLINE`].
-pub(crate) fn eventually<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
-    eventually_within(DEADLINE, || what.to_owned(), found)
-}
-
-/// The same for what takes longer; `what` is asked when it was in vain.
-pub(crate) fn eventually_within<T>(
-    deadline: Duration,
-    what: impl FnOnce() -> String,
-    mut found: impl FnMut() -> Option<T>,
-) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        if started.elapsed() >= deadline {
-            panic!("in vain: {}", what());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// Sets a flag when it is dropped: threads that wait for it end also when the test fails.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
@@ -85,6 +48,8 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    /// What is configured, and where it lives.
+    pub(crate) setup: Setup,
     log: Arc<Mutex<String>>,
     log_ended: mpsc::Receiver<()>,
     /// The lines of standard output after the addresses.
@@ -96,7 +61,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn watch(mut child: Child) -> Result<Self, Ended> {
+    /// Waits until it listens; [`Setup::spawn`] is what tests call.
+    pub(crate) fn watch(mut child: Child, setup: Setup) -> Result<Self, Ended> {
         let log = Arc::new(Mutex::new(String::new()));
         let (ended, log_ended) = mpsc::channel();
         let stderr = child.stderr.take().expect("piped");
@@ -127,14 +93,15 @@ impl Process {
         };
         let (service, admin) = (address("service"), address("admin"));
         let (Some(service), Some(admin)) = (service, admin) else {
-            let status = ends_within(DEADLINE, &mut child);
-            let _ = log_ended.recv_timeout(DEADLINE);
+            let status = ends_within(PROCESS_DEADLINE, &mut child);
+            let _ = log_ended.recv_timeout(PROCESS_DEADLINE);
             let log = log.lock().expect("no panic while held").clone();
             let status = status.unwrap_or_else(|| panic!("it neither listens nor ends:\n{log}"));
             return Err(Ended { status, log });
         };
         Ok(Self {
             child,
+            setup,
             log,
             log_ended,
             printed: Mutex::new(lines),
@@ -147,7 +114,9 @@ impl Process {
     pub(crate) fn sign_in_link(&self) -> String {
         let printed = self.printed.lock().expect("no panic while held");
         loop {
-            let line = printed.next_within(DEADLINE).expect("it prints a link");
+            let line = printed
+                .next_within(PROCESS_DEADLINE)
+                .expect("it prints a link");
             if let Some((_, link)) = line.split_once("sign in within ten minutes, once: ") {
                 return link.to_owned();
             }
@@ -201,7 +170,7 @@ impl Process {
         let status = eventually("the process ends", || {
             self.child.try_wait().expect("a child")
         });
-        let _ = self.log_ended.recv_timeout(DEADLINE);
+        let _ = self.log_ended.recv_timeout(PROCESS_DEADLINE);
         let log = self.log();
         Ended { status, log }
     }
@@ -217,154 +186,6 @@ impl Process {
     pub(crate) fn lives(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_none()
     }
-
-    /// Submits a body to a stream; the answer's status and body.
-    pub(crate) fn post(&self, stream: &str, headers: &str, body: &str) -> Answer {
-        let mut client = Client::connect(self.service).expect("the daemon listens");
-        client.post(stream, headers, body).expect("an answer")
-    }
-
-    /// Submits a body that must be accepted; its request id.
-    pub(crate) fn accepted(&self, stream: &str, headers: &str, body: &str) -> String {
-        let answer = self.post(stream, headers, body);
-        assert_eq!(answer.status, 202, "{}", answer.body);
-        answer.request_id()
-    }
-
-    /// Removes an item; the request id.
-    pub(crate) fn removed(&self, stream: &str, key: &str) -> String {
-        let mut client = Client::connect(self.service).expect("the daemon listens");
-        let path = format!("/api/streams/{stream}/items/{key}");
-        let answer = client.call("DELETE", &path, &key_of(stream), "");
-        let answer = answer.expect("an answer");
-        assert_eq!(answer.status, 202, "{}", answer.body);
-        answer.request_id()
-    }
-
-    /// What the admin listener answers. A daemon that has met damage says so and starts again: it is away for a moment.
-    fn try_get(&self, path: &str) -> Option<Answer> {
-        let mut client = Client::connect(self.admin).ok()?;
-        let answer = client.get(path, ADMIN_TOKEN).ok()?;
-        (answer.status != 503).then_some(answer)
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        let answer = eventually("the daemon answers", || self.try_get(path));
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        answer
-    }
-
-    /// Gets something from the admin API; what stands under `data`.
-    pub(crate) fn admin(&self, path: &str) -> Value {
-        self.get(path).json()["data"].take()
-    }
-
-    /// The metrics, as text.
-    pub(crate) fn metrics(&self) -> String {
-        self.get("/metrics").body
-    }
-
-    /// Waits until the files were looked through: damage is repaired then, whoever met it.
-    pub(crate) fn looked_through(&self) {
-        const SERIES: &str = "headgate_files_checked_timestamp_seconds ";
-        eventually("the files are looked through", || {
-            let metrics = self.try_get("/metrics")?.body;
-            let at = metrics.lines().find_map(|line| line.strip_prefix(SERIES))?;
-            (at != "0").then_some(())
-        });
-    }
-
-    /// Calls the admin API.
-    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Answer {
-        let mut client = Client::connect(self.admin).expect("the daemon listens");
-        let answer = client.call(method, path, ADMIN_TOKEN, body);
-        answer.expect("an answer")
-    }
-
-    /// Calls the admin API of a daemon that may be gone; the status of the answer, if there is one.
-    pub(crate) fn try_call(&self, method: &str, path: &str, body: &str) -> Option<u16> {
-        let mut client = Client::connect(self.admin).ok()?;
-        let answer = client.call(method, path, ADMIN_TOKEN, body).ok()?;
-        Some(answer.status)
-    }
-
-    /// How a sink is.
-    pub(crate) fn sink(&self, name: &str) -> Value {
-        let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
-            panic!("not a list");
-        };
-        let sink = sinks.into_iter().find(|sink| sink["name"] == name);
-        sink.expect("a sink of this name")
-    }
-
-    /// Waits until a sink is as wanted.
-    pub(crate) fn sink_becomes(
-        &self,
-        name: &str,
-        what: &str,
-        wanted: impl Fn(&Value) -> bool,
-    ) -> Value {
-        eventually_within(
-            DEADLINE,
-            || {
-                let sink = self.sink(name);
-                format!(
-                    "the sink {name} becomes {what}; it is {sink}\n{}",
-                    self.log()
-                )
-            },
-            || Some(self.sink(name)).filter(&wanted),
-        )
-    }
-
-    /// Waits until nothing waits for any sink, retries included.
-    pub(crate) fn drained(&self) {
-        eventually_within(
-            DEADLINE,
-            || {
-                let sinks = self.admin("/api/admin/sinks");
-                format!("the sinks have everything: {sinks}\n{}", self.log())
-            },
-            || self.is_drained().then_some(()),
-        );
-    }
-
-    /// Whether every sink has everything.
-    pub(crate) fn is_drained(&self) -> bool {
-        let Value::Array(sinks) = self.admin("/api/admin/sinks") else {
-            return false;
-        };
-        let done = |sink: &Value| sink["lag"] == 0 && sink["retries"] == 0;
-        sinks.iter().all(done)
-    }
-
-    /// A sink's dead letters, newest first.
-    pub(crate) fn dead_letters(&self, sink: &str) -> Vec<Value> {
-        match self.admin(&format!("/api/admin/sinks/{sink}/dead-letters?limit=500")) {
-            Value::Array(letters) => letters,
-            other => panic!("not a list: {other}"),
-        }
-    }
-
-    /// A request as the admin API tells of it.
-    pub(crate) fn request(&self, request_id: &str) -> Value {
-        self.admin(&format!("/api/admin/requests/{request_id}"))
-    }
-
-    /// Waits until a request has this status.
-    pub(crate) fn request_becomes(&self, request_id: &str, status: &str) -> Value {
-        eventually_within(
-            DEADLINE,
-            || {
-                let request = self.request(request_id);
-                format!(
-                    "a request becomes {status}; it is {request}\n{}",
-                    self.log()
-                )
-            },
-            || Some(self.request(request_id)).filter(|request| request["status"] == status),
-        )
-    }
 }
 
 impl Drop for Process {
@@ -372,58 +193,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The items of a stream in the pool of a data folder, by key: key, fields, request id.
-pub(crate) fn items(data_dir: &Path, stream: &str) -> Vec<(String, Value, String)> {
-    let rows = pool_rows(data_dir, stream).into_iter();
-    rows.map(|row| {
-        let fields = serde_json::from_str(&row.fields).expect("fields are JSON");
-        (row.key, fields, row.request_id)
-    })
-    .collect()
-}
-
-/// A row of the table `items`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Item {
-    pub(crate) key: String,
-    pub(crate) fields: String,
-    pub(crate) seq: i64,
-    pub(crate) created_at: String,
-    pub(crate) updated_at: String,
-    pub(crate) request_id: String,
-}
-
-/// The items of a stream in a pool, by key, as any SQLite client reads them.
-pub(crate) fn pool_rows(data_dir: &Path, stream: &str) -> Vec<Item> {
-    let pool = read_only(&data_dir.join("pool.db"));
-    let sql = "SELECT key, fields, seq, created_at, updated_at, request_id FROM items \
-               WHERE stream = ?1 ORDER BY key";
-    let mut statement = pool.prepare(sql).expect("the table items");
-    let rows = statement.query_map([stream], |row| {
-        Ok(Item {
-            key: row.get(0)?,
-            fields: row.get(1)?,
-            seq: row.get(2)?,
-            created_at: row.get(3)?,
-            updated_at: row.get(4)?,
-            request_id: row.get(5)?,
-        })
-    });
-    rows.expect("the table can be read")
-        .collect::<Result<_, _>>()
-        .expect("every row can be read")
-}
-
-/// Opens a database as a reader beside the daemon.
-pub(crate) fn read_only(path: &Path) -> rusqlite::Connection {
-    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = rusqlite::Connection::open_with_flags(path, flags).expect("a database");
-    connection
-        .busy_timeout(DEADLINE)
-        .expect("a setting of SQLite");
-    connection
 }
 
 /// Says loudly that a test did not run; on machines that set `CI` a test may only be skipped for a reason that lies

@@ -2,12 +2,15 @@
 
 use std::io::Write as _;
 
+use serde_json::json;
+
 use crate::command_line::run;
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{Folder, Process, eventually, items};
+use crate::process::BY_ID;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 /// A sink that takes a stream elsewhere, as the README shows it.
 const TEAM: &str = r#"
 [[sinks]]
@@ -20,16 +23,11 @@ config = { url = "http://127.0.0.1:9/orders" }
 hosts = ["http://127.0.0.1:9"]
 "#;
 
-fn problems(process: &Process) -> String {
-    process.admin("/api/admin/status")["problems"].to_string()
-}
-
 #[test]
 fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
-    let first = process.accepted("orders", BY_ID, r#"{"id": "before"}"#);
-    process.request_becomes(&first, "processed");
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
+    process.processed("orders", BY_ID, r#"{"id": "before"}"#);
     let file = folder.path("headgate.toml");
     let mut file = std::fs::File::options()
         .append(true)
@@ -44,9 +42,9 @@ fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
     });
     process.accepted("orders", BY_ID, r#"{"id": "after"}"#);
     eventually("both items are in the pool", || {
-        (items(folder.data_dir(), "orders").len() == 2).then_some(())
+        (folder.items("orders").len() == 2).then_some(())
     });
-    assert!(!problems(&process).contains("data pool"));
+    assert!(!process.problems().contains("data pool"));
     let log = process.log();
     assert!(!log.contains("the sink is stopped"), "{log}");
     // Nor did the start itself, which makes a folder for plugins, have it read again.
@@ -55,18 +53,18 @@ fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
 
 #[test]
 fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
-    let mut folder = Folder::new(&["orders", "stock"])
-        .with_sink("pool", "pool", "stock", "")
-        .with(TEAM);
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["orders", "stock"])
+        .sink("pool", "pool", "stock", "")
+        .toml(TEAM);
+    let process = folder.spawn();
     let unseen = "no sink writes the data pool for the stream orders: screens will not see it (the connector tests sends there)";
     eventually("the log says it", || {
         process.log().contains(unseen).then_some(())
     });
     assert!(
-        problems(&process).contains(unseen),
+        process.problems().contains(unseen),
         "{}",
-        problems(&process)
+        process.problems()
     );
     let page = signed_in(&process).page("/");
     assert!(
@@ -77,27 +75,26 @@ fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
     assert!(told.contains(&format!("warning: {unseen}\n")), "{told}");
 
     // One that is made at run time counts as well.
-    let made = process.call("POST", "/api/admin/streams", r#"{"name": "later"}"#);
-    assert_eq!(made.status, 201, "{}", made.body);
-    let told = problems(&process);
+    process.make("/api/admin/streams", &json!({"name": "later"}));
+    let told = process.problems();
     assert!(told.contains("the stream later reaches no sink"), "{told}");
 
     folder.change("streams = [\"stock\"]", "streams = [\"*\"]");
     eventually("nothing is wrong", || {
-        (problems(&process) == "[]").then_some(())
+        (process.problems() == "[]").then_some(())
     });
 }
 
 #[test]
 fn a_component_writes_the_pool_if_it_asks_for_the_means() {
-    let folder = Folder::new(&["orders", "stock"])
-        .with_sink("first", &guest("rejects"), "orders", "")
-        .with_sink("second", &guest("sorts"), "stock", "config = { least = 1 }");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders", "stock"])
+        .sink("first", &guest("rejects"), "orders", "")
+        .sink("second", &guest("sorts"), "stock", "config = { least = 1 }")
+        .spawn();
     for sink in ["first", "second"] {
         process.sink_becomes(sink, "loaded", |sink| sink["state"] == "running");
     }
-    let told = problems(&process);
+    let told = process.problems();
     assert!(
         told.contains("no sink writes the data pool for the stream orders:"),
         "{told}"

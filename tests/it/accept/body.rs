@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::app::{Raw, Setup, TestApp};
+use crate::app::{Raw, TestApp};
+use crate::setup::Setup;
 
 const LIMIT: usize = 1_048_576;
 
@@ -169,7 +170,7 @@ async fn a_caller_that_hangs_up_does_not_cancel_the_commit() {
 }
 
 async fn arrives(app: &TestApp, fields: &str) {
-    crate::app::eventually("the item is in the pool", async || {
+    crate::wait::eventually_async("the item is in the pool", async || {
         app.fields_now("orders")
             .iter()
             .any(|(_, found)| found == fields)

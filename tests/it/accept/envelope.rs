@@ -2,7 +2,8 @@
 
 use reqwest::Method;
 
-use crate::app::{Raw, Setup};
+use crate::app::Raw;
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn unknown_paths_are_404_in_the_envelope() {

@@ -2,10 +2,10 @@
 
 use reqwest::Method;
 
-use crate::app::Setup;
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn json_in_any_of_its_names_is_taken_and_other_types_are_told_what_is_wanted() {
+async fn json_by_any_name_is_taken_and_other_types_hear_what_is_wanted() {
     let app = Setup::shop().start().await;
     let shop = app.caller("shop");
     for path in ["/api/ingest", "/api/webhook/orders"] {

@@ -2,7 +2,8 @@
 
 use reqwest::Method;
 
-use crate::app::{Raw, Setup};
+use crate::app::Raw;
+use crate::setup::Setup;
 
 const EXPIRED: &str = "ik_live_expired_0123456789";
 const LASTING: &str = "ik_live_lasting_0123456789";

@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 
-use crate::app::{Caller, Reply, Setup, TestApp, eventually};
+use crate::app::{Caller, Reply, TestApp};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 /// A request, good in every respect until a test spoils it.
 #[derive(Clone)]
@@ -54,7 +56,7 @@ async fn climb(app: &TestApp, right_path: &'static str, wrong_path: &'static str
     }
 
     request.path = right_path;
-    let reply = eventually("the rate is used up", async || {
+    let reply = eventually_async("the rate is used up", async || {
         let reply = request.send().await;
         (reply.status != 413).then_some(reply)
     })

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::app::{Reply, Setup, eventually};
+use crate::app::Reply;
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn both_endpoints_answer_202_with_the_same_body() {
@@ -31,7 +33,7 @@ async fn the_location_tells_every_key_of_the_connector_what_became_of_a_request(
     let id = reply.receipt().request_id;
     let location = reply.header("location").expect("a location").to_owned();
     for caller in [app.caller("shop"), app.caller_of("shop", 1)] {
-        let state = eventually("it is processed", async || {
+        let state = eventually_async("it is processed", async || {
             let state = caller.get(&location).await.data();
             (state["status"] == "processed").then_some(state)
         })
@@ -137,7 +139,7 @@ async fn too_many_requests_are_429_until_the_time_that_is_told() {
         .start()
         .await;
     let shop = app.caller("shop");
-    let reply = eventually("the rate is used up", async || {
+    let reply = eventually_async("the rate is used up", async || {
         let reply = shop.ingest("{}").await;
         (reply.status != 202).then_some(reply)
     })
@@ -153,7 +155,7 @@ async fn too_many_requests_are_429_until_the_time_that_is_told() {
     calm.receipt();
     assert_eq!(rate(&calm)[..3], [2000, 2, 1999]);
     // After the told second one request fits again.
-    eventually("the rate is back", async || {
+    eventually_async("the rate is back", async || {
         (shop.ingest("{}").await.status == 202).then_some(())
     })
     .await;

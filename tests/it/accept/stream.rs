@@ -1,6 +1,7 @@
 //! The stream that the caller names, in the path or by `?stream=`.
 
-use crate::app::{Caller, Reply, Setup};
+use crate::app::{Caller, Reply};
+use crate::setup::Setup;
 
 async fn to(caller: &Caller, path: &str) -> Reply {
     caller.post(path, &[], r#"{"a": 1}"#).await

@@ -8,7 +8,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use serde_json::Value;
 
-use super::DEADLINE;
+use crate::process::value_of;
+use crate::wait::DEADLINE;
 
 /// Somebody at the service listener.
 #[derive(Debug, Clone)]
@@ -162,11 +163,7 @@ impl Admin {
     /// The value of a metric, by its name and labels as they are printed.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let text = self.get("/metrics").await.text();
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        let value = line.unwrap_or_else(|| panic!("no series {series} in\n{text}"));
-        value.parse().expect("a metric is a number")
+        value_of(&text, series).unwrap_or_else(|| panic!("no series {series} in\n{text}"))
     }
 }
 

@@ -6,7 +6,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{DEADLINE, Reply};
+use super::Reply;
+use crate::wait::DEADLINE;
 
 /// An open connection.
 pub(crate) struct Raw {

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{DEADLINE, Reply};
+use super::Reply;
+use crate::wait::DEADLINE;
+pub(crate) use content::Content;
 use content::difference;
-pub(crate) use content::{Content, content_of};
 pub(crate) use message::Message;
 use message::{Place, place};
 pub(crate) use socket::Transport;

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::daemon::Daemon;
 use super::driver::Window;
 use crate::hostile;
-use crate::process::{ADMIN_TOKEN, Client};
+use crate::process::{BY_ID, JSON};
+use crate::setup::ADMIN_TOKEN;
 
 /// Title, and whether the page is wider than the window.
 pub(super) const SEEN: &str = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth > innerWidth]";
@@ -144,11 +145,9 @@ fn a_request_appears_in_the_log_of_its_connector_by_itself() {
     let state = "return document.querySelector('#live [role=status]')?.textContent.trim()";
     window.shows(state, &json!("Waiting for the first request."));
     window.run("window.loadedOnce = true", &json!([]));
-    let id = daemon.process().accepted(
-        "orders",
-        "X-Item-Key: id\r\n",
-        r#"[{"id": "1"}, {"id": "2"}]"#,
-    );
+    let id = daemon
+        .process()
+        .accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
     let row = "return [...document.querySelectorAll('#live tbody tr td')].map((cell) => cell.textContent.trim()).slice(1, 6)";
     window.shows(row, &json!(["processed", "2", "", id, "orders"]));
     window.shows("return window.loadedOnce", &json!(true));
@@ -191,7 +190,7 @@ fn hostile_texts_are_shown_and_never_run() {
         {"id": controls, "<b>field</b>": markup},
     ]);
     let process = daemon.process();
-    process.accepted("orders", "X-Item-Key: id\r\n", &body.to_string());
+    process.accepted("orders", BY_ID, &body.to_string());
     process.drained();
     // A field that is missing is named in the refusal.
     let refused = process.post(
@@ -239,11 +238,7 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
     };
     let daemon = Daemon::start(&["orders"]);
     let process = daemon.process();
-    let create = |path: &str, body: Value| {
-        let made = process.call("POST", path, &body.to_string());
-        assert_eq!(made.status, 201, "{}", made.body);
-        made.json()["data"].take()
-    };
+    let create = |path: &str, body: Value| process.make(path, &body).data(201);
     let path = "/api/admin/connectors";
     create(
         path,
@@ -255,15 +250,7 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
     );
     let secret = key["secret"].as_str().expect("a secret");
     let body = r#"{"id": "<img src=x onerror='window.broken = 1'>"}"#;
-    let mut client = Client::connect(process.service).expect("the daemon listens");
-    client
-        .send(&format!(
-            "POST /api/webhook/orders HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ))
-        .expect("it is sent");
-    let refused = client.answer().expect("an answer");
+    let refused = process.ask("POST", "/api/webhook/orders", secret, JSON, body);
     assert_eq!(refused.status, 400, "{}", refused.body);
     let id = refused.json()["error"]["request_id"].take();
     let id = id.as_str().expect("a request id");
@@ -323,7 +310,7 @@ fn no_page_that_a_link_leads_to_runs_a_hostile_text() {
     let Some(window) = Window::open("no_page_that_a_link_leads_to_runs_a_hostile_text") else {
         return;
     };
-    let (_folder, process) = hostile::daemon();
+    let process = hostile::daemon();
     let origin = format!("http://{}", process.admin);
     sign_in(&window, &origin, "/");
     let mut waiting = vec![format!("{origin}/")];

@@ -9,7 +9,7 @@ use super::driver::Window;
 use super::proxy::Proxy;
 use super::site::Site;
 use super::watched::Watched;
-use crate::process::Client;
+use crate::process::{BY_ID, Client};
 
 /// How the renderers of a daemon are connected.
 fn transports(daemon: &Daemon) -> Vec<String> {
@@ -297,7 +297,7 @@ fn hundreds_of_updates_a_second_end_in_the_right_values() {
     for number in 0..1_500_u64 {
         let key = format!("{:02}", number * 7 % 60);
         let body = json!({"id": key, "n": number}).to_string();
-        let answer = sender.post("orders", "X-Item-Key: id\r\n", &body);
+        let answer = sender.post("orders", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
         last.insert(key, number);
     }

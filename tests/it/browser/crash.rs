@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::daemon::{Daemon, remove};
 use super::driver::Window;
 use super::watched::Watched;
-use crate::process::{Answer, Client, SetOnDrop, eventually};
+use crate::process::{Answer, Client, SetOnDrop};
+use crate::wait::eventually;
 
 const KILLS: u64 = 3;
 /// Acknowledged requests between two kills.

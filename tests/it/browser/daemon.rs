@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{Answer, Client, Folder, Process, key_of};
+use crate::process::{Answer, BY_ID, Client, Process, bearer};
+use crate::setup::{Setup, key_of};
 
 /// The read key of every daemon, for all its streams.
 pub(super) const READ_KEY: &str = "rk_live_for_the_screens_of_the_tests";
@@ -18,7 +19,7 @@ static NEXT_PORT: AtomicU16 = AtomicU16::new(21_000);
 /// A daemon and its address.
 #[derive(Debug)]
 pub(super) struct Daemon {
-    folder: Folder,
+    folder: Setup,
     address: SocketAddr,
     process: Option<Process>,
 }
@@ -35,13 +36,10 @@ impl Daemon {
     }
 
     fn start_with(streams: &[&str], settings: &str) -> Self {
-        let names = serde_json::to_string(streams).expect("names are JSON, and so TOML");
-        let folder = Folder::new(streams)
-            .with_sink("pool", "pool", "*", "")
-            .with(&format!(
-                "[[read_keys]]\nname = \"screen\"\nstreams = {names}\nsecret = \"{READ_KEY}\""
-            ))
-            .with(settings);
+        let folder = Setup::with_streams(streams)
+            .sink("pool", "pool", "*", "")
+            .given_read_key("screen", streams, READ_KEY, "")
+            .toml(settings);
         let mut daemon = Self {
             folder,
             address: free_address(),
@@ -57,7 +55,7 @@ impl Daemon {
         command
             .args(["serve", "--config", "headgate.toml"])
             .env("HEADGATE_SERVER__LISTEN", self.address.to_string());
-        let process = self.folder.spawn(command);
+        let process = self.folder.spawn_as(command);
         self.process = Some(process.unwrap_or_else(|ended| panic!("it did not start: {ended:?}")));
     }
 
@@ -116,25 +114,19 @@ impl Daemon {
     /// Submits items that have their key in the field `id`.
     pub(super) fn post(&self, stream: &str, body: &str) {
         let process = self.process();
-        process.accepted(stream, "X-Item-Key: id\r\n", body);
+        process.accepted(stream, BY_ID, body);
     }
 
     /// Removes an item that is there.
     pub(super) fn remove(&self, stream: &str, key: &str) {
-        let mut client = Client::connect(self.address).expect("it listens");
-        let answer = remove(&mut client, stream, key).expect("an answer");
-        assert_eq!(answer.status, 202, "{}", answer.body);
+        self.process().removed(stream, key);
     }
 }
 
 /// Asks to remove an item, whose key needs no encoding.
 pub(super) fn remove(client: &mut Client, stream: &str, key: &str) -> std::io::Result<Answer> {
-    let secret = key_of(stream);
-    client.send(&format!(
-        "DELETE /api/streams/{stream}/items/{key} HTTP/1.1\r\nHost: tests\r\n\
-         Authorization: Bearer {secret}\r\n\r\n"
-    ))?;
-    client.answer()
+    let path = format!("/api/streams/{stream}/items/{key}");
+    client.request("DELETE", &path, &bearer(&key_of(stream)), "")
 }
 
 fn free_address() -> SocketAddr {

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::{Client, DEADLINE, skipped};
+use crate::process::{Client, JSON, skipped};
 use crate::program::{Lines, output};
+use crate::wait::PROCESS_DEADLINE;
 
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
 const ARGUMENTS: [&str; 5] = [
@@ -91,7 +92,7 @@ impl Browser {
         let profile = format!("--user-data-dir={}", folder.join("profile").display());
         let arguments: Vec<&str> = ARGUMENTS.into_iter().chain([profile.as_str()]).collect();
         let wanted = json!({"capabilities": {"alwaysMatch": {
-            "timeouts": {"script": DEADLINE.as_millis(), "pageLoad": DEADLINE.as_millis()},
+            "timeouts": {"script": PROCESS_DEADLINE.as_millis(), "pageLoad": PROCESS_DEADLINE.as_millis()},
             "goog:loggingPrefs": {"browser": "ALL"},
             "goog:chromeOptions": {"args": arguments},
         }}});
@@ -114,16 +115,10 @@ impl Browser {
         } else {
             String::new()
         };
-        let session = &self.session;
-        let request = format!(
-            "{method} {session}{path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.chromedriver,
-            body.len()
-        );
-        let mut client = Client::connect(self.chromedriver).map_err(|error| error.to_string())?;
-        client.send(&request).map_err(|error| error.to_string())?;
-        let answer = client.answer().map_err(|error| error.to_string())?;
+        let path = format!("{}{path}", self.session);
+        let answer = Client::connect(self.chromedriver)
+            .and_then(|mut client| client.request(method, &path, JSON, &body));
+        let answer = answer.map_err(|error| error.to_string())?;
         let value = answer.json()["value"].take();
         match value["error"].as_str() {
             Some(error) if answer.status != 200 => Err(format!("{error}: {}", value["message"])),
@@ -295,7 +290,7 @@ impl Window {
             match outcome {
                 Ok(value) if wanted(&value) => return value,
                 outcome => assert!(
-                    started.elapsed() < DEADLINE,
+                    started.elapsed() < PROCESS_DEADLINE,
                     "in vain: {what}\nof: {script}\nlast: {outcome:?}"
                 ),
             }

@@ -156,7 +156,7 @@ fn the_ograf_graphic_follows_its_item_until_it_is_disposed() {
     let renderers = || daemon.process().admin("/api/admin/renderers");
     assert_eq!(renderers().as_array().map(Vec::len), Some(1));
     window.run("return graphic.dispose({})", &json!([]));
-    crate::process::eventually("it has left", || {
+    crate::wait::eventually("it has left", || {
         renderers()
             .as_array()
             .is_some_and(Vec::is_empty)

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::admin::{SEEN, log_without_refusals, origin, sign_in};
 use super::daemon::Daemon;
 use super::driver::{Window, key};
-use crate::process::{Answer, Client, eventually};
+use crate::process::{Answer, Client};
+use crate::wait::eventually;
 
 /// Waits for the page with this heading.
 #[track_caller]
@@ -203,7 +204,7 @@ fn a_connector_is_made_with_the_keyboard_alone() {
     window.go(&origin(&daemon));
     is_at(&window, "Sign in");
     window.shows("return document.activeElement.id", &json!("token"));
-    window.keys(crate::process::ADMIN_TOKEN);
+    window.keys(crate::setup::ADMIN_TOKEN);
     tab_to(&window, "Sign in");
     window.keys(" ");
     is_at(&window, "Overview");

@@ -6,7 +6,6 @@ use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
 use super::site::{BLANK, Site};
 use super::watched::Watched;
-use crate::process::Client;
 
 /// Gets a ticket with `fetch`: `arguments` are the daemon's origin, the key and the body.
 const TICKET: &str = "return fetch(arguments[0] + '/api/tickets', { method: 'POST', \
@@ -35,13 +34,9 @@ fn follow(window: &Window, daemon: &Daemon, transport: &str, ticket: &Value) -> 
 
 /// A ticket that a program got, so that it is bound to no origin.
 fn unbound_ticket(daemon: &Daemon) -> Value {
-    let mut client = Client::connect(daemon.address()).expect("it listens");
-    let request = format!(
-        "POST /api/tickets HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {READ_KEY}\r\n\
-         Content-Length: 0\r\n\r\n"
-    );
-    client.send(&request).expect("it listens");
-    client.answer().expect("an answer").json()["data"]["ticket"].take()
+    let process = daemon.process();
+    let answer = process.ask("POST", "/api/tickets", READ_KEY, "", "");
+    answer.json()["data"]["ticket"].take()
 }
 
 /// Whether the page that the window shows can read: with a ticket over both transports, and with the client.

@@ -7,8 +7,10 @@ use serde_json::json;
 use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
 use crate::command_line::finish;
-use crate::process::{eventually, key_of, skipped};
+use crate::process::skipped;
 use crate::program::output;
+use crate::setup::key_of;
+use crate::wait::eventually;
 
 /// The table, row by row, headings first.
 const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";

@@ -3,7 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Renderer, Setup, TestApp, Transport, eventually};
+use crate::app::{Renderer, TestApp, Transport};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 const STREAMS: &str = "/api/admin/streams";
 const CONNECTORS: &str = "/api/admin/connectors";
@@ -204,104 +206,65 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
     let keys = "/api/admin/connectors/crm/keys";
     let main = "/api/admin/connectors/crm/keys/main";
     let (post, patch) = (Method::POST, Method::PATCH);
-    for (method, path, body, says) in [
-        (&post, STREAMS, json!([]), "object"),
-        (&post, STREAMS, json!({}), "name"),
-        (&post, STREAMS, json!({"nam": "a"}), "did you mean \"name\""),
-        (&post, STREAMS, json!({"name": 7}), "name must be a text"),
-        (&post, STREAMS, json!({"name": ""}), "1 to 128"),
+    let mut tried = 0;
+    // What is sent -> what the answer says.
+    for (method, path, table) in [
         (
             &post,
             STREAMS,
-            json!({"name": "a", "on_update": "join"}),
-            "\"replace\" or \"merge\"",
-        ),
-        (
-            &post,
-            STREAMS,
-            json!({"name": "a", "stale_after_seconds": 0}),
-            "from 1",
-        ),
-        (
-            &post,
-            STREAMS,
-            json!({"name": "a", "stale_after_seconds": 1.5}),
-            "whole number",
+            r#"[] -> object
+               {} -> name
+               {"nam": "a"} -> did you mean "name"
+               {"name": 7} -> name must be a text
+               {"name": ""} -> 1 to 128
+               {"name": "a", "on_update": "join"} -> "replace" or "merge"
+               {"name": "a", "stale_after_seconds": 0} -> from 1
+               {"name": "a", "stale_after_seconds": 1.5} -> whole number"#,
         ),
         (
             &patch,
             "/api/admin/streams/news",
-            json!({"name": "b"}),
-            "name",
-        ),
-        (&post, CONNECTORS, json!({"name": "a b"}), "letters"),
-        (
-            &post,
-            CONNECTORS,
-            json!({"name": "a", "kind": "hook"}),
-            "webhook",
+            r#"{"name": "b"} -> name"#,
         ),
         (
             &post,
             CONNECTORS,
-            json!({"name": "a", "burst": 0}),
-            "burst must be from 1",
-        ),
-        (
-            &post,
-            CONNECTORS,
-            json!({"name": "a", "item_key": ""}),
-            "item_key",
-        ),
-        (&post, keys, json!({"name": "a"}), "stream"),
-        (
-            &post,
-            keys,
-            json!({"name": "a", "stream": "newz"}),
-            "did you mean \"news\"",
+            r#"{"name": "a b"} -> letters
+               {"name": "a", "kind": "hook"} -> webhook
+               {"name": "a", "burst": 0} -> burst must be from 1
+               {"name": "a", "item_key": ""} -> item_key"#,
         ),
         (
             &post,
             keys,
-            json!({"name": "a", "stream": "news", "expires_at": "soon"}),
-            "2030-01-31",
+            r#"{"name": "a"} -> stream
+               {"name": "a", "stream": "newz"} -> did you mean "news"
+               {"name": "a", "stream": "news", "expires_at": "soon"} -> 2030-01-31
+               {"name": "a", "stream": "news", "expires_at": "2001-01-01T00:00:00Z"} -> passed"#,
         ),
-        (
-            &post,
-            keys,
-            json!({"name": "a", "stream": "news", "expires_at": "2001-01-01T00:00:00Z"}),
-            "passed",
-        ),
-        (&patch, main, json!({"stream": "orders"}), "expires_at"),
+        (&patch, main, r#"{"stream": "orders"} -> expires_at"#),
         (
             &post,
             "/api/admin/connectors/crm/keys/main/rotate",
-            json!({"grace_seconds": 2_592_001}),
-            "2592000",
+            r#"{"grace_seconds": 2592001} -> 2592000"#,
         ),
         (
             &post,
             READ_KEYS,
-            json!({"name": "a", "streams": []}),
-            "1 to",
-        ),
-        (
-            &post,
-            READ_KEYS,
-            json!({"name": "a", "streams": "news"}),
-            "list",
-        ),
-        (
-            &post,
-            READ_KEYS,
-            json!({"name": "a", "streams": ["news"], "allow_in_url": "yes"}),
-            "true or false",
+            r#"{"name": "a", "streams": []} -> 1 to
+               {"name": "a", "streams": "news"} -> list
+               {"name": "a", "streams": ["news"], "allow_in_url": "yes"} -> true or false"#,
         ),
     ] {
-        let reply = admin.send(method.clone(), path, &body).await;
-        let told = reply.refused(400, "INVALID_REQUEST").message;
-        assert!(told.contains(says), "{body}: {told}");
+        for (body, says) in table.lines().filter_map(|line| line.split_once(" -> ")) {
+            let json = serde_json::from_str(body).expect("JSON");
+            let reply = admin.send(method.clone(), path, &json).await;
+            let told = reply.refused(400, "INVALID_REQUEST").message;
+            assert!(told.contains(says), "{body}: {told}");
+            tried += 1;
+        }
     }
+    assert_eq!(tried, 22);
     for (path, body, code) in [
         (STREAMS, json!({"name": "news"}), "NAME_TAKEN"),
         (CONNECTORS, json!({"name": "shop"}), "NAME_TAKEN"),
@@ -533,7 +496,7 @@ async fn renderers_follow_what_their_read_key_may() {
     is_sent_away(&mut renderer).await;
     let refused = connect(&["news"]).await.map(drop);
     refused.expect_err("revoked").refused(401, "UNAUTHORIZED");
-    eventually("nobody is connected", async || {
+    eventually_async("nobody is connected", async || {
         admin
             .get("/api/admin/renderers")
             .await

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Setup, eventually};
-use crate::process::{Client, Folder, Process, SetOnDrop};
+use crate::process::{Client, JSON, Process, SetOnDrop, bearer};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_grace_of_a_rotation_ends() {
@@ -37,7 +38,7 @@ async fn the_grace_of_a_rotation_ends() {
         .make(&format!("{keys}/web/rotate"), json!({"grace_seconds": 1}))
         .await;
     let (third, ends_ms) = (text(&made), ends(&made));
-    let refused_ms = eventually("the grace ends", async || {
+    let refused_ms = eventually_async("the grace ends", async || {
         let begun_ms = headgate::clock::unix_ms();
         let status = app.caller_with(&second).ingest("{}").await.status;
         let ended_ms = headgate::clock::unix_ms();
@@ -108,19 +109,14 @@ async fn the_end_of_a_key_can_be_moved_both_ways() {
 
 /// A key of the connector `tests`.
 fn make(process: &Process, name: &str) -> String {
-    let body = format!("{{\"name\": \"{name}\", \"stream\": \"orders\"}}");
-    let answer = process.call("POST", "/api/admin/connectors/tests/keys", &body);
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.json()["data"]["secret"]
-        .as_str()
-        .expect("a secret")
-        .to_owned()
+    let key = json!({"name": name, "stream": "orders"});
+    let made = process.make("/api/admin/connectors/tests/keys", &key);
+    made.secret()
 }
 
 fn revoke(process: &Process, name: &str) {
     let path = format!("/api/admin/connectors/tests/keys/{name}/revoke");
-    let answer = process.call("POST", &path, "");
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    process.call("POST", &path, "").data(200);
 }
 
 #[test]
@@ -128,8 +124,8 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
     const ROUNDS: usize = 20;
     const THREADS: usize = 8;
     const EACH_AFTER: usize = 10;
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
+    let service = process.service;
     let mut before = 0;
     for round in 0..ROUNDS {
         let name = format!("k{round}");
@@ -139,7 +135,7 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
             let senders: Vec<_> = (0..THREADS)
                 .map(|_| {
                     scope.spawn(|| {
-                        let mut client = Client::connect(process.service).expect("it listens");
+                        let mut client = Client::connect(service).expect("it listens");
                         let (mut early, mut late, mut asked) = (0, 0, 0);
                         while asked < EACH_AFTER {
                             let begun_after = revoked.load(Ordering::SeqCst);
@@ -160,7 +156,7 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
                 .collect();
             let revoking = SetOnDrop(&revoked);
             // So that it falls into the traffic.
-            let mut client = Client::connect(process.service).expect("it listens");
+            let mut client = process.client();
             for _ in 0..=round {
                 let answer = client.call("POST", "/api/ingest", &secret, "{}");
                 assert_eq!(answer.expect("an answer").status, 202);
@@ -182,15 +178,12 @@ fn no_request_that_begins_after_a_revocation_is_accepted() {
 
 #[test]
 fn a_body_that_still_arrives_when_its_key_is_revoked_is_refused() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let secret = make(&process, "slow");
-    let mut client = Client::connect(process.service).expect("it listens");
-    let head = format!(
-        "POST /api/ingest HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\
-         Content-Type: application/json\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n"
-    );
-    client.send(&head).expect("it listens");
+    let mut client = process.client();
+    let headers = format!("{}{JSON}Expect: 100-continue\r\n", bearer(&secret));
+    let begun = client.begin("POST", "/api/ingest", &headers, 8);
+    begun.expect("it listens");
     // The head was found good: the daemon asks for the body.
     let interim = client.interim().expect("an answer");
     assert!(interim.starts_with("HTTP/1.1 100"), "{interim}");

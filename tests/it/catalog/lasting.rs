@@ -1,86 +1,58 @@
 //! What was answered stays, whatever happens to the process; and secrets stay nowhere.
 
-use serde_json::Value;
+use serde_json::json;
 
-use crate::process::{Answer, Client, Folder, Process, eventually};
-
-fn ask(process: &Process, method: &str, path: &str, body: &str, status: u16) -> Answer {
-    let answer = process.call(method, path, body);
-    assert_eq!(answer.status, status, "{path}: {}", answer.body);
-    answer
-}
-
-fn secret(made: &Answer) -> String {
-    let made = made.json();
-    made["data"]["secret"]
-        .as_str()
-        .expect("a secret")
-        .to_owned()
-}
+use crate::process::{JSON, Process};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 fn submit(process: &Process, secret: &str) -> u16 {
-    let mut client = Client::connect(process.service).expect("it listens");
-    let answer = client.call("POST", "/api/ingest", secret, "{}");
-    answer.expect("an answer").status
+    let answer = process.ask("POST", "/api/ingest", secret, JSON, "{}");
+    answer.status
 }
 
 #[test]
 fn a_change_that_was_answered_survives_a_kill() {
-    let folder = Folder::new(&["orders"]);
+    let folder = Setup::with_streams(&["orders"]);
     let keys = "/api/admin/connectors/crm/keys";
-    let process = folder.start();
-    ask(
-        &process,
-        "POST",
+    let process = folder.spawn();
+    process.make(
         "/api/admin/streams",
-        r#"{"name": "news", "on_update": "merge"}"#,
-        201,
+        &json!({"name": "news", "on_update": "merge"}),
     );
-    ask(
-        &process,
-        "POST",
-        "/api/admin/connectors",
-        r#"{"name": "crm"}"#,
-        201,
-    );
-    let made = ask(
-        &process,
-        "POST",
-        keys,
-        r#"{"name": "main", "stream": "news"}"#,
-        201,
-    );
+    process.make("/api/admin/connectors", &json!({"name": "crm"}));
+    let made = process.make(keys, &json!({"name": "main", "stream": "news"}));
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         process.admin("/api/admin/streams/news")["on_update"],
         "merge"
     );
-    assert_eq!(submit(&process, &secret(&made)), 202);
-    let rotated = ask(
-        &process,
-        "POST",
-        &format!("{keys}/main/rotate"),
-        r#"{"grace_seconds": 0}"#,
-        201,
-    );
+    assert_eq!(submit(&process, &made.secret()), 202);
+    let rotated = process.make(&format!("{keys}/main/rotate"), &json!({"grace_seconds": 0}));
     process.kill();
 
-    let process = folder.start();
-    assert_eq!(submit(&process, &secret(&made)), 401);
-    assert_eq!(submit(&process, &secret(&rotated)), 202);
-    ask(&process, "POST", &format!("{keys}/main/revoke"), "", 200);
+    let process = folder.spawn();
+    assert_eq!(submit(&process, &made.secret()), 401);
+    assert_eq!(submit(&process, &rotated.secret()), 202);
+    process
+        .call("POST", &format!("{keys}/main/revoke"), "")
+        .data(200);
     process.kill();
 
-    let process = folder.start();
-    assert_eq!(submit(&process, &secret(&rotated)), 401);
+    let process = folder.spawn();
+    assert_eq!(submit(&process, &rotated.secret()), 401);
     assert_eq!(process.admin(&format!("{keys}/main"))["state"], "revoked");
-    ask(&process, "DELETE", "/api/admin/connectors/crm", "", 200);
-    ask(&process, "DELETE", "/api/admin/streams/news", "", 200);
+    process
+        .call("DELETE", "/api/admin/connectors/crm", "")
+        .data(200);
+    process
+        .call("DELETE", "/api/admin/streams/news", "")
+        .data(200);
     process.kill();
 
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         process
             .admin("/api/admin/connectors")
@@ -88,39 +60,31 @@ fn a_change_that_was_answered_survives_a_kill() {
             .map(Vec::len),
         Some(1)
     );
-    let Value::Array(trail) = process.admin("/api/admin/audit") else {
-        panic!("not a list");
-    };
-    assert_eq!(trail.len(), 7);
+    assert_eq!(process.list("/api/admin/audit").len(), 7);
     process.stop();
 }
 
 #[test]
 fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
-    let mut folder = Folder::new(&["orders"])
-        .with("[[read_keys]]\nname = \"wall\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_wall_00000000001\"");
-    let process = folder.start();
-    let keys = "/api/admin/connectors/tests/keys";
-    let made = ask(
-        &process,
-        "POST",
-        keys,
-        r#"{"name": "made", "stream": "orders"}"#,
-        201,
+    let mut folder = Setup::with_streams(&["orders"]).given_read_key(
+        "wall",
+        &["orders"],
+        "rk_live_for_the_wall_00000000001",
+        "",
     );
-    let screen = ask(
-        &process,
-        "POST",
+    let process = folder.spawn();
+    let keys = "/api/admin/connectors/tests/keys";
+    let made = process.make(keys, &json!({"name": "made", "stream": "orders"}));
+    let screen = process.make(
         "/api/admin/read-keys",
-        r#"{"name": "screen", "streams": ["orders"]}"#,
-        201,
+        &json!({"name": "screen", "streams": ["orders"]}),
     );
     folder.change("name = \"wall\"", "name = \"screen\"");
     process.hang_up();
     eventually("the configuration is read again", || {
         process.log().contains("was read again").then_some(())
     });
-    assert_eq!(submit(&process, &secret(&made)), 202);
+    assert_eq!(submit(&process, &made.secret()), 202);
     // The declared one of the same name counts now, and the log says so.
     assert!(
         process.log().contains("the read key \"screen\""),
@@ -131,16 +95,16 @@ fn a_configuration_that_is_read_again_leaves_what_was_made_alone() {
         process.admin("/api/admin/read-keys/screen")["declared"],
         true
     );
-    let mut client = Client::connect(process.service).expect("it listens");
+    let mut client = process.client();
     let mut read = |secret: &str| {
         let answer = client.get("/api/streams/orders/items", secret);
         answer.expect("an answer").status
     };
-    assert_eq!(read(&secret(&screen)), 401);
+    assert_eq!(read(&screen.secret()), 401);
     assert_eq!(read("rk_live_for_the_wall_00000000001"), 200);
     folder.change("name = \"screen\"", "name = \"wall\"");
     eventually("the one that was made is back", || {
-        (read(&secret(&screen)) == 200).then_some(())
+        (read(&screen.secret()) == 200).then_some(())
     });
     process.stop();
 }
@@ -150,15 +114,20 @@ const CANARY: &str = "ik_live_canary00_pasted_into_the_wrong_place_000001";
 
 #[test]
 fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_headgate"));
     command
         .args(["serve", "--config", "headgate.toml"])
         .env("HEADGATE_LOG__LEVEL", "trace")
         .env("HEADGATE_LOG__REQUESTS", "true");
-    let process = folder.spawn(command).expect("it starts");
+    let process = folder.spawn_as(command).expect("it starts");
     let keys = "/api/admin/connectors/crm/keys";
     let mut told = String::new();
+    let refused = |path: &str, body: &str| {
+        let answer = process.call("POST", path, body);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+        answer.body
+    };
     // Pasted where none belongs: into every field, as a field's name, as the whole body.
     for (path, fields) in [
         (
@@ -188,7 +157,7 @@ fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
             }
             for value in [serde_json::json!(CANARY), serde_json::json!([CANARY])] {
                 body[*field] = value;
-                told += &ask(&process, "POST", path, &body.to_string(), 400).body;
+                told += &refused(path, &body.to_string());
             }
         }
         for body in [
@@ -196,41 +165,22 @@ fn no_secret_is_in_a_file_a_log_the_audit_trail_or_an_error() {
             format!("\"{CANARY}\""),
             format!("{{\"name\": {CANARY}}}"),
         ] {
-            told += &ask(&process, "POST", path, &body, 400).body;
+            told += &refused(path, &body);
         }
     }
-    ask(
-        &process,
-        "POST",
-        "/api/admin/streams",
-        r#"{"name": "news"}"#,
-        201,
-    );
-    ask(
-        &process,
-        "POST",
-        "/api/admin/connectors",
-        r#"{"name": "crm"}"#,
-        201,
-    );
-    let made = ask(
-        &process,
-        "POST",
-        keys,
-        r#"{"name": "main", "stream": "news"}"#,
-        201,
-    );
-    let rotated = ask(&process, "POST", &format!("{keys}/main/rotate"), "", 201);
-    let screen = ask(
-        &process,
-        "POST",
+    process.make("/api/admin/streams", &json!({"name": "news"}));
+    process.make("/api/admin/connectors", &json!({"name": "crm"}));
+    let made = process.make(keys, &json!({"name": "main", "stream": "news"}));
+    let rotated = process.call("POST", &format!("{keys}/main/rotate"), "");
+    let screen = process.make(
         "/api/admin/read-keys",
-        r#"{"name": "wall", "streams": ["news"]}"#,
-        201,
+        &json!({"name": "wall", "streams": ["news"]}),
     );
-    let secrets = [secret(&made), secret(&rotated), secret(&screen)];
+    let secrets = [made.secret(), rotated.secret(), screen.secret()];
     assert_eq!(submit(&process, &secrets[0]), 202);
-    ask(&process, "POST", &format!("{keys}/main/revoke"), "", 200);
+    process
+        .call("POST", &format!("{keys}/main/revoke"), "")
+        .data(200);
     assert_eq!(submit(&process, &secrets[1]), 401);
     process.drained();
     for path in [

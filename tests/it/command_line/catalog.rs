@@ -2,26 +2,23 @@
 
 use serde_json::Value;
 
-use super::{Done, run};
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process};
+use super::{Done, operate};
+use crate::process::{Client, JSON, Process};
+use crate::setup::Setup;
 
 struct Desk {
-    folder: Folder,
     process: Process,
 }
 
 impl Desk {
     fn new() -> Self {
-        let folder = Folder::new(&["orders", "other"]);
-        let process = folder.start();
-        Self { folder, process }
+        let process = Setup::with_streams(&["orders", "other"]).spawn();
+        Self { process }
     }
 
     fn run(&self, line: &str) -> Done {
-        let url = format!("http://{}", self.process.admin);
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
         let args = line.split(' ').map(|arg| arg.trim_matches('\''));
-        run(&self.folder.path(""), args.chain(admin))
+        operate(&self.process, args)
     }
 
     fn listed(&self, line: &str) -> Vec<Value> {
@@ -30,9 +27,8 @@ impl Desk {
     }
 
     fn post(&self, path: &str, secret: &str) -> u16 {
-        let mut client = Client::connect(self.process.service).expect("it listens");
-        let answer = client.call("POST", path, secret, r#"{"id": 1}"#);
-        answer.expect("an answer").status
+        let answer = (self.process).ask("POST", path, secret, JSON, r#"{"id": 1}"#);
+        answer.status
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{finish, headgate, run};
-use crate::app::Setup;
+use crate::setup::Setup;
 
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("a file can be written");

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{finish, headgate, run};
-use crate::process::pool_rows;
 use crate::program::{Lines, wait};
+use crate::setup::Setup;
 
 /// Two demos that look for free ports at the same moment could choose the same ones.
 pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -43,14 +43,14 @@ fn a_demo_sends_itself_something_and_shows_it() {
         assert!(text.contains(says), "{says} in:\n{text}");
     }
     let data_dir = folder.path().join("try/it");
-    assert_eq!(pool_rows(&data_dir, "scoreboard").len(), 3);
+    assert_eq!(Setup::new().data_in(&data_dir).rows("scoreboard").len(), 3);
     let key = |text: &str| {
         let (_, rest) = text.split_once("Bearer ").expect("a key");
         rest.split('\'').next().map(str::to_owned)
     };
     let again = run(folder.path(), ["demo", "--once", "--data-dir", "try/it"]).ok();
     assert_eq!(key(&again), key(&text), "the key stays the same");
-    assert_eq!(pool_rows(&data_dir, "scoreboard").len(), 3);
+    assert_eq!(Setup::new().data_in(&data_dir).rows("scoreboard").len(), 3);
 }
 
 /// A demo that keeps serving; killed when dropped.
@@ -122,8 +122,10 @@ fn the_demos_commands_work_as_printed() {
         let answer = shell(&printed_command(&demo.text, "curl"));
         assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
         assert!(answer.contains("\"items_received\":1"), "{answer}");
-        crate::process::eventually("the match is in the pool", || {
-            let rows = pool_rows(&folder.path().join("demo"), "scoreboard");
+        crate::wait::eventually("the match is in the pool", || {
+            let rows = Setup::new()
+                .data_in(folder.path().join("demo"))
+                .rows("scoreboard");
             rows.iter().any(|row| row.key == "m-100").then_some(())
         });
         if there_is("sqlite3") {

@@ -3,12 +3,14 @@
 use std::net::TcpListener;
 
 use super::run;
-use crate::process::{Folder, eventually, skipped};
+use crate::process::skipped;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 #[test]
 fn the_exit_code_tells_whether_requests_are_taken() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]);
+    let process = folder.spawn();
     let url = format!("http://{}", process.service);
     let check = |args: &[&str]| run(&folder.path(""), [&["healthcheck"], args].concat());
     assert_eq!(check(&["--url", &url]).ok(), "ready\n");
@@ -21,7 +23,7 @@ fn the_exit_code_tells_whether_requests_are_taken() {
     let told = check(&["--config", "missing.toml"]).failed(1);
     assert!(told.contains("missing.toml"), "{told}");
 
-    let full = Folder::new(&["orders"]).with_storage("min_free_bytes = 1_099_511_627_776");
+    let full = Setup::with_streams(&["orders"]).set("storage.min_free_bytes", 1_u64 << 40);
     let disk = rustix::fs::statvfs(full.path("")).expect("a file system");
     if disk.f_bavail * disk.f_frsize >= 1 << 40 {
         return skipped(
@@ -29,7 +31,7 @@ fn the_exit_code_tells_whether_requests_are_taken() {
             "this one is larger than a setting can ask for",
         );
     }
-    let process = full.start();
+    let process = full.spawn();
     let url = format!("http://{}", process.service);
     let told = eventually("the daemon has looked at the disk", || {
         let done = check(&["--url", &url]);

@@ -2,10 +2,10 @@
 
 use std::process::Stdio;
 
-use super::{headgate, run};
+use super::{admin_args, headgate, operate};
 use crate::hostile::{STREAM, daemon, is_raw, texts};
-use crate::process::{ADMIN_TOKEN, Folder, Process};
 use crate::program::Lines;
+use crate::setup::Setup;
 
 /// Fails if a reader's terminal would obey any of this.
 #[track_caller]
@@ -20,19 +20,10 @@ fn check(what: &str, printed: &str) {
     }
 }
 
-fn admin_args(process: &Process) -> [String; 4] {
-    let url = format!("http://{}", process.admin);
-    ["--admin-url", &url, "--token", ADMIN_TOKEN].map(str::to_owned)
-}
-
 #[test]
 fn no_listing_prints_what_a_terminal_obeys() {
-    let (folder, process) = daemon();
-    let admin = admin_args(&process);
-    let command = |args: &[&str]| {
-        let args = args.iter().map(|arg| (*arg).to_owned());
-        run(&folder.path(""), args.chain(admin.clone()))
-    };
+    let process = daemon();
+    let command = |args: &[&str]| operate(&process, args);
     let request = process.admin("/api/admin/connectors/tests/requests?status=rejected&limit=1");
     let request = request[0]["request_id"].as_str().expect("an id").to_owned();
     for (args, forms) in [
@@ -87,7 +78,7 @@ fn no_listing_prints_what_a_terminal_obeys() {
 }
 
 /// The first lines that a command prints which does not end by itself.
-fn first_lines(folder: &Folder, args: &[String], lines: usize) -> String {
+fn first_lines(folder: &Setup, args: &[String], lines: usize) -> String {
     let mut command = headgate(&folder.path(""));
     let mut child = command
         .args(args)
@@ -105,7 +96,7 @@ fn first_lines(folder: &Folder, args: &[String], lines: usize) -> String {
 
 #[test]
 fn following_prints_nothing_that_a_terminal_obeys() {
-    let (folder, process) = daemon();
+    let process = daemon();
     let admin = admin_args(&process);
     let url = format!("http://{}", process.service);
     // As JSON into a pipe, changes are printed as they came, for programs.
@@ -117,7 +108,7 @@ fn following_prints_nothing_that_a_terminal_obeys() {
         (&log("json"), 10),
     ] {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let printed = first_lines(&folder, &[&args[..], &admin].concat(), lines);
+        let printed = first_lines(&process.setup, &[&args[..], &admin].concat(), lines);
         check(&format!("{args:?}"), &printed);
         assert!(printed.contains("window.broken"), "{printed}");
     }

@@ -5,10 +5,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{Done, finish, headgate, run};
-use crate::app::{Setup, TestApp};
+use crate::app::TestApp;
+use crate::setup::Setup;
 
 fn sending(app: &TestApp, args: &[&str]) -> Command {
-    let mut command = headgate(app.config_file().parent().expect("a folder"));
+    let mut command = headgate(app.data_dir().parent().expect("a folder"));
     command.arg("send").args(args);
     command.env("HEADGATE_URL", &app.service);
     command.env("HEADGATE_KEY", app.secret("shop"));

@@ -2,22 +2,21 @@
 
 use serde_json::Value;
 
-use super::{Done, run};
+use super::{Done, operate};
 use crate::guests::guest;
-use crate::process::{ADMIN_TOKEN, Folder, Process, items};
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
 
 struct Desk {
-    folder: Folder,
+    folder: Setup,
     process: Process,
 }
 
 impl Desk {
     /// A sink `back` behind a closed door.
     fn closed() -> Self {
-        let folder = Folder::new(&["orders"]).with_sink("back", &guest("doorkeeper"), "*", "");
-        let process = folder.start();
+        let folder = Setup::with_streams(&["orders"]).sink("back", &guest("doorkeeper"), "*", "");
+        let process = folder.spawn();
         let desk = Self { folder, process };
         desk.door("close");
         desk
@@ -36,12 +35,7 @@ impl Desk {
     }
 
     fn sink(&self, args: &[&str]) -> Done {
-        let url = format!("http://{}", self.process.admin);
-        let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-        run(
-            &self.folder.path(""),
-            [&["sink"], args, &admin[..]].concat(),
-        )
+        operate(&self.process, [&["sink"], args].concat())
     }
 
     fn letters(&self) -> Vec<Value> {
@@ -117,7 +111,7 @@ fn dead_letters_are_shown_sent_again_and_discarded() {
     desk.process.request_becomes(&many, "discarded");
     let told = desk.sink(&["discard", "back", "--all", "--yes"]);
     assert_eq!(told.ok(), "1 dead letter discarded\n");
-    assert_eq!(items(desk.folder.data_dir(), "orders").len(), 129 + 2);
+    assert_eq!(desk.folder.items("orders").len(), 129 + 2);
     let empty = desk.sink(&["dead-letters", "back"]);
     assert!(empty.err.contains("no dead letters"), "{empty:?}");
     assert_eq!(empty.ok(), "");

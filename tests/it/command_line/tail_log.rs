@@ -5,12 +5,12 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::{headgate, run};
+use super::{admin_args, headgate, operate};
 use crate::guests::guest;
-use crate::process::{ADMIN_TOKEN, Folder, Process, eventually};
+use crate::process::{BY_ID, Process};
 use crate::program::Lines;
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 struct Tail {
     child: Child,
@@ -18,13 +18,12 @@ struct Tail {
 }
 
 impl Tail {
-    fn start(folder: &Folder, process: &Process, args: &[&str]) -> Self {
-        let url = format!("http://{}", process.admin);
-        let mut command = headgate(&folder.path(""));
+    fn start(process: &Process, args: &[&str]) -> Self {
+        let mut command = headgate(&process.setup.path(""));
         command
             .args(["tail", "--log", "--output", "json"])
             .args(args);
-        command.args(["--admin-url", &url, "--token", ADMIN_TOKEN]);
+        command.args(admin_args(process));
         let child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -59,12 +58,12 @@ impl Drop for Tail {
 
 #[test]
 fn every_request_is_printed_once_also_over_an_outage() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let mut process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let mut process = folder.spawn();
     let first = process.accepted("orders", BY_ID, r#"{"id": "first"}"#);
     // The same address again after the outage.
     let admin = process.admin;
-    let mut tail = Tail::start(&folder, &process, &[]);
+    let mut tail = Tail::start(&process, &[]);
     assert_eq!(tail.id(), first);
 
     let mut sent = BTreeSet::new();
@@ -84,7 +83,7 @@ fn every_request_is_printed_once_also_over_an_outage() {
         let mut serve = Command::new(env!("CARGO_BIN_EXE_headgate"));
         serve.args(["serve", "--config", "headgate.toml"]);
         serve.env("HEADGATE_ADMIN__LISTEN", admin.to_string());
-        folder.spawn(serve).ok()
+        folder.spawn_as(serve).ok()
     });
     post(&process, &mut sent);
     for _ in seen.len()..sent.len() {
@@ -99,18 +98,14 @@ fn every_request_is_printed_once_also_over_an_outage() {
 
 #[test]
 fn filters_wait_for_what_becomes_of_a_request() {
-    let folder = Folder::new(&["orders"]).with_sink("back", &guest("doorkeeper"), "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("back", &guest("doorkeeper"), "*", "");
+    let process = folder.spawn();
     let put = |key: &str| process.accepted("orders", BY_ID, &format!("{{\"id\": \"{key}\"}}"));
     let early = put("early");
     process.request_becomes(&early, "processed");
     process.request_becomes(&put("close"), "processed");
-    let mut failed = Tail::start(&folder, &process, &["--status", "failed,rejected"]);
-    let mut processed = Tail::start(
-        &folder,
-        &process,
-        &["--status", "processed", "--count", "2"],
-    );
+    let mut failed = Tail::start(&process, &["--status", "failed,rejected"]);
+    let mut processed = Tail::start(&process, &["--status", "processed", "--count", "2"]);
     assert_eq!(processed.id(), early, "what was there before");
     processed.next().expect("the door");
     // Waits in between, and is decided after those that come later.
@@ -131,10 +126,7 @@ fn filters_wait_for_what_becomes_of_a_request() {
     assert_eq!(ids.len(), 1, "it ends after two");
     process.request_becomes(&waits, "processed");
 
-    let url = format!("http://{}", process.admin);
-    let admin = ["--admin-url", &url, "--token", ADMIN_TOKEN];
-    let unknown = ["tail", "--log", "--connector", "nobody"];
-    let told = run(&folder.path(""), [&unknown[..], &admin[..]].concat()).failed(1);
+    let told = operate(&process, ["tail", "--log", "--connector", "nobody"]).failed(1);
     assert!(told.contains("there are: tests"), "{told}");
     process.stop();
 }

@@ -17,7 +17,9 @@ use super::producer::Worker;
 use super::verdict::Verdict;
 use super::{ORDERS, POSITIONS, PROFILES, READINGS, judge};
 use crate::app::Random;
-use crate::process::{Folder, SetOnDrop, eventually};
+use crate::process::SetOnDrop;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A number from the environment.
 pub(crate) fn number(variable: &str) -> Option<u64> {
@@ -48,11 +50,11 @@ pub(super) fn pause(time: Duration) {
 }
 
 /// A daemon with the built-in sink and every stream of the producer.
-pub(super) fn folder() -> Folder {
-    Folder::new(&[ORDERS, PROFILES, READINGS, POSITIONS])
-        .with_merging(PROFILES)
-        .with_sink("pool", "pool", "*", "")
-        .with_storage("durability = \"fsync\"\nmin_free_bytes = 0\npayload_retention_minutes = 0")
+pub(super) fn folder() -> Setup {
+    Setup::with_streams(&[ORDERS, PROFILES, READINGS, POSITIONS])
+        .merging(PROFILES)
+        .sink("pool", "pool", "*", "")
+        .set("storage.durability", "fsync")
 }
 
 /// Somebody on each of so many connections.
@@ -102,8 +104,8 @@ pub(super) fn load(
 }
 
 /// The end of a fault: a last start, everything is delivered, and everything that was ever promised is there.
-pub(super) fn settle(folder: &Folder, workers: &mut [Worker], verdict: &mut Verdict) {
-    let process = folder.start();
+pub(super) fn settle(folder: &Setup, workers: &mut [Worker], verdict: &mut Verdict) {
+    let process = folder.spawn();
     process.drained();
     for worker in workers.iter_mut() {
         worker.repeat_unanswered(&process);

@@ -15,7 +15,9 @@ use super::preload::{Action, NAME, OPEN, Preload, SYNC, TRUNCATE, WRITE};
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Ended, Folder, Process, eventually};
+use crate::process::{Ended, Process};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// Requests of the script.
 const REQUESTS: u64 = 60;
@@ -69,14 +71,14 @@ struct Run {
 
 /// A folder whose first start is quick, and the requests of one connection.
 struct Scene {
-    folder: Folder,
+    folder: Setup,
     worker: Vec<Worker>,
     preload: Preload,
 }
 
 impl Scene {
     /// `None` where there is no compiler.
-    fn new(test: &str, warmed: &Folder, random: &mut Random) -> Option<Self> {
+    fn new(test: &str, warmed: &Setup, random: &mut Random) -> Option<Self> {
         let folder = bench::folder();
         let preload = Preload::new(test, &folder)?;
         warm(warmed.data_dir(), folder.data_dir());
@@ -112,7 +114,7 @@ impl Scene {
 
     /// Starts without the fault: everything is there, and new requests are taken.
     fn judge(&mut self, made: &[String], verdict: &mut Verdict) {
-        let process = self.folder.start();
+        let process = self.folder.spawn();
         for name in made {
             let answer = process.call("GET", &format!("/api/admin/streams/{name}"), "");
             if answer.status != 200 {
@@ -129,14 +131,14 @@ impl Scene {
 }
 
 /// A data folder with compiled plugins.
-fn warmed() -> Folder {
+fn warmed() -> Setup {
     let folder = bench::folder();
-    folder.start().stop();
+    folder.spawn().stop();
     folder
 }
 
 /// How many calls of these kinds on these files the script makes.
-fn count(warmed: &Folder, names: &[&str], kinds: u64, random: &mut Random) -> Option<u64> {
+fn count(warmed: &Setup, names: &[&str], kinds: u64, random: &mut Random) -> Option<u64> {
     let mut scene = Scene::new("counting calls", warmed, random)?;
     scene.preload.watch(names, kinds);
     let run = scene.run();

@@ -9,8 +9,9 @@ use super::bench::{self, load, pause, rounds, settle, workers};
 use super::preload::Preload;
 use super::verdict::Verdict;
 use super::{STREAM, folder, submit};
-use crate::process::{Folder, Process};
+use crate::process::Process;
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -108,7 +109,7 @@ fn a_clock_that_was_ahead_for_a_while_deletes_nothing() {
 }
 
 /// A daemon that forwards to somebody who refuses the first requests.
-fn refused_at_first(refused: usize) -> (Folder, Receiver) {
+fn refused_at_first(refused: usize) -> (Setup, Receiver) {
     let receiver = Receiver::start(move |_, before| match before < refused {
         true => answer(500, "", "not yet"),
         false => answer(200, "", ""),
@@ -118,9 +119,9 @@ fn refused_at_first(refused: usize) -> (Folder, Receiver) {
         "retry = {{ first_ms = 100, max_ms = 1000, attempts = 1000 }}\nconfig = {{ url = {url:?} }}\n\
          http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
     );
-    let folder = Folder::new(&[STREAM])
-        .with_sink("forward", "http-forward", STREAM, &more)
-        .with_sink("pool", "pool", STREAM, "");
+    let folder = Setup::with_streams(&[STREAM])
+        .sink("forward", "http-forward", STREAM, &more)
+        .sink("pool", "pool", STREAM, "");
     (folder, receiver)
 }
 

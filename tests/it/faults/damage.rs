@@ -10,22 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{STREAM, all_there, submit};
-use crate::process::{Folder, Process};
+use crate::process::Process;
 use crate::program::output;
+use crate::setup::Setup;
 
 const PAGE_BYTES: u64 = 4_096;
 
 /// A daemon whose journal keeps what every sink has.
-fn folder() -> Folder {
-    super::folder().with_storage("min_free_bytes = 0\npayload_retention_minutes = 60")
+fn folder() -> Setup {
+    super::folder().set("storage.payload_retention_minutes", 60)
 }
 
 /// Submits items whose keys begin with `name`, all of which are in the pool then.
-fn filled(folder: &Folder, name: &str) -> BTreeSet<String> {
-    let process = folder.start();
+fn filled(folder: &Setup, name: &str) -> BTreeSet<String> {
+    let process = folder.spawn();
     let mut keys = BTreeSet::new();
     for number in 0..40 {
         let key = format!("{name}{number}{}", "x".repeat(300));
@@ -73,7 +74,7 @@ fn flip(file: &Path, at: u64, mask: u8) {
 }
 
 /// What was set aside.
-fn set_aside(folder: &Folder) -> Vec<PathBuf> {
+fn set_aside(folder: &Setup) -> Vec<PathBuf> {
     let entries = folder.data_dir().read_dir().expect("a folder");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     paths
@@ -82,7 +83,7 @@ fn set_aside(folder: &Folder) -> Vec<PathBuf> {
 }
 
 /// Runs a verb on the folder's configuration.
-fn run(folder: &Folder, arguments: &[&str]) -> Output {
+fn run(folder: &Setup, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HEADGATE_") {
@@ -104,11 +105,11 @@ fn problems(process: &Process) -> Vec<String> {
 
 /// The daemon takes and delivers, says what happened to `file` until what was set aside is deleted, and a restart is
 /// clean. What is `wanted` must be in the pool.
-fn goes_on(folder: &Folder, file: &str, mut wanted: BTreeSet<String>) {
-    let process = folder.start();
+fn goes_on(folder: &Setup, file: &str, mut wanted: BTreeSet<String>) {
+    let process = folder.spawn();
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(folder, &process, &wanted);
+    all_there(&process, &wanted);
     let said = problems(&process);
     assert!(
         said.iter().any(|problem| problem.contains(file)),
@@ -118,11 +119,11 @@ fn goes_on(folder: &Folder, file: &str, mut wanted: BTreeSet<String>) {
 
     let aside = set_aside(folder);
     assert!(!aside.is_empty());
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(set_aside(folder), aside, "nothing is repaired twice");
     submit(&process, "again");
     wanted.insert("again".to_owned());
-    all_there(folder, &process, &wanted);
+    all_there(&process, &wanted);
     for path in aside {
         std::fs::remove_file(path).expect("it is there");
     }
@@ -143,10 +144,8 @@ fn a_page_of_payloads_is_gone_and_every_other_request_is_delivered() {
     let payloads = pages(&journal, "payloads");
     zero(&journal, payloads[payloads.len() / 2]);
     // The pool has had nothing yet: everything is read again.
-    let pool = Connection::open(folder.data_dir().join("pool.db")).expect("a database");
-    pool.execute_batch("DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0")
-        .expect("a change");
-    drop(pool);
+    let sql = "DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0";
+    folder.tamper("pool.db", sql);
     let checked = run(&folder, &["check", "--data", "--output", "json"]);
     assert_eq!(checked.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
@@ -163,7 +162,7 @@ fn a_page_of_payloads_is_gone_and_every_other_request_is_delivered() {
     // As the daemon does that meets it.
     std::fs::write(folder.data_dir().join("journal.db.suspect"), "met").expect("a mark");
 
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
     let letters = process.dead_letters("pool");
     assert!(
@@ -173,7 +172,8 @@ fn a_page_of_payloads_is_gone_and_every_other_request_is_delivered() {
     );
     process.stop();
     let lost: usize = letters.len();
-    let there: BTreeSet<String> = crate::process::items(folder.data_dir(), STREAM)
+    let there: BTreeSet<String> = folder
+        .items(STREAM)
         .into_iter()
         .map(|(key, ..)| key)
         .collect();
@@ -208,12 +208,11 @@ fn a_pool_that_lost_a_page_has_its_items_again_from_the_journal() {
 fn a_catalog_without_its_first_page_keeps_what_was_made_at_run_time() {
     let folder = folder();
     let keys = filled(&folder, "a");
-    let process = folder.start();
-    let answer = process.call("POST", "/api/admin/streams", "{\"name\": \"made\"}");
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    let process = folder.spawn();
+    process.make("/api/admin/streams", &json!({"name": "made"}));
     process.stop();
     zero(&folder.data_dir().join("catalog.db"), 1);
-    let process = folder.start();
+    let process = folder.spawn();
     let streams = process.admin("/api/admin/streams");
     let mut names = streams
         .as_array()

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{STREAM, all_there, folder, submit};
-use crate::process::{ADMIN_TOKEN, Answer, Client, Folder, Process, eventually, skipped};
+use crate::process::{Answer, BY_ID, Client, Process, skipped};
 use crate::program::output;
+use crate::setup::{ADMIN_TOKEN, Setup};
+use crate::wait::eventually;
 
 const MIB: u64 = 1 << 20;
 
@@ -17,7 +19,7 @@ struct Disk(PathBuf);
 
 impl Disk {
     /// `None` where this user may not mount one.
-    fn mount(test: &str, folder: &Folder, options: &str) -> Option<Self> {
+    fn mount(test: &str, folder: &Setup, options: &str) -> Option<Self> {
         let path = folder.path("disk");
         std::fs::create_dir(&path).expect("a folder");
         let mut mount = Command::new("mount");
@@ -67,25 +69,27 @@ impl Drop for Disk {
 }
 
 fn ready(process: &Process) -> u16 {
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     client.get("/readyz", "").expect("an answer").status
 }
 
 #[test]
 fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself() {
-    let folder = folder().with_storage("min_free_bytes = 8_000_000");
+    let folder = folder()
+        .set("storage.min_free_bytes", 8_000_000)
+        .set("storage.payload_retention_minutes", 60);
     let Some(disk) = Disk::mount("a nearly full disk", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.with_data_dir(&disk.0.join("data"));
-    let process = folder.start();
+    let folder = folder.data_in(disk.0.join("data"));
+    let process = folder.spawn();
     let mut wanted = BTreeSet::from(["before".to_owned()]);
     submit(&process, "before");
     assert_eq!(ready(&process), 200);
 
     disk.leave(6 * MIB);
     let refusal = eventually("requests are refused", || {
-        let answer = process.post(STREAM, "X-Item-Key: id\r\n", r#"{"id": "while"}"#);
+        let answer = process.post(STREAM, BY_ID, r#"{"id": "while"}"#);
         if answer.status == 202 {
             wanted.insert("while".to_owned());
         }
@@ -97,8 +101,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     assert_eq!(ready(&process), 503);
     // The disk is not full, and reading goes on.
     assert!(disk.free() > MIB);
-    let status = process.admin("/api/admin/status");
-    assert!(status["problems"].to_string().contains("nearly full"));
+    assert!(process.problems().contains("nearly full"));
     process.drained();
 
     disk.make_room();
@@ -107,7 +110,7 @@ fn a_nearly_full_disk_is_answered_503_before_it_is_full_and_recovers_by_itself()
     });
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     process.stop();
 }
 
@@ -117,19 +120,19 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     let Some(disk) = Disk::mount("a full disk", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.with_data_dir(&disk.0.join("data"));
-    let mut process = folder.start();
+    let folder = folder.data_in(disk.0.join("data"));
+    let mut process = folder.spawn();
     submit(&process, "before");
     let mut wanted = BTreeSet::from(["before".to_owned()]);
     disk.leave(4 * MIB);
 
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     let mut refused = 0;
     for number in 0..10_000 {
         // Small ones find a place where large ones do not.
         let filling = "x".repeat(if number % 2 == 0 { 60_000 } else { 10 });
         let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
-        let answer = client.post(STREAM, "X-Item-Key: id\r\n", &body);
+        let answer = client.post(STREAM, BY_ID, &body);
         let answer = answer.expect("an answer, full disk or not");
         match answer.status {
             202 => {
@@ -154,10 +157,10 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     disk.make_room();
     submit(&process, "after");
     wanted.insert("after".to_owned());
-    all_there(&folder, &process, &wanted);
+    all_there(&process, &wanted);
     process.kill();
-    let process = folder.start();
-    all_there(&folder, &process, &wanted);
+    let process = folder.spawn();
+    all_there(&process, &wanted);
     process.stop();
 }
 
@@ -167,11 +170,11 @@ fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
     let Some(disk) = Disk::mount("a full disk under a backup", &folder, "size=64m") else {
         return;
     };
-    let process = folder.start();
+    let process = folder.spawn();
     let filling = "x".repeat(60_000);
     for number in 0..400 {
         let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
-        process.accepted(STREAM, "X-Item-Key: id\r\n", &body);
+        process.accepted(STREAM, BY_ID, &body);
     }
     process.drained();
     let found = (0..20).find_map(|attempt| {
@@ -214,12 +217,14 @@ fn a_backup_that_finds_no_room_says_so_and_leaves_nothing() {
 
 #[test]
 fn a_backup_does_not_take_the_room_that_requests_need() {
-    let folder = folder().with_storage("min_free_bytes = 8_000_000");
+    let folder = folder()
+        .set("storage.min_free_bytes", 8_000_000)
+        .set("storage.payload_retention_minutes", 60);
     let Some(disk) = Disk::mount("a backup beside the data", &folder, "size=32m") else {
         return;
     };
-    let folder = folder.with_data_dir(&disk.0.join("data"));
-    let process = folder.start();
+    let folder = folder.data_in(disk.0.join("data"));
+    let process = folder.spawn();
     submit(&process, "before");
     process.drained();
     disk.leave(8_080_000);
@@ -259,7 +264,7 @@ fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing()
     limited.args(["-c", r#"ulimit -f 3072 && trap "" XFSZ && exec "$0" "$@""#]);
     limited.arg(env!("CARGO_BIN_EXE_headgate"));
     limited.args(["serve", "--config", "headgate.toml"]);
-    let process = folder.spawn(limited).expect("the limit is high enough");
+    let process = folder.spawn_as(limited).expect("the limit is high enough");
     let service = process.service;
 
     let answers = std::thread::scope(|scope| {
@@ -283,8 +288,8 @@ fn a_journal_that_cannot_be_written_ends_the_process_with_70_and_loses_nothing()
     let wanted: BTreeSet<String> = answers.into_iter().flat_map(|(keys, _)| keys).collect();
     assert!(wanted.len() > 20, "only {}", wanted.len());
 
-    let process = folder.start();
-    all_there(&folder, &process, &wanted);
+    let process = folder.spawn();
+    all_there(&process, &wanted);
     submit(&process, "after");
     process.stop();
 }
@@ -297,7 +302,7 @@ fn send_until_refused(service: std::net::SocketAddr, sender: u32) -> (BTreeSet<S
         let key = format!("{sender}-{number}");
         let filling = "x".repeat(2_000);
         let body = format!("{{\"id\": \"{key}\", \"filling\": \"{filling}\"}}");
-        match client.post(STREAM, "X-Item-Key: id\r\n", &body) {
+        match client.post(STREAM, BY_ID, &body) {
             Ok(answer) if answer.status == 202 => acknowledged.insert(key),
             Ok(answer) => {
                 assert_eq!(answer.status, 503, "{}", answer.body);
@@ -315,8 +320,8 @@ fn a_data_folder_that_cannot_be_written_is_named() {
     let plain = folder();
     std::fs::write(plain.path("occupied"), "a file").expect("a file");
     let occupied = plain.path("occupied").join("data");
-    let plain = plain.with_data_dir(&occupied);
-    let ended = plain.try_start().expect_err("it must not start");
+    let plain = plain.data_in(&occupied);
+    let ended = plain.try_spawn().expect_err("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("occupied/data"), "{}", ended.log);
     assert!(ended.log.contains("storage.data_dir"), "{}", ended.log);
@@ -325,8 +330,8 @@ fn a_data_folder_that_cannot_be_written_is_named() {
     let Some(disk) = Disk::mount("a read-only disk", &folder, "size=1m,ro") else {
         return;
     };
-    let folder = folder.with_data_dir(&disk.0);
-    let ended = folder.try_start().expect_err("it must not start");
+    let folder = folder.data_in(&disk.0);
+    let ended = folder.try_spawn().expect_err("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("Read-only file system"), "{}", ended.log);
     let path = disk.0.display().to_string();

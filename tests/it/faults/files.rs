@@ -1,42 +1,35 @@
 //! Files that were damaged, removed, or written by somebody else while the daemon was away.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-
-use rusqlite::Connection;
 
 use super::{STREAM, all_there, folder, submit};
-use crate::process::{Folder, items, read_only};
-
-fn change(file: &Path, sql: &str) {
-    let connection = Connection::open(file).expect("a database");
-    connection.execute_batch(sql).expect("a change");
-}
+use crate::process::BY_ID;
+use crate::setup::Setup;
+use crate::stored::one;
 
 #[test]
 fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
     // Two sinks: neither may take the other's quarantine for a delivery.
-    let folder = folder().with_sink("second", "pool", "*", "");
-    let process = folder.start();
+    let folder = folder().sink("second", "pool", "*", "");
+    let process = folder.spawn();
     let ids: Vec<_> = ["a", "b", "c", "d", "e"]
         .map(|key| submit(&process, key))
         .into();
     process.drained();
     process.kill();
-    let journal = folder.data_dir().join("journal.db");
     // The third and the last payload are damaged, and both sinks have everything before them again.
-    change(
-        &journal,
+    folder.tamper(
+        "journal.db",
         "UPDATE payloads SET items = CAST(substr(items, 1, length(items) - 3) || 'zzz' AS BLOB) WHERE seq IN (3, 5)",
     );
-    change(
-        &folder.data_dir().join("pool.db"),
+    folder.tamper(
+        "pool.db",
         "DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0",
     );
 
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
-    let found = items(folder.data_dir(), STREAM);
+    let found = folder.items(STREAM);
     let keys: Vec<_> = found.iter().map(|(key, ..)| key.as_str()).collect();
     assert_eq!(keys, ["a", "b", "d"]);
     for sink in ["pool", "second"] {
@@ -55,7 +48,7 @@ fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
     {
         assert_eq!(process.request(id)["status"], status);
     }
-    let journal = read_only(&journal);
+    let journal = folder.journal();
     let mut kept = journal
         .prepare("SELECT seq FROM quarantine WHERE items IS NOT NULL ORDER BY seq")
         .expect("the table");
@@ -66,7 +59,7 @@ fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
     process.drained();
     process.stop();
     // It is told once, not at every start.
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
     assert_eq!(process.dead_letters("pool").len(), 2);
     process.stop();
@@ -76,13 +69,13 @@ fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
 fn files_of_a_newer_version_are_refused_and_left_alone() {
     for file in ["catalog.db", "journal.db", "pool.db"] {
         let folder = folder();
-        let process = folder.start();
+        let process = folder.spawn();
         submit(&process, "a");
         process.stop();
         let path = folder.data_dir().join(file);
-        change(&path, "PRAGMA user_version = 99");
+        folder.tamper(file, "PRAGMA user_version = 99");
         let before = std::fs::read(&path).expect("a file");
-        let ended = folder.try_start().expect_err("it must not start");
+        let ended = folder.try_spawn().expect_err("it must not start");
         assert_eq!(ended.status.code(), Some(70), "{}", ended.log);
         assert!(ended.log.contains("format 99"), "{}", ended.log);
         assert!(ended.log.contains("newer"), "{}", ended.log);
@@ -98,7 +91,7 @@ fn files_that_are_no_databases_are_set_aside_whole() {
         let path = folder.data_dir().join(file);
         let garbage = b"this is no database ".repeat(500);
         std::fs::write(&path, &garbage).expect("a file");
-        let process = folder.start();
+        let process = folder.spawn();
         submit(&process, "a");
         process.drained();
         let entries = folder.data_dir().read_dir().expect("a folder");
@@ -120,25 +113,21 @@ fn files_that_are_no_databases_are_set_aside_whole() {
 #[test]
 fn a_pool_that_was_removed_is_filled_again_from_what_the_journal_still_has() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     for key in ["a", "b", "c"] {
         submit(&process, key);
     }
     process.drained();
     process.stop();
-    let journal = read_only(&folder.data_dir().join("journal.db"));
-    let kept: i64 = journal
-        .query_row("SELECT count(*) FROM payloads", [], |row| row.get(0))
-        .expect("a number");
-    drop(journal);
+    let kept: i64 = one(&folder.journal(), "SELECT count(*) FROM payloads");
     std::fs::remove_file(folder.data_dir().join("pool.db")).expect("the pool");
 
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
-    let replayed = items(folder.data_dir(), STREAM).len();
+    let replayed = folder.items(STREAM).len();
     assert_eq!(i64::try_from(replayed).expect("small"), kept);
     let id = submit(&process, "after");
-    all_there(&folder, &process, &BTreeSet::from(["after".to_owned()]));
+    all_there(&process, &BTreeSet::from(["after".to_owned()]));
     assert_eq!(process.request(&id)["status"], "processed");
     process.stop();
 }
@@ -146,10 +135,10 @@ fn a_pool_that_was_removed_is_filled_again_from_what_the_journal_still_has() {
 #[test]
 fn a_journal_that_was_removed_does_not_make_new_items_look_old() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     let put = |process: &crate::process::Process, n: u32| {
         let body = format!("{{\"id\": \"a\", \"n\": {n}}}");
-        process.accepted(STREAM, "X-Item-Key: id\r\n", &body)
+        process.accepted(STREAM, BY_ID, &body)
     };
     for n in 1..=5 {
         put(&process, n);
@@ -158,21 +147,21 @@ fn a_journal_that_was_removed_does_not_make_new_items_look_old() {
     process.stop();
     std::fs::remove_file(folder.data_dir().join("journal.db")).expect("the journal");
 
-    let process = folder.start();
+    let process = folder.spawn();
     let id = put(&process, 6);
     process.request_becomes(&id, "processed");
-    assert_eq!(items(folder.data_dir(), STREAM)[0].1["n"], 6);
+    assert_eq!(folder.items(STREAM)[0].1["n"], 6);
     process.stop();
 }
 
 #[test]
 fn a_second_daemon_on_the_same_data_is_refused_and_told_who_has_it() {
     let first = folder();
-    let mut process = first.start();
-    let second = Folder::new(&[STREAM])
-        .with_sink("pool", "pool", "*", "")
-        .with_data_dir(first.data_dir());
-    let ended = second.try_start().expect_err("it must not start");
+    let mut process = first.spawn();
+    let second = Setup::with_streams(&[STREAM])
+        .sink("pool", "pool", "*", "")
+        .data_in(first.data_dir());
+    let ended = second.try_spawn().expect_err("it must not start");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     let holder = format!("process {}", process.id());
     assert!(ended.log.contains(&holder), "{}", ended.log);
@@ -182,5 +171,5 @@ fn a_second_daemon_on_the_same_data_is_refused_and_told_who_has_it() {
     submit(&process, "a");
     process.kill();
     // The lock of a killed daemon is gone with it.
-    second.start().stop();
+    second.spawn().stop();
 }

@@ -6,8 +6,6 @@
 //!
 //! `HEADGATE_FAULT_HISTORIES` sets their number, `HEADGATE_SEED` repeats a run's choices (not its timing).
 
-use std::time::Duration;
-
 use super::bench::{self, number, rounds};
 use super::book::{Event, Fields, Happened, Mark, Op};
 use super::judge::Files;
@@ -17,7 +15,8 @@ use super::verdict::Verdict;
 use super::{ORDERS, PROFILES};
 use crate::app::Random;
 use crate::guests::guest;
-use crate::process::{Client, Folder, Process, eventually_within};
+use crate::process::Process;
+use crate::setup::Setup;
 
 const HISTORIES: u64 = 1_000;
 /// Daemons at once.
@@ -27,7 +26,6 @@ const BATCH: u64 = 20;
 const KEYS: u64 = 3;
 /// Jumps of the wall clock, either way: more than any pause, less than anything is kept.
 const JUMP_MS: u64 = 60_000;
-const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 
 #[test]
 fn after_any_history_the_pool_holds_what_the_answers_allow() {
@@ -58,7 +56,7 @@ fn after_any_history_the_pool_holds_what_the_answers_allow() {
 /// All lives of one daemon.
 struct Life {
     random: Random,
-    folder: Folder,
+    folder: Setup,
     /// Absent where there is no compiler: then the clock does not jump.
     preload: Option<Preload>,
     process: Option<Process>,
@@ -68,9 +66,9 @@ struct Life {
 impl Life {
     fn new(mut random: Random, sink: &str) -> Self {
         let retry = "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
-        let folder = Folder::new(&[ORDERS, PROFILES])
-            .with_merging(PROFILES)
-            .with_sink("stumbles", sink, "*", retry);
+        let folder = Setup::with_streams(&[ORDERS, PROFILES])
+            .merging(PROFILES)
+            .sink("stumbles", sink, "*", retry);
         let preload = Preload::new("jumps of the clock in histories", &folder);
         let worker = Worker::new(0, Random(random.next()));
         let mut life = Self {
@@ -87,7 +85,7 @@ impl Life {
     fn start(&mut self) {
         self.process = Some(match &self.preload {
             Some(preload) => preload.start(&self.folder),
-            None => self.folder.start(),
+            None => self.folder.spawn(),
         });
     }
 
@@ -114,7 +112,7 @@ impl Life {
 
     /// Some requests about a few items of this history's own.
     fn history(&mut self, history: u64) -> u64 {
-        let mut client = Client::connect(self.process().service).expect("it listens");
+        let mut client = self.process().client();
         let mut sent: Vec<(Op, String)> = Vec::new();
         let mut acknowledged = 0;
         for number in 0..self.random.within(4..14) {
@@ -199,28 +197,27 @@ impl Life {
     fn drain(&mut self) {
         // A clock that was put back has retries wait: they are asked for.
         let process = self.process();
-        let waits = || format!("{}\n{}", process.admin("/api/admin/sinks"), process.log());
         // An item that was given up between two looks is in neither: nothing must be left twice.
         let mut empty = 0;
-        eventually_within(DRAINED_WITHIN, waits, || {
+        process.drained_when(|| {
             let sink = process.sink("stumbles");
             let is_empty = ["lag", "retries", "dead_letters"].map(|one| sink[one] == 0);
             if is_empty == [true; 3] {
                 empty += 1;
-                return (empty == 2).then_some(());
+                return empty == 2;
             }
             empty = 0;
             if sink["dead_letters"] != 0 {
                 process.call("POST", "/api/admin/sinks/stumbles/dead-letters/retry", "");
             }
             process.call("POST", "/api/admin/sinks/stumbles/retry", "");
-            None
+            false
         });
     }
 
     fn judge(&mut self) {
         let mut verdict = Verdict::on("random histories");
-        let files = Files::open(self.folder.data_dir());
+        let files = Files::of(&self.folder);
         files.book(&self.worker.book, Mark::default(), &mut verdict);
         verdict.must_be_clean(&"after a history");
         // The next histories have items of their own.

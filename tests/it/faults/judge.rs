@@ -3,7 +3,6 @@
 //! **Invariant**: the judge believes nobody but the answers, and the files as any SQLite client reads them.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -12,7 +11,8 @@ use super::POSITIONS;
 use super::book::{Book, Fields, Mark};
 use super::producer::Worker;
 use super::verdict::Verdict;
-use crate::process::{Folder, Process, read_only};
+use crate::process::Process;
+use crate::setup::Setup;
 
 /// How an accepted request stands in the log.
 const ACCEPTED: i64 = 0;
@@ -20,11 +20,11 @@ const ACCEPTED: i64 = 0;
 /// After a fault and a start: everything that was acknowledged since the last look. Everything is delivered.
 pub(super) fn round(
     process: &Process,
-    folder: &Folder,
+    folder: &Setup,
     workers: &mut [Worker],
     verdict: &mut Verdict,
 ) {
-    let files = Files::open(folder.data_dir());
+    let files = Files::of(folder);
     for worker in workers {
         let judged = std::mem::replace(&mut worker.judged, worker.book.mark());
         files.book(&worker.book, judged, verdict);
@@ -39,8 +39,8 @@ pub(super) fn round(
 }
 
 /// At the end: everything that was ever acknowledged. The daemon has stopped. Returns sums for people.
-pub(super) fn end(folder: &Folder, workers: &[Worker], verdict: &mut Verdict) -> String {
-    let files = Files::open(folder.data_dir());
+pub(super) fn end(folder: &Setup, workers: &[Worker], verdict: &mut Verdict) -> String {
+    let files = Files::of(folder);
     for connection in [&files.journal, &files.pool] {
         let found: String = connection
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -66,10 +66,10 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn open(data_dir: &Path) -> Self {
+    pub(super) fn of(folder: &Setup) -> Self {
         Self {
-            journal: read_only(&data_dir.join("journal.db")),
-            pool: read_only(&data_dir.join("pool.db")),
+            journal: folder.journal(),
+            pool: folder.pool(),
         }
     }
 

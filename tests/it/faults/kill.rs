@@ -24,7 +24,7 @@ fn what_was_acknowledged_survives_every_kill_exactly_once() {
     let mut workers = bench::workers(CONNECTIONS, &mut random);
     let mut verdict = Verdict::on("kill -9 under load");
     for kill in 1..=kills {
-        let process = folder.start();
+        let process = folder.spawn();
         let time = Duration::from_millis(random.within(LOAD_MS));
         let acknowledged = load(process.service, &mut workers, kill, None, |progress| {
             progress.reaches(ENOUGH);
@@ -33,7 +33,7 @@ fn what_was_acknowledged_survives_every_kill_exactly_once() {
         });
         verdict.round(acknowledged, acknowledged >= ENOUGH);
 
-        let process = folder.start();
+        let process = folder.spawn();
         process.drained();
         for worker in &mut workers {
             worker.repeat_unanswered(&process);
@@ -48,7 +48,7 @@ fn what_was_acknowledged_survives_every_kill_exactly_once() {
             process.kill();
         }
     }
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
     process.stop();
     let sums = judge::end(&folder, &workers, &mut verdict);

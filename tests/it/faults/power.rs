@@ -23,7 +23,8 @@ use super::recording::{Disk, Recording};
 use super::submit;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Folder, Process};
+use crate::process::Process;
+use crate::setup::Setup;
 
 const CONNECTIONS: u64 = 3;
 /// Each cut looks at all requests before it.
@@ -243,13 +244,13 @@ impl<'a> Promises<'a> {
     }
 
     /// What a daemon makes of it.
-    fn judge_daemon(&self, folder: &Folder, verdict: &mut Verdict) {
-        let process = folder.start();
+    fn judge_daemon(&self, folder: &Setup, verdict: &mut Verdict) {
+        let process = folder.spawn();
         process.drained();
         let after = submit(&process, "after the cut");
         process.request_becomes(&after, "processed");
         process.stop();
-        let files = Files::open(folder.data_dir());
+        let files = Files::of(folder);
         let books = self.books(|event| self.happened(event));
         for book in &books {
             files.book(book, Mark::default(), verdict);
@@ -311,7 +312,7 @@ fn a_power_cut_at_any_moment_of_the_first_start_leaves_a_folder_that_starts() {
         let restarted = bench::folder().without_token();
         warm(folder.data_dir(), restarted.data_dir());
         disk.cut(&mut random, restarted.data_dir());
-        match restarted.try_start() {
+        match restarted.try_spawn() {
             Ok(process) => drop(submit(&process, "after the cut")),
             Err(ended) => verdict.lost(format!("a start after a cut at {moment}: {ended:?}")),
         }

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::process::{Ended, Folder, Process, skipped};
+use crate::process::{Ended, Process, skipped};
 use crate::program::output;
+use crate::setup::Setup;
 
 /// Kinds of calls, to be added up.
 pub(super) const OPEN: u64 = 1;
@@ -69,7 +70,7 @@ pub(super) struct Preload {
 
 impl Preload {
     /// Nothing happens until it is asked for. `None` where there is no compiler.
-    pub(super) fn new(test: &str, folder: &Folder) -> Option<Self> {
+    pub(super) fn new(test: &str, folder: &Setup) -> Option<Self> {
         let library = library(test)?;
         let control_path = folder.path("faults.control");
         let log = folder.path("faults.log");
@@ -158,20 +159,20 @@ impl Preload {
     }
 
     /// Starts the daemon under the library.
-    pub(super) fn try_start(&self, folder: &Folder) -> Result<Process, Ended> {
+    pub(super) fn try_start(&self, folder: &Setup) -> Result<Process, Ended> {
         self.set(OWNER, 0);
         let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
         command
             .args(["serve", "--config", "headgate.toml"])
             .env("LD_PRELOAD", self.library)
             .env("FAULTS_CONTROL", &self.control_path);
-        let started = folder.spawn(command);
+        let started = folder.spawn_as(command);
         assert_ne!(self.get(OWNER), 0, "the library was not loaded");
         started
     }
 
     /// The same when nothing may go wrong.
-    pub(super) fn start(&self, folder: &Folder) -> Process {
+    pub(super) fn start(&self, folder: &Setup) -> Process {
         let started = self.try_start(folder);
         started.unwrap_or_else(|ended| panic!("the daemon did not start: {ended:?}"))
     }

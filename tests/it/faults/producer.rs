@@ -11,7 +11,8 @@ use super::book::{Book, Event, Fields, Mark, Op, Promise};
 use super::preload::Preload;
 use super::{ORDERS, POSITIONS, PROFILES, READINGS};
 use crate::app::Random;
-use crate::process::{Answer, Client, Process, key_of};
+use crate::process::{Answer, BY_ID, Client, Process};
+use crate::setup::key_of;
 
 /// Items that each connection writes again and again.
 const COUNTERS: u64 = 8;
@@ -240,7 +241,7 @@ impl Worker {
 
     /// Repeats what got no answer, and gets one now.
     pub(super) fn repeat_unanswered(&mut self, process: &Process) {
-        let mut client = Client::connect(process.service).expect("the daemon listens");
+        let mut client = process.client();
         for name in self.book.unanswered() {
             let sent = self.ask(&mut client, claim(name), None);
             assert_eq!(sent, Sent::Acknowledged, "{}", process.log());
@@ -258,7 +259,6 @@ fn claim(name: String) -> Op {
 }
 
 fn call(client: &mut Client, op: &Op, positions: u64) -> std::io::Result<Answer> {
-    const BY_ID: &str = "X-Item-Key: id\r\n";
     match op {
         Op::Put {
             stream,

@@ -12,15 +12,16 @@ use super::STREAM;
 use super::bench::{self, pause, rounds};
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Client, Folder, eventually, eventually_within};
+use crate::process::{BY_ID, Client};
 use crate::receiver::{Receiver, Reply, Seen, answer};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 const KILLS: u64 = 8;
 const SENDERS: u64 = 3;
 const LOAD_MS: std::ops::Range<u64> = 50..300;
 /// From taking items to the answer: most kills come in between, and more waits than was sent.
 const ANSWERS_AFTER: Duration = Duration::from_millis(15);
-const DRAINED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Which items came under which key, and were taken.
 #[derive(Clone, Default)]
@@ -74,7 +75,7 @@ impl Sender {
                 .map(|key| format!("{{\"id\": {key:?}}}"))
                 .collect();
             let body = format!("[{}]", items.join(","));
-            match client.post(STREAM, "X-Item-Key: id\r\n", &body) {
+            match client.post(STREAM, BY_ID, &body) {
                 Ok(answer) if answer.status == 202 => self.acknowledged.extend(keys),
                 _ => return,
             }
@@ -95,7 +96,7 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
         "retry = {{ first_ms = 5, max_ms = 50, attempts = 1000000 }}\n\
          config = {{ url = {url:?}, max_items = 10 }}\nhttp = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
     );
-    let folder = Folder::new(&[STREAM]).with_sink("forward", "http-forward", STREAM, &more);
+    let folder = Setup::with_streams(&[STREAM]).sink("forward", "http-forward", STREAM, &more);
     let mut senders: Vec<Sender> = (0..SENDERS)
         .map(|id| Sender {
             id,
@@ -108,7 +109,7 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
     let kills = rounds(KILLS, 1);
     for _ in 0..kills {
         let seen = receiver.seen().len();
-        let process = folder.start();
+        let process = folder.spawn();
         let service = process.service;
         let before: usize = senders.iter().map(|sender| sender.acknowledged.len()).sum();
         std::thread::scope(|scope| {
@@ -125,14 +126,12 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
         let after: usize = senders.iter().map(|sender| sender.acknowledged.len()).sum();
         verdict.round((after - before) as u64, after > before);
     }
-    let process = folder.start();
-    let waits = || format!("{}\n{}", process.admin("/api/admin/sinks"), process.log());
-    eventually_within(DRAINED_WITHIN, waits, || {
-        if process.is_drained() {
-            return Some(());
+    let process = folder.spawn();
+    process.drained_when(|| {
+        process.is_drained() || {
+            process.call("POST", "/api/admin/sinks/forward/retry", "");
+            false
         }
-        process.call("POST", "/api/admin/sinks/forward/retry", "");
-        None
     });
     assert!(process.dead_letters("forward").is_empty());
     process.stop();

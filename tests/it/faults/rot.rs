@@ -12,7 +12,9 @@ use super::judge::Files;
 use super::producer::Worker;
 use super::verdict::Verdict;
 use crate::app::Random;
-use crate::process::{Client, Folder, eventually};
+use crate::process::{BY_ID, Client};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 const PAGE: usize = 4_096;
 const CONNECTIONS: u64 = 2;
@@ -48,11 +50,9 @@ impl Damage {
 }
 
 /// Whether the journal still has every payload: then a damaged pool loses nothing.
-fn whole(payloads_kept: bool) -> Folder {
+fn whole(payloads_kept: bool) -> Setup {
     let minutes = if payloads_kept { 600 } else { 0 };
-    bench::folder().with_storage(&format!(
-        "durability = \"fsync\"\nmin_free_bytes = 0\npayload_retention_minutes = {minutes}"
-    ))
+    bench::folder().set("storage.payload_retention_minutes", minutes)
 }
 
 /// Everything was delivered, and the files are as an orderly stop or a kill leaves them.
@@ -60,7 +60,7 @@ fn damaged_pages_are_survived(payloads_kept: bool, killed: bool) {
     let mut random = bench::random("rot");
     let original = whole(payloads_kept);
     let mut workers = workers(CONNECTIONS, &mut random);
-    let process = original.start();
+    let process = original.spawn();
     let acknowledged = load(process.service, &mut workers, 0, None, |progress| {
         pause(LOAD);
         progress.reaches(ENOUGH);
@@ -116,10 +116,10 @@ fn pages_of(pages: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// What a daemon on these files does not have any more. It must take and deliver a request, and again after a kill.
-fn lost(folder: &Folder, workers: &[Worker], at: &str) -> Vec<String> {
+fn lost(folder: &Setup, workers: &[Worker], at: &str) -> Vec<String> {
     let mut problems = String::new();
     for start in 0..2 {
-        let process = match folder.try_start() {
+        let process = match folder.try_spawn() {
             Ok(process) => process,
             Err(ended) => panic!("{at}: start {start}: {ended:?}"),
         };
@@ -128,7 +128,7 @@ fn lost(folder: &Folder, workers: &[Worker], at: &str) -> Vec<String> {
         let id = eventually("a request is taken", || {
             let body = format!("{{\"id\": \"{key}\"}}");
             let mut client = Client::connect(process.service).ok()?;
-            let answer = client.post(STREAM, "X-Item-Key: id\r\n", &body).ok()?;
+            let answer = client.post(STREAM, BY_ID, &body).ok()?;
             (answer.status == 202).then(|| answer.request_id())
         });
         process.request_becomes(&id, "processed");
@@ -138,7 +138,7 @@ fn lost(folder: &Folder, workers: &[Worker], at: &str) -> Vec<String> {
         problems.push_str(&status["problems"].to_string());
         process.kill();
     }
-    let files = Files::open(folder.data_dir());
+    let files = Files::of(folder);
     let mut lost = Verdict::on("a damaged page");
     for worker in workers {
         files.states(&worker.book, &mut lost);

@@ -12,7 +12,10 @@ use super::bench::{self, Progress, load, pause, rounds, settle, workers};
 use super::preload::{Action, Preload, SYNC};
 use super::producer::Worker;
 use super::verdict::Verdict;
-use crate::process::{Folder, Process, eventually, read_only};
+use crate::process::Process;
+use crate::setup::Setup;
+use crate::stored::{one, read_only};
+use crate::wait::eventually;
 
 const CONNECTIONS: u64 = 4;
 /// What must be acknowledged before and after.
@@ -30,7 +33,7 @@ fn lasting(short: Duration) -> Duration {
 /// Load before, load while something lasts, load after it; everything that was acknowledged must be there.
 fn survives(
     fault: &'static str,
-    folder: &Folder,
+    folder: &Setup,
     process: Process,
     workers: &mut [Worker],
     meanwhile: impl FnOnce(&Process),
@@ -56,7 +59,7 @@ fn survives(
 fn a_process_that_was_stopped_for_a_while_goes_on() {
     let mut random = bench::random("a stopped process");
     let folder = bench::folder();
-    let process = folder.start();
+    let process = folder.spawn();
     let mut workers = workers(CONNECTIONS, &mut random);
     survives("SIGSTOP", &folder, process, &mut workers, |process| {
         process.signal(Signal::STOP);
@@ -90,7 +93,7 @@ fn a_slow_disk_makes_requests_wait_and_loses_none() {
 fn hold(path: &Path, time: Duration) {
     let other = Connection::open(path).expect("a database");
     other
-        .busy_timeout(crate::process::DEADLINE)
+        .busy_timeout(crate::wait::PROCESS_DEADLINE)
         .expect("a setting");
     other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     pause(time);
@@ -102,7 +105,7 @@ fn somebody_who_holds_a_file_is_waited_for() {
     let mut random = bench::random("a held file");
     for file in ["journal.db", "pool.db", "catalog.db"] {
         let folder = bench::folder();
-        let process = folder.start();
+        let process = folder.spawn();
         let mut workers = workers(CONNECTIONS, &mut random);
         let path = folder.data_dir().join(file);
         let time = lasting(HELD);
@@ -116,16 +119,13 @@ fn somebody_who_holds_a_file_is_waited_for() {
 fn somebody_who_reads_the_pool_for_long_holds_up_nothing() {
     let mut random = bench::random("a long reader");
     let folder = bench::folder();
-    let process = folder.start();
+    let process = folder.spawn();
     let mut workers = workers(CONNECTIONS, &mut random);
     let pool = folder.data_dir().join("pool.db");
     survives("a long reader", &folder, process, &mut workers, |process| {
         let reader = read_only(&pool);
         reader.execute_batch("BEGIN").expect("a transaction");
-        let count = |reader: &Connection| -> i64 {
-            let sql = "SELECT count(*) FROM items";
-            reader.query_row(sql, [], |row| row.get(0)).expect("rows")
-        };
+        let count = |reader: &Connection| -> i64 { one(reader, "SELECT count(*) FROM items") };
         let seen = count(&reader);
         pause(lasting(HELD));
         // It sees one moment, and the pool went on.

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use super::{STREAM, all_there, folder, submit};
 use crate::guests::guest;
-use crate::process::{Client, Folder, Process, eventually};
+use crate::process::{Client, Process};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 #[test]
 fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     submit(&process, "before");
     let body = r#"{"id": "open"}"#;
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     let headers = "X-Item-Key: id\r\nExpect: 100-continue\r\n";
     client
         .begin_post(STREAM, headers, body.len())
@@ -29,19 +31,19 @@ fn sigterm_lets_open_requests_finish_and_takes_no_new_ones() {
     let ended = process.ended();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
 
-    let process = folder.start();
+    let process = folder.spawn();
     let wanted = ["before", "open"].map(str::to_owned);
-    all_there(&folder, &process, &BTreeSet::from(wanted));
+    all_there(&process, &BTreeSet::from(wanted));
     process.stop();
 }
 
 /// A daemon whose sink waits in a call of the host, longer than any test.
-fn asleep(shutdown_seconds: u32) -> (Folder, Process) {
-    let folder = Folder::new(&[STREAM])
-        .with("[plugins]\nwrite_timeout_ms = 600_000")
-        .with_server(&format!("shutdown_seconds = {shutdown_seconds}"))
-        .with_sink("sleeps", &guest("sleeps"), "*", "");
-    let process = folder.start();
+fn asleep(shutdown_seconds: u32) -> (Setup, Process) {
+    let folder = Setup::with_streams(&[STREAM])
+        .toml("[plugins]\nwrite_timeout_ms = 600_000")
+        .set("server.shutdown_seconds", shutdown_seconds)
+        .sink("sleeps", &guest("sleeps"), "*", "");
+    let process = folder.spawn();
     submit(&process, "a");
     eventually("the guest sleeps", || {
         process.log().contains("output=asleep").then_some(())
@@ -56,7 +58,7 @@ fn a_sink_that_does_not_return_holds_the_end_up_for_the_configured_time_only() {
     let ended = process.ended();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
     // Nothing is lost with it.
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(process.sink("sleeps")["lag"], 1);
 }
 
@@ -71,6 +73,6 @@ fn a_second_sigterm_ends_at_once() {
     let ended = process.ended();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("second signal"), "{}", ended.log);
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(process.sink("sleeps")["lag"], 1);
 }

@@ -7,24 +7,25 @@ use serde_json::Value;
 
 use super::http::LOOPBACK;
 use super::nobody_else_suffers;
-use crate::process::{Folder, Process, eventually};
+use crate::process::{BY_ID, Process};
 use crate::receiver::{Book, Receiver, Reply, Seen, answer};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const PATIENT: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 1000 }\n";
 /// What `webhook` signs with.
 const SIGNING: &str =
     "secrets = { signing = \"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\" }\n";
 
 /// A daemon whose stream `hostile` goes to the receiver.
-fn sending(receiver: &Receiver, plugin: &str, config: &str, more: &str) -> Folder {
+fn sending(receiver: &Receiver, plugin: &str, config: &str, more: &str) -> Setup {
     let host = receiver.url("");
     let more = format!(
         "{more}config = {{ url = \"{host}/in\"{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", plugin, "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", plugin, "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 fn send(process: &Process, keys: &[&str]) -> String {
@@ -32,6 +33,13 @@ fn send(process: &Process, keys: &[&str]) -> String {
         .map(|key| format!("{{\"id\": \"{key}\"}}"))
         .collect();
     process.accepted("hostile", BY_ID, &format!("[{}]", items.join(",")))
+}
+
+/// Whether there is one left, which it takes.
+fn take(left: &AtomicUsize) -> bool {
+    let less = |left: usize| left.checked_sub(1);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+        .is_ok()
 }
 
 /// The keys of the items in a request.
@@ -75,7 +83,7 @@ fn a_batch_that_nobody_settled_comes_again_as_it_was() {
         let batch = "batch = { items_max = 100 }\n";
         let more = format!("{PATIENT}{batch}{more}");
         let mut folder = sending(&receiver, plugin, config, &more);
-        let process = folder.start();
+        let process = folder.spawn();
         send(&process, &["first"]);
         eventually("a request", || (receiver.seen().len() == 1).then_some(()));
         send(&process, &["a0", "a1"]);
@@ -86,7 +94,7 @@ fn a_batch_that_nobody_settled_comes_again_as_it_was() {
         process.kill();
         // What would be cut now is another batch.
         folder.change("items_max = 100", "items_max = 1");
-        let process = folder.start();
+        let process = folder.spawn();
         process.request_becomes(&last, "processed");
         process.drained();
         let seen = receiver.seen();
@@ -94,7 +102,7 @@ fn a_batch_that_nobody_settled_comes_again_as_it_was() {
         assert_eq!(keys(&seen[2]), keys(&seen[1]), "{plugin}");
         assert_eq!(seen[2].header(known_by), seen[1].header(known_by));
         book.holds_each_once(&["first", "a0", "a1", "b0", "c0", "c1"]);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -112,20 +120,14 @@ fn what_was_acknowledged_never_comes_again_when_a_later_part_fails() {
             move |request, _| {
                 let keys = keys(request);
                 let last = keys.iter().any(|key| key == "e");
-                let refuses = |left: usize| left.checked_sub(1);
-                if last
-                    && left
-                        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, refuses)
-                        .is_ok()
-                {
+                if last && take(&left) {
                     return answer(503, "", "later");
                 }
                 book.take(request.header("idempotency-key").expect("a key"), keys);
                 answer(200, "", "")
             }
         });
-        let folder = sending(&receiver, "http-forward", ", max_items = 2", retry);
-        let process = folder.start();
+        let process = sending(&receiver, "http-forward", ", max_items = 2", retry).spawn();
         let id = send(&process, &["a", "b", "c", "d", "e", "f"]);
         process.request_becomes(&id, "processed");
         book.holds_each_once(&["a", "b", "c", "d", "e", "f"]);
@@ -136,7 +138,7 @@ fn what_was_acknowledged_never_comes_again_when_a_later_part_fails() {
                 .count()
         };
         assert_eq!((with("a"), with("c"), with("e")), (1, 1, refusals + 1));
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -148,12 +150,9 @@ fn what_was_refused_before_a_failure_is_refused_for_good() {
         let book = book.clone();
         move |request, _| {
             let keys = keys(request);
-            let fails = |left: usize| left.checked_sub(1);
             match &*keys[0] {
                 "a" => return answer(422, "", "no a please"),
-                "e" if (failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails))
-                    .is_ok() =>
-                {
+                "e" if take(&failures) => {
                     return answer(503, "", "later");
                 }
                 _ => {}
@@ -162,8 +161,7 @@ fn what_was_refused_before_a_failure_is_refused_for_good() {
             answer(200, "", "")
         }
     });
-    let folder = sending(&receiver, "http-forward", ", max_items = 2", PATIENT);
-    let process = folder.start();
+    let process = sending(&receiver, "http-forward", ", max_items = 2", PATIENT).spawn();
     let id = send(&process, &["a", "b", "c", "d", "e", "f"]);
     process.request_becomes(&id, "failed");
     process.drained();
@@ -181,27 +179,21 @@ fn what_was_refused_before_a_failure_is_refused_for_good() {
         .filter(|one| keys(one)[0] == "a")
         .count();
     assert_eq!(first, 1, "they are not asked for again");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn webhooks_that_were_taken_one_by_one_are_not_sent_again() {
     let failures = AtomicUsize::new(3);
     let receiver = Receiver::start(move |request, _| {
-        let fails = |left: usize| left.checked_sub(1);
         let is_last = request.json()["data"]["key"] == "c";
-        match is_last
-            && failures
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails)
-                .is_ok()
-        {
+        match is_last && take(&failures) {
             true => answer(500, "", ""),
             false => answer(204, "", ""),
         }
     });
     let more = format!("{PATIENT}{SIGNING}");
-    let folder = sending(&receiver, "webhook", "", &more);
-    let process = folder.start();
+    let process = sending(&receiver, "webhook", "", &more).spawn();
     let id = send(&process, &["a", "b", "c", "d"]);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -217,5 +209,5 @@ fn webhooks_that_were_taken_one_by_one_are_not_sent_again() {
         .collect();
     keys.dedup();
     assert_eq!(keys.len(), 4);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -3,22 +3,21 @@
 use super::{
     QUICK_RETRIES, beside_a_good_sink, beside_a_good_sink_within, guest, keys, nobody_else_suffers,
 };
-use crate::process::{Client, Folder, items, read_only};
+use crate::process::BY_ID;
+use crate::setup::Setup;
+use crate::stored::one;
 
 /// The guest never takes a batch: after so many attempts the item is a dead letter whose reason has these words, and
 /// nothing that the guest staged is in the pool.
 fn gives_up(name: &str, attempts: u32, words: &str) {
     let folder = beside_a_good_sink(name, QUICK_RETRIES);
-    let process = folder.start();
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a", "n": 1.10}"#);
+    let process = folder.spawn();
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1.10}"#);
 
     let request = process.request_becomes(&id, "failed");
     assert_eq!(request["sinks"][0]["name"], "hostile");
     assert_eq!(request["sinks"][0]["state"], "failed");
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(letter["request_id"], *id);
     assert_eq!(letter["key"], "a");
     assert_eq!(letter["stream"], "hostile");
@@ -34,8 +33,8 @@ fn gives_up(name: &str, attempts: u32, words: &str) {
     assert_eq!(sink["dead_letters"], 1);
     let last_error = sink["last_error"]["reason"].as_str().expect("text");
     assert!(last_error.contains(words), "{last_error}");
-    assert!(items(folder.data_dir(), "hostile").is_empty());
-    nobody_else_suffers(&folder, process);
+    assert!(folder.items("hostile").is_empty());
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -86,22 +85,18 @@ fn what_a_sink_rejects_is_a_dead_letter_at_once() {
 #[test]
 fn what_a_sink_staged_before_it_rejected_does_not_come_with_the_next_batch() {
     let folder = beside_a_good_sink("stages_then_rejects", QUICK_RETRIES);
-    let process = folder.start();
-    let bad = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "bad"}"#);
-    process.request_becomes(&bad, "failed");
-    let good = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "good"}"#);
-    process.request_becomes(&good, "processed");
+    let process = folder.spawn();
+    process.failed("hostile", BY_ID, r#"{"id": "bad"}"#);
+    process.processed("hostile", BY_ID, r#"{"id": "good"}"#);
     assert_eq!(keys(&folder, "hostile"), ["good"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_reason_of_four_mebibytes_is_cut_before_it_is_kept() {
-    let folder = beside_a_good_sink("rejects_at_length", QUICK_RETRIES);
-    let process = folder.start();
+    let process = beside_a_good_sink("rejects_at_length", QUICK_RETRIES).spawn();
     let body = format!("[{}]", vec![r#"{"a": 1}"#; 300].join(","));
-    let id = process.accepted("hostile", "", &body);
-    process.request_becomes(&id, "failed");
+    process.failed("hostile", "", &body);
     let letters = process.dead_letters("hostile");
     assert_eq!(letters.len(), 300);
     for letter in letters {
@@ -110,14 +105,14 @@ fn a_reason_of_four_mebibytes_is_cut_before_it_is_kept() {
         assert!(reason.len() < 10_000, "{} bytes", reason.len());
     }
     assert!(process.log().len() < 50_000);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_request_is_accepted_while_its_sink_retries_and_processed_after_that() {
     let folder = beside_a_good_sink("retries_twice", QUICK_RETRIES);
-    let process = folder.start();
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
+    let process = folder.spawn();
+    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     let sink = process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
     assert_eq!(sink["state"], "running");
     let reason = sink["last_error"]["reason"].as_str().expect("text");
@@ -133,83 +128,78 @@ fn a_request_is_accepted_while_its_sink_retries_and_processed_after_that() {
     let sink = process.sink("hostile");
     assert_eq!(sink["retries"], 0);
     assert_eq!(sink["dead_letters"], 0);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_wish_for_a_retry_after_the_end_of_time_is_bounded() {
     let folder = beside_a_good_sink("retries_at_the_end_of_time", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", "", r#"{"id": "a"}"#);
     process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
     assert_eq!(process.request(&id)["status"], "accepted");
-    let due_ms: i64 = read_only(&folder.data_dir().join("pool.db"))
-        .query_row("SELECT due_ms FROM retries", [], |row| row.get(0))
-        .expect("a retry");
+    let due_ms: i64 = one(&folder.pool(), "SELECT due_ms FROM retries");
     let now_ms = i64::try_from(headgate::clock::unix_ms()).expect("a time");
     assert!((now_ms + 60_000..=now_ms + 86_400_000).contains(&due_ms));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_that_keeps_its_batches_still_gets_new_ones() {
     let folder = beside_a_good_sink("hoards", "batch = { items_max = 1 }\n");
-    let process = folder.start();
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let process = folder.spawn();
+    let mut client = process.client();
     for number in 0..50 {
         let body = format!("{{\"id\": \"{number}\"}}");
-        let answer = client.post("hostile", "X-Item-Key: id\r\n", &body);
+        let answer = client.post("hostile", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
     }
     process.drained();
     assert_eq!(keys(&folder, "hostile").len(), 50);
     let sink = process.sink("hostile");
     assert_eq!(sink["last_error"], serde_json::Value::Null);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_that_floods_its_output_neither_fills_the_log_nor_steers_a_terminal() {
     // With the default limits: writing takes its time on a busy machine.
-    let folder = beside_a_good_sink_within("", "chatters", "");
-    let process = folder.start();
+    let process = beside_a_good_sink_within("", "chatters", "").spawn();
     for _ in 0..3 {
-        let id = process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#);
-        process.request_becomes(&id, "processed");
+        process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     }
     let log = process.log();
     assert!(log.contains("the plugin writes too much"), "{log}");
     assert!(log.len() < 300_000, "{} bytes of log", log.len());
     assert!(!log.contains('\u{1b}'));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn what_a_sink_stages_twice_is_there_once() {
     let folder = beside_a_good_sink("stages_twice", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "a", "n": 1}, {"id": "b"}, {"id": "a", "n": 2}]"#;
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
-    process.request_becomes(&id, "processed");
-    let items = items(folder.data_dir(), "hostile");
+    process.processed("hostile", BY_ID, body);
+    let items = folder.items("hostile");
     assert_eq!(items.len(), 2);
     assert_eq!(items[0].1["n"], 2);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn many_hostile_sinks_on_one_stream_cost_the_good_one_nothing() {
     let names = ["panics", "loops", "sleeps", "grows", "recurses", "rejects"];
-    let mut folder = Folder::new(&["hostile", "innocent"]).with(super::LIMITS);
+    let mut folder = Setup::with_streams(&["hostile", "innocent"]).toml(super::LIMITS);
     for name in names {
-        folder = folder.with_sink(name, &guest(name), "*", QUICK_RETRIES);
+        folder = folder.sink(name, &guest(name), "*", QUICK_RETRIES);
     }
-    let folder = folder.with_sink("pool", "pool", "*", "");
-    let mut process = folder.start();
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let folder = folder.sink("pool", "pool", "*", "");
+    let mut process = folder.spawn();
+    let mut client = process.client();
     for number in 0..300 {
         let body = format!("{{\"id\": \"{number}\"}}");
-        let answer = client.post("hostile", "X-Item-Key: id\r\n", &body);
+        let answer = client.post("hostile", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
     }
     process.sink_becomes("pool", "done", |sink| sink["lag"] == 0);

@@ -11,13 +11,11 @@ use std::time::Duration;
 use super::{guest, keys, nobody_else_suffers};
 use crate::app::Random;
 use crate::faults;
-use crate::process::{
-    ADMIN_TOKEN, Client, Folder, Process, SetOnDrop, eventually_within, read_only,
-};
+use crate::process::{BY_ID, Client, Process, SetOnDrop};
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const KILLS_DEFAULT: u64 = 8;
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
-const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 const LOAD_MS: std::ops::Range<u64> = 200..700;
 
 /// What one connection sent: what was answered 202, and what was never answered.
@@ -37,28 +35,27 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
     let mut random = Random(seed);
     let retry =
         "retry = { first_ms = 1, max_ms = 5, attempts = 1000000 }\nbatch = { items_max = 20 }\n";
-    let folder = Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", &guest("stumbles"), "hostile", retry)
-        .with_sink("pool", "pool", "innocent", "");
-    folder.start().stop();
+    let folder = Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", &guest("stumbles"), "hostile", retry)
+        .sink("pool", "pool", "innocent", "");
+    folder.spawn().stop();
     let pool = folder.data_dir().join("pool.db");
     let mut sent = Sent::default();
     for _ in 0..kills {
-        let process = folder.start();
+        let process = folder.spawn();
         let time = Duration::from_millis(random.within(LOAD_MS));
         load_and_kill(process, &pool, &mut sent, &mut random, time);
     }
-    let process = folder.start();
+    let process = folder.spawn();
     // Who stumbles often pauses, and who stumbles over the same item again and again has given it up. Sent again, it
     // arrives in the end.
-    let waits = || format!("{}\n{}", process.admin("/api/admin/sinks"), process.log());
-    eventually_within(DRAINED_WITHIN, waits, || {
-        let letters = process.sink("hostile")["dead_letters"].as_u64()?;
-        if letters > 0 {
+    process.drained_when(|| {
+        let letters = process.sink("hostile")["dead_letters"] != 0;
+        if letters {
             process.call("POST", "/api/admin/sinks/hostile/dead-letters/retry", "");
         }
         process.call("POST", RETRY, "");
-        (letters == 0 && process.is_drained()).then_some(())
+        !letters && process.is_drained()
     });
     let there: BTreeSet<String> = keys(&folder, "hostile").into_iter().collect();
     let lost: Vec<_> = sent.accepted.difference(&there).collect();
@@ -68,10 +65,10 @@ fn each_item_takes_effect_once_whatever_fails_before_the_commit() {
         .filter(|key| !sent.accepted.contains(*key) && !sent.unanswered.contains(*key))
         .collect();
     assert!(odd.is_empty(), "from nowhere: {odd:?}");
-    assert_eq!(taken(&folder), there.len() as u64);
+    assert_eq!(super::letters::taken(&folder), there.len() as u64);
     assert!(process.dead_letters("hostile").is_empty());
     eprintln!("{} items", there.len());
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
@@ -96,7 +93,7 @@ fn load_and_kill(
                     .map(|id| format!("{{\"id\": \"{id}\"}}"))
                     .collect();
                 let body = format!("[{}]", items.join(","));
-                match client.post("hostile", "X-Item-Key: id\r\n", &body) {
+                match client.post("hostile", BY_ID, &body) {
                     Ok(answer) if answer.status == 202 => sent.accepted.extend(ids),
                     _ => return sent.unanswered.extend(ids),
                 }
@@ -126,12 +123,4 @@ fn load_and_kill(
         std::thread::sleep(time);
         process.kill();
     });
-}
-
-/// How many items the guest has counted.
-fn taken(folder: &Folder) -> u64 {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
-    let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
-    let bytes: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
-    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }

@@ -6,22 +6,23 @@ use serde_json::Value;
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
-use crate::process::{Folder, eventually};
+use crate::process::BY_ID;
 use crate::receiver::{Receiver, Reply, answer};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A daemon whose stream `hostile` is forwarded to the receiver.
-fn forwarding(url: &str, config: &str, retry: &str) -> Folder {
+fn forwarding(url: &str, config: &str, retry: &str) -> Setup {
     let (host, _) = url.rsplit_once('/').expect("a path");
     let more = format!(
         "{retry}config = {{ url = {url:?}{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "http-forward", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "http-forward", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 const THREE: &str = r#"[{"id": "a", "n": 1.50}, {"id": "b"}, {"id": "c"}]"#;
-const BY_ID: &str = "X-Item-Key: id\r\n";
 
 #[test]
 fn items_are_forwarded_in_each_form() {
@@ -37,10 +38,8 @@ fn items_are_forwarded_in_each_form() {
             ", form = {form:?}, method = \"PUT\", max_items = 2, headers = {{ x-source = \"headgate\" }}"
         );
         let before = receiver.seen().len();
-        let folder = forwarding(&receiver.url("/in"), &config, ONCE);
-        let process = folder.start();
-        let id = process.accepted("hostile", BY_ID, THREE);
-        process.request_becomes(&id, "processed");
+        let process = forwarding(&receiver.url("/in"), &config, ONCE).spawn();
+        let id = process.processed("hostile", BY_ID, THREE);
         let seen = receiver.seen().split_off(before);
         let [first, second] = &seen[..] else {
             panic!("two requests were expected: {seen:?}");
@@ -68,7 +67,7 @@ fn items_are_forwarded_in_each_form() {
                 assert_eq!(items[0]["request_id"], Value::from(id));
             }
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -79,8 +78,7 @@ fn a_receiver_that_is_down_gets_everything_when_it_is_back() {
         placeholder.local_addr().expect("an address")
     };
     let retries = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
-    let folder = forwarding(&format!("http://{address}/"), "", retries);
-    let process = folder.start();
+    let process = forwarding(&format!("http://{address}/"), "", retries).spawn();
     let ids: Vec<String> = (0..10)
         .map(|number| process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{number}\"}}")))
         .collect();
@@ -107,7 +105,7 @@ fn a_receiver_that_is_down_gets_everything_when_it_is_back() {
     taken.sort();
     let expected: Vec<String> = (0..10).map(|number| format!("\"{number}\"")).collect();
     assert_eq!(taken, expected, "each once");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -124,11 +122,9 @@ fn retry_after_is_honoured_in_both_forms() {
             true => "retry = { first_ms = 60_000, max_ms = 60_000, attempts = 2 }\n",
             false => "retry = { first_ms = 10, max_ms = 10, attempts = 2 }\n",
         };
-        let folder = forwarding(&receiver.url("/"), "", retries);
-        let process = folder.start();
+        let process = forwarding(&receiver.url("/"), "", retries).spawn();
         let started = Instant::now();
-        let id = process.accepted("hostile", BY_ID, THREE);
-        process.request_becomes(&id, "processed");
+        process.processed("hostile", BY_ID, THREE);
         // A date that is over means now, the seconds are waited for.
         if !header.contains("GMT") {
             assert!(started.elapsed() >= Duration::from_millis(1_900));
@@ -140,7 +136,7 @@ fn retry_after_is_honoured_in_both_forms() {
             seen[1].header("idempotency-key")
         );
         assert_eq!(seen[0].body, seen[1].body);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -151,27 +147,21 @@ fn what_a_receiver_refuses_for_good_becomes_dead_letters() {
         false => answer(200, "", ""),
     });
     let folder = forwarding(&receiver.url("/"), ", max_items = 1", ONCE);
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, THREE);
-    process.request_becomes(&id, "failed");
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let process = folder.spawn();
+    process.failed("hostile", BY_ID, THREE);
+    let letter = process.dead_letter("hostile");
     assert_eq!(letter["key"], "b");
     assert_eq!(letter["reason"], "answered 422: no b please");
     assert_eq!(receiver.seen().len(), 3, "the others were sent");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     // The settings may say otherwise.
     let before = receiver.seen().len();
     let retries = "retry = { first_ms = 10, max_ms = 10, attempts = 3 }\n";
-    let folder = forwarding(&receiver.url("/"), ", retry_statuses = [422]", retries);
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
-    process.request_becomes(&id, "failed");
+    let process = forwarding(&receiver.url("/"), ", retry_statuses = [422]", retries).spawn();
+    process.failed("hostile", BY_ID, r#"{"id": "b"}"#);
     eventually("three attempts", || {
         (receiver.seen().len() == before + 3).then_some(())
     });
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

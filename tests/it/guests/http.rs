@@ -3,24 +3,25 @@
 use std::process::{Command, Stdio};
 
 use super::{LIMITS, guest, nobody_else_suffers};
-use crate::process::{Folder, Process, skipped};
+use crate::process::{BY_ID, Process, skipped};
 use crate::program::{Lines, output};
 use crate::receiver::{Receiver, Reply, answer};
+use crate::setup::Setup;
 
 pub(super) const ONCE: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
 pub(super) const LOOPBACK: &str = "networks = [\"127.0.0.0/8\"]";
 
 /// A daemon whose stream `hostile` goes to the sink that calls, with this `http` table.
-fn calling(script: &str, retry: &str, http: &str) -> Folder {
+fn calling(script: &str, retry: &str, http: &str) -> Setup {
     let more = format!("{retry}config = {{ script = {script:?} }}\nhttp = {{ {http} }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with(LIMITS)
-        .with_sink("hostile", &guest("calls"), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .toml(LIMITS)
+        .sink("hostile", &guest("calls"), "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// The same with one receiver as the only host, and with loopback allowed.
-fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) -> Folder {
+fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) -> Setup {
     let host = receiver.url("");
     calling(
         script,
@@ -30,7 +31,7 @@ fn calling_receiver(script: &str, retry: &str, receiver: &Receiver, more: &str) 
 }
 
 fn submit(process: &Process) -> String {
-    process.accepted("hostile", "X-Item-Key: id\r\n", r#"{"id": "a"}"#)
+    process.accepted("hostile", BY_ID, r#"{"id": "a"}"#)
 }
 
 /// Why the only batch was given up.
@@ -52,8 +53,7 @@ fn only_listed_hosts_are_called() {
         receiver.url("/e"),
         receiver.url("/f?x=1")
     );
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -82,7 +82,7 @@ fn only_listed_hosts_are_called() {
         assert!(log.lines().any(told), "{host}: {log}");
     }
     assert!(log.contains("f?x=1: 200 thanks"), "{log}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn addresses_that_are_not_public_are_refused_in_every_form() {
     let script = urls.each_ref().map(|url| format!("post {url}/")).join(";");
     let hosts = urls.each_ref().map(|url| format!("{url:?}")).join(", ");
     let folder = calling(&script, ONCE, &format!("hosts = [{hosts}]"));
-    let process = folder.start();
+    let process = folder.spawn();
     let words = "not allowed: the host is not at a public address";
     assert_eq!(reason(&process), words);
     assert_eq!(receiver.connections(), 0);
@@ -118,16 +118,15 @@ fn addresses_that_are_not_public_are_refused_in_every_form() {
             |line: &str| line.contains("http.networks") && line.contains(&format!("host={url} "));
         assert!(log.lines().any(told), "{url}: {log}");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     // It is the address that is refused, not how it is written.
     let hosts = format!("hosts = [{hosts}], {LOOPBACK}");
-    let folder = calling(&script, ONCE, &hosts);
-    let process = folder.start();
+    let process = calling(&script, ONCE, &hosts).spawn();
     assert_eq!(reason(&process), words, "the last one is link-local");
     let reached = receiver.seen().len();
     assert!(reached >= 5, "{reached} of the forms: {}", process.log());
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -136,25 +135,24 @@ fn a_redirect_is_not_followed_and_its_target_is_checked_like_any_other() {
     let receiver = Receiver::start(move |_, _| answer(302, &format!("location: {place}\r\n"), ""));
     let script = format!("follow {}", receiver.url("/"));
     let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(
         reason(&process),
         "not allowed: the settings do not allow this request"
     );
     assert_eq!(receiver.seen().len(), 1);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     let hosts = format!(
         "hosts = [{:?}, \"http://169.254.169.254\"], {LOOPBACK}",
         receiver.url("")
     );
-    let folder = calling(&script, ONCE, &hosts);
-    let process = folder.start();
+    let process = calling(&script, ONCE, &hosts).spawn();
     assert_eq!(
         reason(&process),
         "not allowed: the host is not at a public address"
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -170,7 +168,7 @@ fn secret_headers_arrive_and_nobody_else_sees_them() {
     let folder = calling_receiver(&script, ONCE, &receiver, headers);
     let secret = "Bearer 0123456789canary";
     std::fs::write(folder.path("secret"), secret).expect("a file");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
     let seen = receiver.seen();
@@ -190,7 +188,7 @@ fn secret_headers_arrive_and_nobody_else_sees_them() {
     assert!(!process.log().contains("canary"), "{}", process.log());
     let shown = process.admin("/api/admin/sinks").to_string();
     assert!(!shown.contains("canary"), "{shown}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -204,11 +202,10 @@ fn receivers_that_stall_cost_a_retry_and_not_the_instance() {
     ] {
         let receiver = Receiver::start(move |_, _| Reply::Stall(bytes.to_owned()));
         let script = format!("post {}", receiver.url("/"));
-        let folder = calling_receiver(&script, ONCE, &receiver, timeout);
-        let process = folder.start();
+        let process = calling_receiver(&script, ONCE, &receiver, timeout).spawn();
         let reason = reason(&process);
         assert!(reason.starts_with("no answer: "), "{reason}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -232,30 +229,27 @@ fn bodies_are_bounded_in_both_directions() {
     ] {
         let (verb, path) = step.split_once(' ').expect("two words");
         let script = format!("{verb} {}", receiver.url(path));
-        let folder = calling_receiver(&script, ONCE, &receiver, limits);
-        let process = folder.start();
+        let process = calling_receiver(&script, ONCE, &receiver, limits).spawn();
         let reason = reason(&process);
         assert!(reason.contains(words), "{step}: {reason}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
     let script = format!("get {}", receiver.url("/fits"));
-    let folder = calling_receiver(&script, ONCE, &receiver, limits);
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, limits).spawn();
     let id = submit(&process);
     process.request_becomes(&id, "processed");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn requests_of_one_call_are_counted() {
     let receiver = Receiver::content();
     let script = vec![format!("post {}", receiver.url("/")); 4].join(";");
-    let folder = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3");
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3").spawn();
     assert!(reason(&process).starts_with("not allowed"));
     assert_eq!(receiver.seen().len(), 3);
     assert!(process.log().contains("http.requests_max"));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -265,39 +259,37 @@ fn a_request_that_is_left_behind_is_dropped_with_the_instance() {
         _ => answer(200, "", ""),
     });
     let script = format!("keep {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, ", concurrency_max = 2");
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, ", concurrency_max = 2").spawn();
     for _ in 0..4 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_is_not_started_without_the_grant_and_calls_nobody_while_it_starts() {
     let more = "config = { script = \"get http://127.0.0.1/\" }\n";
     let folder = super::beside_a_good_sink("calls", more);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = submit(&process);
     process.sink_becomes("hostile", "paused", |sink| {
         let reason = sink["reason"].as_str().unwrap_or_default();
         sink["state"] == "paused" && reason.contains("http = { hosts = [")
     });
     assert_eq!(process.request(&id)["status"], "accepted");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     let receiver = Receiver::content();
     let script = format!("at open {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     submit(&process);
     process.sink_becomes("hostile", "paused", |sink| {
         let reason = sink["reason"].as_str().unwrap_or_default();
         sink["state"] == "paused" && reason.contains("Denied")
     });
     assert_eq!(receiver.connections(), 0);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -314,13 +306,12 @@ fn idempotency_keys_stay_the_same_when_a_batch_is_sent_again() {
     );
     let retries = "retry = { first_ms = 10, max_ms = 40, attempts = 5 }\n";
     let run = |expected: usize| {
-        let folder = calling_receiver(&script, retries, &receiver, "");
-        let process = folder.start();
+        let process = calling_receiver(&script, retries, &receiver, "").spawn();
         let id = submit(&process);
         process.request_becomes(&id, "processed");
         let id = submit(&process);
         process.request_becomes(&id, "processed");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
         let seen = receiver.seen();
         assert_eq!(seen.len(), expected);
         let keys = seen.iter().map(|seen| seen.header("idempotency-key"));
@@ -348,18 +339,17 @@ fn idempotency_keys_stay_the_same_when_a_batch_is_sent_again() {
 fn connections_are_used_again() {
     let receiver = Receiver::content();
     let script = format!("post {}", receiver.url("/"));
-    let folder = calling_receiver(&script, ONCE, &receiver, "");
-    let process = folder.start();
+    let process = calling_receiver(&script, ONCE, &receiver, "").spawn();
     for _ in 0..20 {
         let id = submit(&process);
         process.request_becomes(&id, "processed");
     }
     assert_eq!((receiver.seen().len(), receiver.connections()), (20, 1));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 /// A certificate of `localhost` with its key, in the folder; none where there is no openssl.
-fn certificate(folder: &Folder, name: &str) -> Option<()> {
+fn certificate(folder: &Setup, name: &str) -> Option<()> {
     let made = output(
         Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
@@ -379,7 +369,7 @@ fn certificate(folder: &Folder, name: &str) -> Option<()> {
 
 #[test]
 fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
-    let certificates = Folder::new(&[]);
+    let certificates = Setup::with_streams(&[]);
     let made = ["known", "unknown"].map(|name| certificate(&certificates, name));
     if made != [Some(()), Some(())] {
         skipped("hosts_are_called_over_tls", "there is no openssl");
@@ -423,7 +413,7 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
             certificates.path(&format!("{authority}.pem")),
         );
         command.env_remove("SSL_CERT_DIR");
-        let process = folder.spawn(command).expect("the daemon starts");
+        let process = folder.spawn_as(command).expect("the daemon starts");
         match expected {
             Ok(words) => {
                 let id = submit(&process);
@@ -432,7 +422,7 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
             }
             Err(words) => assert!(reason(&process).contains(words), "{}", process.log()),
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
     server.kill().expect("a child");
     server.wait().expect("a child");

@@ -16,8 +16,10 @@ use serde_json::Value;
 
 use super::supplied::children;
 use super::{guest, http, keys, nobody_else_suffers, wasm};
-use crate::process::{Client, Folder, Process, eventually_within};
+use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
+use crate::wait::{PROCESS_DEADLINE, eventually_within};
 
 /// Unless `HEADGATE_ROUNDS` says otherwise; more than [`WARM`].
 const ROUNDS_DEFAULT: u64 = 20;
@@ -25,7 +27,6 @@ const ROUNDS_DEFAULT: u64 = 20;
 /// instance, every connection is open, every statement prepared.
 const WARM: u64 = 10;
 /// For all rounds.
-const DEADLINE: Duration = Duration::from_secs(180);
 /// Short, so that a guest which uses them up a hundred times is done in time.
 const LIMITS: &str = "[plugins]\nmemory_max_bytes = 4194304\ncpu_timeout_ms = 60\nwrite_timeout_ms = 150\n\
                       compile_memory_max_bytes = 300000000\ncompile_cpu_seconds = 1\n";
@@ -77,7 +78,7 @@ const WAYS: [&str; 33] = [
 ];
 
 /// Sinks that cannot be started, and files that are no plugins.
-fn unstartable(folder: &Folder) -> Vec<(&'static str, Vec<u8>)> {
+fn unstartable(folder: &Setup) -> Vec<(&'static str, Vec<u8>)> {
     let good = std::fs::read(guest("stages_twice")).expect("a guest");
     let read = |name: &str| std::fs::read(guest(name)).expect("a guest");
     let large = std::fs::File::create(folder.path("large.wasm")).expect("a file");
@@ -141,23 +142,21 @@ impl Held {
 
 /// Sends these rounds: a good item and a bad one for each.
 fn send(process: &Process, rounds: std::ops::Range<u64>) {
-    let mut client = Client::connect(process.service).expect("the daemon listens");
+    let mut client = process.client();
     for round in rounds {
         for (id, bad) in [(2 * round, false), (2 * round + 1, true)] {
             let body = format!("{{\"id\": \"{id}\", \"bad\": {bad}}}");
-            let answer = client.post("hostile", "X-Item-Key: id\r\n", &body);
+            let answer = client.post("hostile", BY_ID, &body);
             assert_eq!(answer.expect("an answer").status, 202);
         }
         let body = format!("{{\"id\": \"{round}\"}}");
-        let answer = client.post("innocent", "X-Item-Key: id\r\n", &body);
+        let answer = client.post("innocent", BY_ID, &body);
         assert_eq!(answer.expect("an answer").status, 202);
     }
 }
 
 fn sinks(process: &Process) -> BTreeMap<String, Value> {
-    let Value::Array(sinks) = process.admin("/api/admin/sinks") else {
-        panic!("not a list");
-    };
+    let sinks = process.list("/api/admin/sinks");
     let named = |sink: Value| (sink["name"].as_str().expect("a name").to_owned(), sink);
     sinks.into_iter().map(named).collect()
 }
@@ -170,7 +169,7 @@ fn done(process: &Process, names: &[String]) {
         names.iter().filter(waits).cloned().collect::<Vec<_>>()
     };
     eventually_within(
-        DEADLINE,
+        PROCESS_DEADLINE,
         || format!("these are not done: {:?}", waiting()),
         || waiting().is_empty().then_some(()),
     );
@@ -202,7 +201,7 @@ impl Attempts {
     fn reach(&mut self, process: &Process, groups: usize, least: usize) {
         let last = RefCell::new(BTreeMap::new());
         eventually_within(
-            DEADLINE,
+            PROCESS_DEADLINE,
             || format!("each was tried {least} times: {:?}", last.borrow()),
             || {
                 last.replace(self.look(process));
@@ -223,12 +222,12 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
             "",
         )
     });
-    let mut folder = Folder::new(&["hostile", "innocent", "never"]).with(LIMITS);
+    let mut folder = Setup::with_streams(&["hostile", "innocent", "never"]).toml(LIMITS);
     let mut busy = Vec::new();
     for (number, how) in WAYS.iter().enumerate() {
         let name = format!("way-{number}");
         let more = format!("{SINGLE}config = {{ how = \"{how}\" }}\n");
-        folder = folder.with_sink(&name, &guest("wicked"), "hostile", &more);
+        folder = folder.sink(&name, &guest("wicked"), "hostile", &more);
         busy.push(name);
     }
     let host = receiver.url("");
@@ -255,7 +254,7 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         let more = format!(
             "{SINGLE}config = {{ script = \"{script}\" }}\nhttp = {{ hosts = [{hosts}], {networks} }}\n"
         );
-        folder = folder.with_sink(name, &guest("calls"), "hostile", &more);
+        folder = folder.sink(name, &guest("calls"), "hostile", &more);
         busy.push(name.to_owned());
     }
     let mut groups = Vec::new();
@@ -269,7 +268,7 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
             };
             std::fs::write(&file, bytes).expect("a file");
             let name = format!("{group}.{twin}");
-            folder = folder.with_sink(&name, &file.display().to_string(), "hostile", "");
+            folder = folder.sink(&name, &file.display().to_string(), "hostile", "");
         }
         groups.push(group);
     }
@@ -287,12 +286,12 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         ("large", folder.path("large.wasm").display().to_string(), ""),
     ] {
         for twin in 0..TWINS {
-            folder = folder.with_sink(&format!("{group}.{twin}"), &file, "hostile", config);
+            folder = folder.sink(&format!("{group}.{twin}"), &file, "hostile", config);
         }
         groups.push(group);
     }
-    folder = folder.with_sink("pool", "pool", "innocent", "");
-    let mut process = folder.start();
+    folder = folder.sink("pool", "pool", "innocent", "");
+    let mut process = folder.spawn();
 
     send(&process, 0..WARM);
     done(&process, &busy);
@@ -346,5 +345,5 @@ fn what_every_hostile_sink_does_over_and_over_costs_nobody_else_anything() {
         },
     );
     eprintln!("base {base:?}, in the end {held:?}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

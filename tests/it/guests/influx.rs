@@ -8,21 +8,23 @@ use serde_json::{Value, json};
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
 use crate::postgres::free_port;
-use crate::process::{ADMIN_TOKEN, Client, Folder, eventually, skipped};
+use crate::process::{BY_ID, skipped};
 use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const PASSWORD: &str = "canary-of-influx";
 
 /// A daemon whose stream `hostile` is written to the server.
-fn writing(url: &str, config: &str, retry: &str, http: &str) -> Folder {
+fn writing(url: &str, config: &str, retry: &str, http: &str) -> Setup {
     let more = format!(
         "{retry}config = {{ url = {url:?}, {config} }}\nhttp = {{ hosts = [{url:?}], {LOOPBACK}{http} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "influx", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "influx", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// A server of InfluxDB 1, in a temporary folder.
@@ -111,7 +113,7 @@ fn items_become_points_whatever_they_hold() {
     influx.query("CREATE DATABASE plant");
     let config = r#"db = "plant", tags = ["a room", "site=1"], key_tag = "key", integers = ["count"], time = "at""#;
     let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let body = json!([
         {"id": "a,b c=d", "a room": "x, y=z \\", "site=1": "two\nlines", "f 1": 1.50, "count": 9_223_372_036_854_775_807_i64,
          "ok": true, "text": "say \"hi\",\n\\now\\", "l": [1], "none": null, "at": "2024-02-29T12:00:00.250+02:00"},
@@ -120,8 +122,7 @@ fn items_become_points_whatever_they_hold() {
     ]);
     // Again, as a redelivery would.
     for _ in 0..2 {
-        let id = process.accepted("hostile", "X-Item-Key: id\r\n", &body.to_string());
-        process.request_becomes(&id, "processed");
+        process.processed("hostile", BY_ID, &body.to_string());
     }
     let series = influx.query("SELECT * FROM hostile");
     let columns = [
@@ -156,19 +157,17 @@ fn items_become_points_whatever_they_hold() {
             ],
         ])
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     // Named fields only, into a measurement of another name, at the time of arrival.
     let config = r#"db = "plant", rp = "autogen", measurement = "m, n", fields = ["l", "o.p"], precision = "s""#;
-    let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
-    let id = process.accepted("hostile", "", r#"{"l": [1, "\""], "o": {"p": 2}, "q": 3}"#);
-    process.request_becomes(&id, "processed");
+    let process = writing(&influx.url, config, ONCE, "").spawn();
+    process.processed("hostile", "", r#"{"l": [1, "\""], "o": {"p": 2}, "q": 3}"#);
     let series = influx.query("SELECT * FROM \"m, n\" WHERE time > now() - 1m AND time <= now()");
     assert_eq!(series[0]["columns"], json!(["time", "l", "o.p"]));
     assert_eq!(series[0]["values"][0][1], "[1,\"\\\"\"]");
     assert_eq!(series[0]["values"][0][2], 2);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -179,10 +178,8 @@ fn points_that_the_server_refuses_become_dead_letters_and_no_other_is_lost() {
     influx.query("CREATE DATABASE plant");
     influx.query("CREATE RETENTION POLICY month ON plant DURATION 30d REPLICATION 1 DEFAULT");
     let config = r#"db = "plant", key_tag = "key", integers = ["i"], time = "at""#;
-    let folder = writing(&influx.url, config, ONCE, "");
-    let process = folder.start();
-    let id = process.accepted("hostile", "", r#"{"n": 0, "i": 0}"#);
-    process.request_becomes(&id, "processed");
+    let process = writing(&influx.url, config, ONCE, "").spawn();
+    process.processed("hostile", "", r#"{"n": 0, "i": 0}"#);
     let mut items: Vec<Value> = (0..1_000).map(|n| json!({"key": n, "n": n})).collect();
     let bad = [
         (3, json!({"n": "three"}), "field type conflict"),
@@ -209,8 +206,7 @@ fn points_that_the_server_refuses_become_dead_letters_and_no_other_is_lost() {
         items[*index] = item.clone();
     }
     let body = Value::from(items).to_string();
-    let id = process.accepted("hostile", "", &body);
-    process.request_becomes(&id, "failed");
+    process.failed("hostile", "", &body);
     let mut letters = process.dead_letters("hostile");
     letters.sort_by_key(|letter| letter["position"].as_u64());
     let expected = bad.iter().map(|(index, _, words)| (*index, *words));
@@ -223,23 +219,21 @@ fn points_that_the_server_refuses_become_dead_letters_and_no_other_is_lost() {
     }
     let series = influx.query("SELECT count(n) FROM hostile");
     assert_eq!(series[0]["values"][0][1], 1 + 1_000 - 7);
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer").body;
+    let metrics = process.metrics();
     for number in ["points\"} 994", "rejected\"} 7"] {
         let line = format!("headgate_plugin_events_total{{sink=\"hostile\",name=\"{number}");
         assert!(metrics.contains(&line), "{metrics}");
     }
 
     // Beyond what the helpers of the tests can read, too.
-    let id = process.accepted("hostile", "", r#"{"n": 1e400}"#);
-    process.request_becomes(&id, "failed");
-    let letters = client.get("/api/admin/sinks/hostile/dead-letters", ADMIN_TOKEN);
-    let letters = letters.expect("an answer").body;
+    process.failed("hostile", "", r#"{"n": 1e400}"#);
+    let letters = process.call("GET", "/api/admin/sinks/hostile/dead-letters", "");
+    let letters = letters.body;
     assert!(
         letters.contains("n: 1e400 is beyond a 64-bit float"),
         "{letters}"
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -259,8 +253,7 @@ fn what_the_operator_of_influxdb_can_mend_is_waited_for() {
     };
     let authorization = basic(&format!("writer:{PASSWORD}"));
     let http = format!(", headers = {{ authorization = {authorization:?} }}");
-    let folder = writing(&influx.url, "db = \"plant\"", RETRIES, &http);
-    let process = folder.start();
+    let process = writing(&influx.url, "db = \"plant\"", RETRIES, &http).spawn();
     let id = process.accepted("hostile", "", r#"{"n": 1}"#);
     let fails = |words: &str| {
         let sink = process.sink_becomes("hostile", "failing", |sink| {
@@ -277,7 +270,7 @@ fn what_the_operator_of_influxdb_can_mend_is_waited_for() {
     process.request_becomes(&id, "processed");
     assert_eq!(influx.query("SELECT n FROM hostile")[0]["values"][0][1], 1);
     assert!(!process.log().contains(&authorization));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -288,11 +281,10 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
     });
     let config = r#"org = "our plant", bucket = "a&b", precision = "us", time = "at""#;
     let folder = writing(&receiver.url(""), config, RETRIES, "");
-    let process = folder.start();
+    let process = folder.spawn();
     let started = Instant::now();
     let body = r#"[{"n": 1, "at": 5}, {"n": 2, "at": "1970-01-01T00:00:00.0000123Z"}]"#;
-    let id = process.accepted("hostile", "", body);
-    process.request_becomes(&id, "processed");
+    process.processed("hostile", "", body);
     assert!(started.elapsed() >= Duration::from_millis(1_900));
     let seen = receiver.seen();
     assert_eq!(seen.len(), 2);
@@ -301,7 +293,7 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
         assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", path));
         assert_eq!(seen.body, "hostile n=1 5\nhostile n=2 12\n");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     for (config, words) in [
         (
@@ -311,12 +303,11 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
         ("db = \"a\", measurement = \"#a\"", "/measurement"),
         ("org = \"a\"", "bucket"),
     ] {
-        let folder = writing(&receiver.url(""), config, ONCE, "");
-        let process = folder.start();
+        let process = writing(&receiver.url(""), config, ONCE, "").spawn();
         process.accepted("hostile", "", r#"{"n": 1}"#);
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)
         });
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }

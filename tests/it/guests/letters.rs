@@ -8,30 +8,29 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{QUICK_RETRIES, beside_a_good_sink, keys, nobody_else_suffers};
-use crate::process::{Client, Folder, Process, eventually, items, key_of, read_only};
+use crate::process::{BY_ID, Process};
+use crate::setup::{Setup, key_of};
+use crate::stored::one;
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const LETTERS: &str = "/api/admin/sinks/hostile/dead-letters";
 const SEND_AGAIN: &str = "/api/admin/sinks/hostile/dead-letters/retry";
 const RETRY: &str = "/api/admin/sinks/hostile/retry";
 
 /// A daemon whose stream `hostile` has a door.
-fn with_a_door(more: &str) -> Folder {
+fn with_a_door(more: &str) -> Setup {
     beside_a_good_sink("doorkeeper", &format!("{QUICK_RETRIES}{more}"))
 }
 
 /// Moves the door: `open` or `close`.
 fn door(process: &Process, moved: &str) {
-    let id = process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{moved}\"}}"));
-    process.request_becomes(&id, "processed");
+    process.processed("hostile", BY_ID, &format!("{{\"id\": \"{moved}\"}}"));
 }
 
 /// What a call did, which must have succeeded.
 #[track_caller]
 fn done(process: &Process, method: &str, path: &str, body: &str) -> Value {
-    let answer = process.call(method, path, body);
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    answer.json()["data"].take()
+    process.call(method, path, body).data(200)
 }
 
 #[track_caller]
@@ -50,38 +49,30 @@ fn letter_keys(process: &Process) -> Vec<String> {
 }
 
 /// How often the sink took an item, the doors included.
-fn taken(folder: &Folder) -> u64 {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
-    let sql = "SELECT value FROM sink_state WHERE key = 'taken'";
-    let bytes: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a count");
+pub(super) fn taken(folder: &Setup) -> u64 {
+    let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
+    let bytes: Vec<u8> = one(&folder.pool(), sql);
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-fn rows(folder: &Folder, table: &str) -> i64 {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
-    let sql = format!("SELECT count(*) FROM {table}");
-    pool.query_row(&sql, [], |row| row.get(0)).expect("a count")
+fn rows(folder: &Setup, table: &str) -> i64 {
+    one(&folder.pool(), &format!("SELECT count(*) FROM {table}"))
 }
 
 #[test]
 fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let body = r#"[{"id": "a"}, {"id": "reject-b", "n": 1.50}, {"id": "reject-c"}, {"id": "d"}, {"id": "reject-e"}]"#;
-    let id = process.accepted("hostile", BY_ID, body);
-    process.request_becomes(&id, "failed");
+    let id = process.failed("hostile", BY_ID, body);
     door(&process, "open");
     assert_eq!(letter_keys(&process), ["reject-b", "reject-c", "reject-e"]);
     process.stop();
     // Everything is behind every sink: the journal lets all payloads go.
-    let process = folder.start();
+    let process = folder.spawn();
     eventually("the payloads are gone", || {
-        let journal = read_only(&folder.data_dir().join("journal.db"));
-        let sql = "SELECT count(*) FROM payloads";
-        let left: i64 = journal
-            .query_row(sql, [], |row| row.get(0))
-            .expect("a count");
+        let left: i64 = one(&folder.journal(), "SELECT count(*) FROM payloads");
         (left == 0).then_some(())
     });
 
@@ -90,7 +81,7 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
     let request = process.request_becomes(&id, "processed");
     assert_eq!(request["sinks"][0]["state"], "done");
     assert!(request["processed_at"].is_string());
-    let delivered = items(folder.data_dir(), "hostile");
+    let delivered = folder.items("hostile");
     let b = delivered.iter().find(|item| item.0 == "reject-b");
     let (_, fields, request_id) = b.expect("it is there");
     assert_eq!(
@@ -99,7 +90,7 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
     );
     assert_eq!(delivered.len(), 7);
     assert_eq!(taken(&folder), 7);
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let pool = folder.pool();
     let sql = "SELECT key, position, updated_at FROM items WHERE request_id = ?1 ORDER BY position";
     let mut statement = pool.prepare(sql).expect("the table");
     let places: Vec<(String, u32, String)> = statement
@@ -127,13 +118,13 @@ fn dead_letters_are_sent_again_without_the_journal_and_the_request_is_processed(
     );
     assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 0);
     assert_eq!((rows(&folder, "resends"), rows(&folder, "retries")), (0, 0));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     let send = |n: u32| {
         let body = format!(
             "[{{\"id\": \"reject-a\", \"n\": {n}}}, {{\"id\": \"reject-gone\", \"n\": {n}}}]"
@@ -141,7 +132,7 @@ fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
         process.accepted("hostile", BY_ID, &body)
     };
     let n = || {
-        let items = items(folder.data_dir(), "hostile");
+        let items = folder.items("hostile");
         let item = items.into_iter().find(|item| item.0 == "reject-a");
         item.map(|item| item.1["n"].as_u64().expect("a number"))
     };
@@ -169,22 +160,21 @@ fn what_was_accepted_later_wins_whenever_it_is_sent_again() {
     let newest = send(4);
     process.request_becomes(&newest, "processed");
     let key = key_of("hostile");
-    let mut client = Client::connect(process.service).expect("it listens");
     let path = "/api/streams/hostile/items/reject-gone";
-    let answer = client.call("DELETE", path, &key, "").expect("an answer");
+    let answer = process.ask("DELETE", path, &key, "", "");
     assert_eq!(answer.status, 202, "{}", answer.body);
     process.drained();
     done(&process, "POST", SEND_AGAIN, "{}");
     process.request_becomes(&late, "processed");
     assert_eq!(n(), Some(4));
     assert!(!keys(&folder, "hostile").contains(&"reject-gone".to_owned()));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
     let folder = with_a_door("batch = { items_max = 2 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let body =
         r#"[{"id": "trap-a"}, {"id": "b"}, {"id": "reject-c"}, {"id": "trap-d"}, {"id": "e"}]"#;
@@ -231,13 +221,13 @@ fn what_fails_again_is_a_dead_letter_again_with_new_attempts() {
     done(&process, "POST", SEND_AGAIN, "");
     process.request_becomes(&id, "processed");
     assert_eq!(taken(&folder), 7);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn single_letters_and_requests_can_be_chosen_sent_again_and_discarded() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let send = |prefix: &str| {
         let item = |n| format!("{{\"id\": \"reject-{prefix}{n}\"}}");
@@ -376,26 +366,23 @@ fn single_letters_and_requests_can_be_chosen_sent_again_and_discarded() {
         done(&process, "DELETE", &format!("{LETTERS}?all=true"), "")["discarded"],
         0
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
-    let id = process.accepted(
+    let id = process.failed(
         "hostile",
         BY_ID,
         r#"[{"id": "reject-a"}, {"id": "reject-b"}]"#,
     );
-    process.request_becomes(&id, "failed");
     process.stop();
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a file");
     let sql = "UPDATE dead_letters SET key = '', fields = '' WHERE key = 'reject-b'";
-    assert_eq!(pool.execute(sql, []), Ok(1));
-    drop(pool);
-    let process = folder.start();
+    assert_eq!(folder.tamper("pool.db", sql), 1);
+    let process = folder.spawn();
     door(&process, "open");
     let sent = done(&process, "POST", SEND_AGAIN, "");
     assert_eq!(sent, json!({"sent_again": 1, "skipped": 1}));
@@ -415,5 +402,5 @@ fn a_payload_that_nobody_can_read_is_skipped_and_can_be_discarded() {
         1
     );
     process.request_becomes(&id, "discarded");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Client, Folder, Process, SetOnDrop, eventually, read_only};
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::process::{BY_ID, Client, Process, SetOnDrop};
+use crate::setup::Setup;
+use crate::stored::one;
+use crate::wait::eventually;
 
 /// A component that does the same as a guest and is another file.
 fn variant(name: &str, number: u32, at: &Path) {
@@ -22,20 +23,19 @@ fn variant(name: &str, number: u32, at: &Path) {
 }
 
 /// How many items the sink `hostile`, which is `sorts`, has counted in its state.
-fn seen(folder: &Folder) -> u32 {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+fn seen(folder: &Setup) -> u32 {
     let sql = "SELECT coalesce(max(length(value)), 0) FROM sink_state WHERE key = 'seen'";
-    pool.query_row(sql, [], |row| row.get(0)).expect("a number")
+    one(&folder.pool(), sql)
 }
 
 /// A daemon whose stream `hostile` goes to a copy of a guest that can be replaced.
-fn replaceable(name: &str, more: &str) -> (Folder, std::path::PathBuf) {
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+fn replaceable(name: &str, more: &str) -> (Setup, std::path::PathBuf) {
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("replaceable.wasm");
     std::fs::copy(guest(name), &plugin).expect("a file");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", more)
-        .with_sink("pool", "pool", "innocent", "");
+        .sink("hostile", &plugin.display().to_string(), "hostile", more)
+        .sink("pool", "pool", "innocent", "");
     (folder, plugin)
 }
 
@@ -50,14 +50,14 @@ fn refused(process: &Process, words: &str) {
         let reason = sink["refused"].as_str();
         reason.is_some_and(|reason| reason.contains(words)) && sink["state"] == "running"
     });
-    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    let problems = process.problems();
     assert!(problems.contains("the sink hostile goes on"), "{problems}");
 }
 
 #[test]
 fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     // What is replaced before it was loaded is no change.
     eventually("the sink is loaded", || {
         let log = process.log();
@@ -112,17 +112,16 @@ fn replacing_and_configuring_under_load_loses_and_doubles_nothing() {
     // What counts each item commits with the items.
     assert_eq!(seen(&folder), posted);
     assert!(process.dead_letters("hostile").is_empty());
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
     let (mut folder, plugin) = replaceable("sorts", "config = { least = 10 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     let goes_on = |id: &str| {
         let body = format!("{{\"id\": \"{id}\", \"n\": 50}}");
-        let request = process.accepted("hostile", BY_ID, &body);
-        process.request_becomes(&request, "processed");
+        process.processed("hostile", BY_ID, &body);
     };
     goes_on("a");
     std::fs::write(&plugin, b"\0asm what follows is nothing").expect("a file");
@@ -141,7 +140,7 @@ fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
     refused(&process, "/least");
     goes_on("e");
     folder.change("least = \"ten\"", "leest = 7 }\n[nonsense]\na = { b = 1");
-    let problems = || process.admin("/api/admin/status")["problems"].to_string();
+    let problems = || process.problems();
     eventually("the configuration is refused", || {
         let problems = problems();
         (problems.contains("the configuration was changed") && problems.contains("nonsense"))
@@ -151,23 +150,22 @@ fn a_bad_file_or_setting_leaves_the_old_one_running_and_says_why() {
     goes_on("f");
     folder.change("leest = 7 }\n[nonsense]\na = { b = 1", "least = 60");
     eventually("all is well", || (problems() == "[]").then_some(()));
-    let request = process.accepted("hostile", BY_ID, r#"{"id": "g", "n": 50}"#);
-    process.request_becomes(&request, "processed");
+    process.processed("hostile", BY_ID, r#"{"id": "g", "n": 50}"#);
     assert_eq!(keys(&folder, "low"), ["g"], "the new settings count");
     assert_eq!(keys(&folder, "hostile"), ["a", "b", "c", "d", "e", "f"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
-fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() {
+fn new_sinks_start_now_or_with_the_oldest_request_and_removed_ones_end() {
     // The sink that takes nothing holds the payloads.
     let mut folder = beside_a_good_sink(
         "doorkeeper",
         "retry = { first_ms = 3600000, max_ms = 3600000, attempts = 9 }\n",
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let held = || -> Option<i64> {
-        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let journal = folder.journal();
         let sql = "SELECT count(*) FROM payloads";
         journal.query_row(sql, [], |row| row.get(0)).ok()
     };
@@ -200,7 +198,7 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
     process.sink_becomes("oldest", "done", lagless);
     process.sink_becomes("now", "done", lagless);
     let taken = |sink: &str| -> String {
-        let pool = read_only(&folder.data_dir().join("pool.db"));
+        let pool = folder.pool();
         let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE sink = ?1 AND key = 'order'";
         pool.query_row(sql, [sink], |row| row.get(0))
             .expect("a row")
@@ -226,7 +224,7 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
     });
     process.request_becomes(&old, "processed");
     let held = || -> Option<i64> {
-        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let journal = folder.journal();
         let sql = "SELECT count(*) FROM payloads";
         journal.query_row(sql, [], |row| row.get(0)).ok()
     };
@@ -238,13 +236,13 @@ fn a_new_sink_starts_now_or_with_the_oldest_request_and_one_that_is_gone_ends() 
         200
     );
     eventually("no payload is held", || (held() == Some(0)).then_some(()));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_forgotten() {
     let mut folder = beside_a_good_sink("doorkeeper", QUICK_RETRIES);
-    let process = folder.start();
+    let process = folder.spawn();
     let send = |process: &Process, key: &str| {
         process.accepted("hostile", BY_ID, &format!("{{\"id\": \"{key}\"}}"))
     };
@@ -258,13 +256,13 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
     let names = ["name = \"hostile\"\nplugin", "name = \"other\"\nplugin"];
     folder.change(names[0], names[1]);
 
-    let process = folder.start();
+    let process = folder.spawn();
     let meanwhile = send(&process, "c");
     process.request_becomes(&meanwhile, "processed");
     let sink = process.sink("hostile");
     let counts = ["lag", "retries", "dead_letters"].map(|name| sink[name].as_u64());
     assert_eq!(counts, [Some(1); 3], "{sink}");
-    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    let problems = process.problems();
     assert!(
         problems.contains("headgate sink forget hostile"),
         "{problems}"
@@ -274,7 +272,7 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
     process.stop();
     folder.change(names[1], names[0]);
 
-    let process = folder.start();
+    let process = folder.spawn();
     let opened = send(&process, "open");
     process.request_becomes(&opened, "processed");
     assert_eq!(
@@ -284,10 +282,8 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
         200
     );
     process.request_becomes(&waiting, "processed");
-    let pool = read_only(&folder.data_dir().join("pool.db"));
-    let sql = "SELECT value FROM sink_state WHERE sink = 'hostile' AND key = 'taken'";
-    let taken: Vec<u8> = pool.query_row(sql, [], |row| row.get(0)).expect("a count");
-    assert_eq!(taken[0], 4, "what was accepted meanwhile is among them");
+    let taken = super::letters::taken(&folder);
+    assert_eq!(taken, 4, "what was accepted meanwhile is among them");
     assert_eq!(process.dead_letters("hostile").len(), 1);
     assert_eq!(process.sink("other")["state"], "unconfigured");
     assert_eq!(
@@ -298,20 +294,18 @@ fn a_sink_that_is_missing_from_the_configuration_keeps_its_backlog_until_it_is_f
         process.call("DELETE", "/api/admin/sinks/other", "").status,
         404
     );
-    let problems = process.admin("/api/admin/status")["problems"].to_string();
+    let problems = process.problems();
     assert!(!problems.contains("sink forget"), "{problems}");
     let trail = process.admin("/api/admin/audit").to_string();
     assert!(trail.contains("\"forget\""), "{trail}");
-    drop(pool);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn other_streams_count_from_the_next_batch_on() {
     let (mut folder, _plugin) = replaceable("keeps_order", QUICK_RETRIES);
-    let process = folder.start();
-    let first = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-    process.request_becomes(&first, "processed");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     folder.change("streams = [\"hostile\"]", "streams = [\"nothing\"]");
     says(&process, "goes on with its new settings");
     process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
@@ -321,30 +315,27 @@ fn other_streams_count_from_the_next_batch_on() {
         let sink = process.sink("hostile");
         (sink["streams"][0] == "hostile").then_some(())
     });
-    let last = process.accepted("hostile", BY_ID, r#"{"id": "c"}"#);
-    process.request_becomes(&last, "processed");
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+    process.processed("hostile", BY_ID, r#"{"id": "c"}"#);
     let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE key = 'order'";
-    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    let order: String = one(&folder.pool(), sql);
     assert_eq!(order, "a c ");
-    drop(pool);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
-    let mut folder = Folder::new(&["innocent", "hostile"])
-        .with_storage("min_free_bytes = 0\npayload_retention_bytes = 1000")
-        .with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["innocent", "hostile"])
+        .set("storage.payload_retention_minutes", 60)
+        .set("storage.payload_retention_bytes", 1000)
+        .sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     let text = "x".repeat(200);
     for number in 0..12 {
         let body = format!("{{\"id\": \"{number:02}\", \"text\": \"{text}\"}}");
-        let id = process.accepted("hostile", BY_ID, &body);
-        process.request_becomes(&id, "processed");
+        process.processed("hostile", BY_ID, &body);
     }
     let kept = || -> Vec<i64> {
-        let journal = read_only(&folder.data_dir().join("journal.db"));
+        let journal = folder.journal();
         let mut statement = journal
             .prepare("SELECT seq FROM payloads ORDER BY seq")
             .expect("a table");
@@ -355,7 +346,7 @@ fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
         (kept() == [9, 10, 11, 12]).then_some(())
     });
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     let dropped = folder.data_dir().join("plugins/late.wasm");
     std::fs::copy(guest("keeps_order"), dropped).expect("a file");
     folder.change(
@@ -366,10 +357,8 @@ fn a_new_sink_gets_what_is_kept_after_all_others_have_it() {
     process.sink_becomes("late", "done", |sink| {
         sink["lag"] == 0 && sink["state"] == "running"
     });
-    let pool = read_only(&folder.data_dir().join("pool.db"));
     let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE sink = 'late'";
-    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    let order: String = one(&folder.pool(), sql);
     assert_eq!(order, "08 09 10 11 ");
-    drop(pool);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -1,23 +1,23 @@
 //! In which order a sink gets its batches.
 
 use super::{LIMITS, beside_a_good_sink, guest, keys, nobody_else_suffers};
-use crate::process::{Folder, Process, read_only};
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
+use crate::stored::one;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const ONE_AT_A_TIME: &str = "batch = { items_max = 1, linger_ms = 0 }\n";
 
 /// The keys in the order in which the sink took them.
-fn order(folder: &Folder) -> String {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+fn order(folder: &Setup) -> String {
     let sql = "SELECT CAST(value AS TEXT) FROM sink_state WHERE key = 'order'";
-    let order: String = pool.query_row(sql, [], |row| row.get(0)).expect("a row");
+    let order: String = one(&folder.pool(), sql);
     order.trim_end().to_owned()
 }
 
-fn keeping(ordering: &str, more: &str) -> (Folder, Process) {
+fn keeping(ordering: &str, more: &str) -> (Setup, Process) {
     let more = format!("ordering = \"{ordering}\"\n{more}");
     let folder = beside_a_good_sink("keeps_order", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     (folder, process)
 }
 
@@ -26,7 +26,7 @@ fn send(process: &Process, body: &str) -> String {
 }
 
 #[test]
-fn in_any_order_new_batches_go_on_while_one_waits_and_in_strict_order_they_wait_too() {
+fn only_in_strict_order_new_batches_wait_behind_a_retry() {
     for (ordering, expected) in [("any", "b c a"), ("strict", "a b c")] {
         let (folder, process) = keeping(ordering, ONE_AT_A_TIME);
         let first = send(&process, r#"{"id": "a", "retries": 1, "after_ms": 2000}"#);
@@ -36,7 +36,7 @@ fn in_any_order_new_batches_go_on_while_one_waits_and_in_strict_order_they_wait_
         process.request_becomes(&first, "processed");
         process.drained();
         assert_eq!(order(&folder), expected, "{ordering}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -63,7 +63,7 @@ fn in_strict_order_an_item_that_traps_is_found_and_the_others_keep_their_order()
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0]["key"], "700");
     assert_eq!(process.sink("hostile")["state"], "running");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -80,20 +80,20 @@ fn in_strict_order_attempts_end_what_holds_up_the_others() {
     let letters = process.dead_letters("hostile");
     assert_eq!((letters.len(), &letters[0]["attempts"]), (1, &6.into()));
     process.sink_becomes("hostile", "running", |sink| sink["state"] == "running");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
-fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_its_time() {
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+fn in_strict_order_a_sink_that_is_down_waits_and_gives_nothing_up_early() {
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("mended.wasm");
     std::fs::copy(guest("keeps_order"), &plugin).expect("a file");
     let retry = "retry = { first_ms = 1, max_ms = 2, attempts = 1000 }\n";
     let more = format!("ordering = \"strict\"\n{ONE_AT_A_TIME}{retry}");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("hostile", &plugin.display().to_string(), "hostile", &more)
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let first = send(&process, r#"{"id": "a", "retries": 1000000}"#);
     let second = send(&process, r#"{"id": "b"}"#);
     let paused = |sink: &serde_json::Value| sink["state"] == "paused";
@@ -107,5 +107,5 @@ fn in_strict_order_a_sink_that_is_down_is_paused_and_nothing_is_given_up_before_
     process.request_becomes(&first, "processed");
     process.request_becomes(&second, "processed");
     assert_eq!(keys(&folder, "hostile"), ["a", "b"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -4,10 +4,9 @@ use serde_json::json;
 
 use super::http::{LOOPBACK, ONCE};
 use super::{keys, nobody_else_suffers};
-use crate::process::Folder;
+use crate::process::BY_ID;
 use crate::receiver::{Receiver, answer};
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::setup::Setup;
 
 /// A component of `headgate:sink@1.0.0`.
 const OLD: &str = concat!(
@@ -26,10 +25,10 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
     let more = format!(
         "{ONCE}config = {{ url = {url:?} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    let folder = Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "http-forward", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "http-forward", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
+        .spawn();
     process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     process.drained();
     let id = process.removed("hostile", "a");
@@ -37,10 +36,7 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
     let request = process.request(&id);
     assert_eq!(request["status"], "removed");
     assert_eq!(request["sinks"][0]["state"], "failed");
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(
         (&letter["action"], &letter["key"]),
         (&json!("remove"), &json!("a"))
@@ -64,15 +60,15 @@ fn a_receiver_is_sent_removals_and_a_refused_one_is_sent_again_as_a_removal() {
         assert!(item.get("fields").is_none(), "{item}");
     }
     assert_eq!(process.request(&id)["sinks"][0]["state"], "done");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
-fn a_component_of_an_older_world_runs_and_what_it_wrote_is_removed_in_its_place() {
-    let folder = Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", OLD, "hostile", ONCE)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+fn a_component_of_an_older_world_runs_and_its_items_are_removed_for_it() {
+    let folder = Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", OLD, "hostile", ONCE)
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     process.accepted("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
     let id = process.removed("hostile", "a");
     process.accepted("hostile", BY_ID, r#"{"id": "c"}"#);
@@ -88,32 +84,28 @@ fn a_component_of_an_older_world_runs_and_what_it_wrote_is_removed_in_its_place(
         (&sink["lag"], &sink["last_error"]),
         (&json!(0), &json!(null))
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_sink_that_begins_with_older_requests_does_not_bring_removed_items_back() {
-    let retention = "min_free_bytes = 0\npayload_retention_minutes = 60";
-    let mut folder = Folder::new(&["hostile", "innocent"])
-        .with_storage(retention)
-        .with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["hostile", "innocent"])
+        .set("storage.payload_retention_minutes", 60)
+        .sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     process.accepted("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
     process.removed("hostile", "a");
     process.drained();
     process.stop();
     // As if more had been removed since than is remembered.
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("it opens");
-    pool.execute("DELETE FROM removed", [])
-        .expect("it is written");
-    drop(pool);
-    folder = folder.with_sink(
+    folder.tamper("pool.db", "DELETE FROM removed");
+    folder = folder.sink(
         "hostile",
         OLD,
         "hostile",
         &format!("{ONCE}start = \"oldest\"\n"),
     );
-    let process = folder.start();
+    let process = folder.spawn();
     process.drained();
     assert_eq!(process.sink("hostile")["lag"], 0);
     assert_eq!(keys(&folder, "hostile"), ["b"]);
@@ -127,15 +119,15 @@ fn a_removal_goes_wherever_a_rule_may_have_put_the_item() {
         { streams = ["other"], stream = "elsewhere" },
     ] }"#
         .replace('\n', " ");
-    let folder = Folder::new(&["hostile", "innocent"])
-        .with_sink(
+    let folder = Setup::with_streams(&["hostile", "innocent"])
+        .sink(
             "hostile",
             "filter-map",
             "hostile",
             &format!("{ONCE}config = {config}\n"),
         )
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let body = r#"[{"id": "a"}, {"id": "b", "big": true}, {"id": "c"}, {"id": "d", "big": true}]"#;
     process.accepted("hostile", BY_ID, body);
     for key in ["a", "b"] {
@@ -144,15 +136,15 @@ fn a_removal_goes_wherever_a_rule_may_have_put_the_item() {
     process.drained();
     assert_eq!(keys(&folder, "hostile"), ["c"]);
     assert_eq!(keys(&folder, "moved"), ["d"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn removals_alone_keep_the_write_ahead_log_of_the_pool_small() {
-    let folder = Folder::new(&["innocent"]).with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
-    let mut client = crate::process::Client::connect(process.service).expect("it listens");
-    let secret = crate::process::key_of("innocent");
+    let folder = Setup::with_streams(&["innocent"]).sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
+    let mut client = process.client();
+    let secret = crate::setup::key_of("innocent");
     for number in 0..3_000 {
         let path = format!("/api/streams/innocent/items/{number}");
         let answer = client.call("DELETE", &path, &secret, "");
@@ -162,5 +154,5 @@ fn removals_alone_keep_the_write_ahead_log_of_the_pool_small() {
     let log = folder.data_dir().join("pool.db-wal");
     let bytes = std::fs::metadata(log).expect("a file").len();
     assert!(bytes < 64 << 20, "{bytes}");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

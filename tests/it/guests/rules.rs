@@ -7,17 +7,18 @@ use serde_json::{Map, Value, json};
 use super::http::ONCE;
 use super::nobody_else_suffers;
 use crate::app::Random;
-use crate::process::{ADMIN_TOKEN, Client, Folder, Process, items};
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
 
 const STREAMS: [&str; 4] = ["hostile", "hostile-1", "moved", "moved-too"];
 const FIELDS: [&str; 4] = ["a", "b.c", "d", "x y"];
 
 /// A daemon whose streams `hostile` and `hostile-1` are written by these rules.
-fn filtering(config: &str) -> Folder {
+fn filtering(config: &str) -> Setup {
     let more = format!("{ONCE}config = {config}\n");
-    Folder::new(&["hostile", "hostile-1", "innocent"])
-        .with_sink("hostile", "filter-map", "hostile*", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "hostile-1", "innocent"])
+        .sink("hostile", "filter-map", "hostile*", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// A table of TOML in a line.
@@ -185,11 +186,8 @@ fn reference(
 }
 
 fn dropped(process: &Process) -> u64 {
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer").body;
-    let line = "headgate_plugin_events_total{sink=\"hostile\",name=\"dropped\"} ";
-    let number = metrics.lines().find_map(|own| own.strip_prefix(line));
-    number.map_or(0, |number| number.parse().expect("a number"))
+    let series = "headgate_plugin_events_total{sink=\"hostile\",name=\"dropped\"}";
+    process.metric(series).map_or(0, |number| number as u64)
 }
 
 #[test]
@@ -203,7 +201,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         let otherwise = ["keep", "drop"][random.within(0..2) as usize];
         let config = json!({"rules": rules, "otherwise": otherwise});
         let folder = filtering(&toml(&config));
-        let process = folder.start();
+        let process = folder.spawn();
         let mut wanted = BTreeMap::new();
         let (mut gone, mut refused) = (0, 0);
         for stream in ["hostile", "hostile-1"] {
@@ -231,8 +229,8 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
                     }
                 }
             }
-            process.accepted("hostile", "X-Item-Key: id\r\n", "{\"id\": \"first\"}");
-            process.accepted(stream, "X-Item-Key: id\r\n", &json!(sent).to_string());
+            process.accepted("hostile", BY_ID, "{\"id\": \"first\"}");
+            process.accepted(stream, BY_ID, &json!(sent).to_string());
         }
         // What was only there so that batches hold several requests.
         let first = Map::from_iter([("id".to_owned(), json!("first"))]);
@@ -247,7 +245,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         process.drained();
         let mut found = BTreeMap::new();
         for stream in STREAMS {
-            for (key, fields, _) in items(folder.data_dir(), stream) {
+            for (key, fields, _) in folder.items(stream) {
                 found.insert((stream.to_owned(), key), fields);
             }
         }
@@ -255,7 +253,7 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
         assert_eq!(found, wanted, "{what}");
         assert_eq!(process.sink("hostile")["dead_letters"], refused, "{what}");
         assert_eq!(dropped(&process), gone, "{what}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -263,10 +261,9 @@ fn items_become_what_the_first_rule_that_they_meet_says() {
 fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
     let config = "{ rules = [{ when = [{ field = \"a\", exists = true }], rename = { a = \"b\" } }], otherwise = \"drop\" }";
     let folder = filtering(config);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "0", "a": 1.50}, {"id": "1", "a": 2, "b": 3}, {"id": "2"}, {"id": "3", "a": 4}]"#;
-    let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
-    process.request_becomes(&id, "failed");
+    process.failed("hostile", BY_ID, body);
     let letters = process.dead_letters("hostile");
     assert_eq!(letters.len(), 1);
     assert_eq!(
@@ -277,7 +274,8 @@ fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
         letters[0]["reason"],
         "an item would have the field \"b\" twice"
     );
-    let kept: Vec<_> = items(folder.data_dir(), "hostile")
+    let kept: Vec<_> = folder
+        .items("hostile")
         .into_iter()
         .map(|(key, fields, _)| (key, fields))
         .collect();
@@ -286,5 +284,5 @@ fn items_that_would_have_a_name_twice_are_the_only_ones_given_up() {
         ("3", json!({"id": "3", "b": 4})),
     ];
     assert_eq!(kept, expected.map(|(key, fields)| (key.to_owned(), fields)));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

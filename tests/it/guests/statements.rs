@@ -5,15 +5,17 @@ use serde_json::{Value, json};
 use super::http::ONCE;
 use super::{LIMITS, guest, nobody_else_suffers};
 use crate::postgres::{Line, PASSWORD, Postgres};
-use crate::process::{Folder, Process, eventually};
+use crate::process::Process;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A daemon whose stream `hostile` goes to the guest that runs statements.
-fn running(url: &str, more: &str) -> Folder {
+fn running(url: &str, more: &str) -> Setup {
     let more = format!("{ONCE}postgres = {{ url = {url:?}{more} }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with(LIMITS)
-        .with_sink("hostile", &guest("runs_sql"), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .toml(LIMITS)
+        .sink("hostile", &guest("runs_sql"), "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// Runs statements in one call; what the guest was told.
@@ -23,8 +25,7 @@ fn outcome(process: &Process, statements: &[&str]) -> String {
 }
 
 fn told(process: &Process, items: Vec<Value>) -> String {
-    let id = process.accepted("hostile", "", &Value::from(items).to_string());
-    process.request_becomes(&id, "failed");
+    let id = process.failed("hostile", "", &Value::from(items).to_string());
     let letters = process.dead_letters("hostile");
     let letter = letters.iter().find(|letter| letter["request_id"] == id);
     let reason = &letter.expect("a dead letter")["reason"];
@@ -54,8 +55,7 @@ fn statements_of_a_call_happen_together_or_not_at_all() {
     };
     postgres.query("CREATE TABLE t (k text PRIMARY KEY, n int, CHECK (n < 10))");
     postgres.query("CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
-    let folder = running(&postgres.url(), "");
-    let process = folder.start();
+    let process = running(&postgres.url(), "").spawn();
     let insert = "INSERT INTO t SELECT unnest($1), 1";
     let both = vec![
         json!({"sql": insert, "keys": true}),
@@ -122,7 +122,7 @@ fn statements_of_a_call_happen_together_or_not_at_all() {
     assert_eq!(often(100).matches('1').count(), 100);
     assert!(often(101).contains("more than 100 statements"));
     assert_eq!(outcome(&process, &["SELECT 1"; 3]), "Ok([1, 1, 1])");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -136,15 +136,14 @@ fn who_waits_too_long_leaves_no_transaction_behind() {
         // The call's own deadline, in which the database has no say.
         (", timeout_ms = 60_000", "no answer within 1200 ms"),
     ] {
-        let folder = running(&postgres.url(), more);
-        let process = folder.start();
+        let process = running(&postgres.url(), more).spawn();
         let slow = ["WITH i AS (INSERT INTO t VALUES (1)) SELECT pg_sleep(3)"];
         let told = outcome(&process, &slow);
         assert!(told.contains(words), "{told}");
         works(&process);
         no_transaction_is_open(&postgres);
         assert_eq!(postgres.query("SELECT count(*) FROM t"), "0");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -155,8 +154,7 @@ fn a_server_that_stalls_is_left_and_found_again() {
     };
     postgres.query("CREATE TABLE t (n int)");
     let line = Line::to(&postgres);
-    let folder = running(&line.url(), ", timeout_ms = 800");
-    let process = folder.start();
+    let process = running(&line.url(), ", timeout_ms = 800").spawn();
     let insert = ["INSERT INTO t VALUES (1)"];
     works(&process);
     assert_eq!(outcome(&process, &insert), "Ok([1])");
@@ -172,7 +170,7 @@ fn a_server_that_stalls_is_left_and_found_again() {
     no_transaction_is_open(&postgres);
     assert_eq!(postgres.query("SELECT count(*) FROM t"), "2");
     assert!(!process.log().contains(PASSWORD));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -180,8 +178,7 @@ fn a_kept_connection_that_has_broken_costs_no_attempt() {
     let Some(mut postgres) = Postgres::start("a_kept_connection") else {
         return;
     };
-    let folder = running(&postgres.url(), "");
-    let process = folder.start();
+    let process = running(&postgres.url(), "").spawn();
     assert_eq!(outcome(&process, &["SELECT 1"]), "Ok([1])");
     postgres.crash();
     let told = outcome(&process, &["SELECT 1"]);
@@ -192,5 +189,5 @@ fn a_kept_connection_that_has_broken_costs_no_attempt() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headgate'",
     );
     assert_eq!(outcome(&process, &["SELECT 1"]), "Ok([1])");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

@@ -6,22 +6,22 @@ use std::process::Command;
 
 use super::{guest, keys, nobody_else_suffers, wasm};
 use crate::command_line::run;
-use crate::process::{Folder, Process, eventually};
+use crate::process::{BY_ID, Process};
 use crate::program::output;
-
-const BY_ID: &str = "X-Item-Key: id\r\n";
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// A daemon whose stream `hostile` goes to `hostile.wasm` in its folder.
-fn supplied(limits: &str, more: &str) -> Folder {
-    let folder = Folder::new(&["hostile", "innocent"]);
+fn supplied(limits: &str, more: &str) -> Setup {
+    let folder = Setup::with_streams(&["hostile", "innocent"]);
     let plugin = folder.path("hostile.wasm").display().to_string();
     folder
-        .with(&format!("[plugins]\n{limits}"))
-        .with_sink("hostile", &plugin, "hostile", more)
-        .with_sink("pool", "pool", "innocent", "")
+        .toml(&format!("[plugins]\n{limits}"))
+        .sink("hostile", &plugin, "hostile", more)
+        .sink("pool", "pool", "innocent", "")
 }
 
-fn put(folder: &Folder, bytes: &[u8]) {
+fn put(folder: &Setup, bytes: &[u8]) {
     std::fs::write(folder.path("hostile.wasm"), bytes).expect("a file");
 }
 
@@ -81,7 +81,7 @@ fn what_is_too_costly_to_compile_is_refused_with_the_limit_that_it_reached() {
     ] {
         let folder = supplied(limits, "");
         put(&folder, bytes);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
         paused(&process, &format!("plugins.{setting}"));
         paused(&process, "hostile.wasm");
@@ -95,7 +95,7 @@ fn what_is_too_costly_to_compile_is_refused_with_the_limit_that_it_reached() {
             process.request_becomes(&id, "processed");
             assert_eq!(keys(&folder, "hostile"), ["a"]);
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -103,7 +103,7 @@ fn what_is_too_costly_to_compile_is_refused_with_the_limit_that_it_reached() {
 fn what_was_refused_is_not_compiled_again_while_it_is_the_same() {
     let folder = supplied("compile_cpu_seconds = 1\n", "");
     put(&folder, &wasm::many_locals(50_000));
-    let process = folder.start();
+    let process = folder.spawn();
     let pauses = || {
         let log = process.log();
         let paused = |line: &&str| line.contains("the sink is paused");
@@ -112,14 +112,15 @@ fn what_was_refused_is_not_compiled_again_while_it_is_the_same() {
     eventually("three attempts", || (pauses() >= 3).then_some(()));
     let spent = cpu_of_children(process.id());
     assert!((0.9..2.0).contains(&spent), "{spent} s of compiling");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn files_that_are_no_components_pause_their_lane() {
     let whole = std::fs::read(guest("stages_twice")).expect("a guest");
-    let compiled = Folder::new(&["hostile"]).with_sink("a", &guest("stages_twice"), "hostile", "");
-    let process = compiled.start();
+    let compiled =
+        Setup::with_streams(&["hostile"]).sink("a", &guest("stages_twice"), "hostile", "");
+    let process = compiled.spawn();
     process.sink_becomes("a", "loaded", |sink| sink["state"] == "running");
     process.stop();
     let cache = std::fs::read_dir(compiled.data_dir().join("plugin-cache")).expect("a folder");
@@ -144,9 +145,9 @@ fn files_that_are_no_components_pause_their_lane() {
     ] {
         let folder = supplied("", "");
         put(&folder, bytes);
-        let process = folder.start();
+        let process = folder.spawn();
         paused(&process, words);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -154,7 +155,7 @@ fn files_that_are_no_components_pause_their_lane() {
 fn what_is_no_regular_file_is_refused_before_it_is_read() {
     let folder = supplied("", "");
     put(&folder, b"");
-    let process = folder.start();
+    let process = folder.spawn();
     paused(&process, "not a usable");
     std::fs::remove_file(folder.path("hostile.wasm")).expect("a file");
     let made = Command::new("mkfifo")
@@ -172,7 +173,7 @@ fn what_is_no_regular_file_is_refused_before_it_is_read() {
         .or_else(|_| huge.set_len(100 << 20))
         .expect("a length");
     paused(&process, "plugins.file_max_bytes = 67108864");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -182,7 +183,7 @@ fn the_daemon_stops_in_time_while_a_component_is_compiled() {
         "",
     );
     put(&folder, &wasm::many_locals(50_000));
-    let process = folder.start();
+    let process = folder.spawn();
     eventually("the compiler runs", || {
         (!children(process.id()).is_empty()).then_some(())
     });
@@ -198,14 +199,13 @@ fn a_pinned_sink_runs_this_very_file_only() {
 
     let folder = supplied("", &format!("{pin}\n"));
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-    process.request_becomes(&id, "processed");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     process.stop();
 
     // Another good component is another one all the same.
     std::fs::copy(guest("hoards"), folder.path("hostile.wasm")).expect("a file");
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "b"}"#);
     let wanted = pin.trim_start_matches("sha256 = ").trim_matches('"');
     paused(&process, &format!("sha256 is {wanted}"));
@@ -220,7 +220,7 @@ fn a_pinned_sink_runs_this_very_file_only() {
     );
     std::fs::copy(&path, folder.path("hostile.wasm")).expect("a file");
     process.request_becomes(&id, "processed");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 fn sha256sum(path: &Path) -> String {

@@ -5,19 +5,20 @@ use serde_json::json;
 use super::nobody_else_suffers;
 use crate::command_line::run;
 use crate::postgres::{Line, PASSWORD, Postgres};
-use crate::process::{Folder, Process, eventually};
+use crate::process::{BY_ID, Process};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const RETRIES: &str = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
 const TABLE: &str = "{ table = \"items\", create = true }";
 
 /// A daemon whose stream `hostile` is written to the database.
-fn writing(url: &str, config: &str) -> Folder {
+fn writing(url: &str, config: &str) -> Setup {
     let more =
         format!("{RETRIES}config = {config}\npostgres = {{ url = {url:?}, timeout_ms = 500 }}\n");
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "postgres", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "postgres", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 /// Waits until the sink complains so; nothing was given up.
@@ -33,11 +34,9 @@ fn items_become_rows_and_rows_follow_their_items() {
     let Some(postgres) = Postgres::start("items_become_rows") else {
         return;
     };
-    let folder = writing(&postgres.url(), TABLE);
-    let process = folder.start();
+    let process = writing(&postgres.url(), TABLE).spawn();
     let body = r#"[{"id": "a", "n": 1.50, "o": {"p": "é\"\\"}}, {"id": "b", "l": [1, null]}]"#;
-    let id = process.accepted("hostile", BY_ID, body);
-    process.request_becomes(&id, "processed");
+    process.processed("hostile", BY_ID, body);
     let all = "SELECT stream, key, fields, received_at = to_timestamp(floor(extract(epoch FROM received_at) * 1000) / 1000) \
                AND now() - received_at BETWEEN interval '0' AND interval '1 min' FROM items ORDER BY key";
     assert_eq!(
@@ -50,8 +49,7 @@ fn items_become_rows_and_rows_follow_their_items() {
         r#"[{"id": "a", "n": 2}, {"id": "c", "n": 1}, {"id": "a", "n": 3}, {"id": "c", "n": 2}]"#;
     let one_batch = [r#"{"id": "a", "n": 2}"#, body];
     for body in one_batch {
-        let id = process.accepted("hostile", BY_ID, body);
-        process.request_becomes(&id, "processed");
+        process.processed("hostile", BY_ID, body);
     }
     let numbers = "SELECT key, fields->'n' FROM items ORDER BY key";
     assert_eq!(postgres.query(numbers), "a|3\nb|\nc|2");
@@ -60,14 +58,13 @@ fn items_become_rows_and_rows_follow_their_items() {
 
     // What is newer stays.
     postgres.query("UPDATE items SET received_at = now() + interval '1 h' WHERE key = 'a'");
-    let id = process.accepted(
+    process.processed(
         "hostile",
         BY_ID,
         r#"[{"id": "a", "n": 4}, {"id": "b", "n": 4}]"#,
     );
-    process.request_becomes(&id, "processed");
     assert_eq!(postgres.query(numbers), "a|3\nb|4\nc|2");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -78,8 +75,7 @@ fn removed_items_take_their_rows_with_them() {
     // Of a table of one's own, by the column for keys, whatever its type.
     let own = "{ table = \"own\", create = true, key = [\"number\"], columns = [{ name = \"number\", from = \"key\", type = \"bigint\" }, { name = \"n\" }] }";
     for (config, table, column) in [(TABLE, "items", "key"), (own, "own", "number")] {
-        let folder = writing(&postgres.url(), config);
-        let process = folder.start();
+        let process = writing(&postgres.url(), config).spawn();
         // Of what was never written, before there is a table.
         process.removed("hostile", "1");
         process.accepted(
@@ -93,7 +89,7 @@ fn removed_items_take_their_rows_with_them() {
         let left = format!("SELECT {column} FROM {table} ORDER BY 1");
         assert_eq!(postgres.query(&left), "1\n3");
         assert_eq!(process.sink("hostile")["dead_letters"], 0);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -104,9 +100,8 @@ fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repeti
     };
     let line = Line::to(&postgres);
     let folder = writing(&line.url(), TABLE);
-    let process = folder.start();
-    let first = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
-    process.request_becomes(&first, "processed");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
     line.stall_at_commit();
     let second = process.accepted("hostile", BY_ID, r#"[{"id": "a", "n": 2}, {"id": "b"}]"#);
     let rows = "SELECT key, fields->'n', xmin, ctid FROM items ORDER BY key";
@@ -116,10 +111,10 @@ fn what_was_committed_without_the_daemons_knowledge_is_not_changed_by_its_repeti
     assert_eq!(process.request(&second)["status"], "accepted");
     process.kill();
     line.go_on();
-    let process = folder.start();
+    let process = folder.spawn();
     process.request_becomes(&second, "processed");
     assert_eq!(postgres.query(rows), committed);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -136,8 +131,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
         { name = "tags' \\n", field = "it's\\", type = "jsonb" }, { name = "ok", type = "boolean" },
         { name = "at", type = "timestamp with time zone" }, { name = "seen", from = "received_at", type = "timestamptz" }] }"#;
     // Times do not fit into the column, which is for the operator to mend: nothing is given up.
-    let folder = writing(&postgres.url(), &config.replace('\n', " "));
-    let process = folder.start();
+    let process = writing(&postgres.url(), &config.replace('\n', " ")).spawn();
     let mut items: Vec<_> = (0..1_000)
         .map(|id| json!({"id": id, "o": {"n": 1.5}, "it's\\": "x"}))
         .collect();
@@ -147,10 +141,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
     fails(&process, "SQLSTATE 42804");
     postgres.query(r#"ALTER TABLE "Data ""x""" ALTER seen TYPE timestamptz USING null"#);
     process.request_becomes(&id, "failed");
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(letter["key"], "617");
     let reason = "invalid input syntax for type numeric: \"many\" (SQLSTATE 22P02)";
     assert_eq!(letter["reason"], reason);
@@ -171,8 +162,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
 
     // A constraint, a key that is not there, bytes that PostgreSQL does not know; the good ones between them are taken.
     let body = r#"[{"id": 1, "o": {"n": -1}}, {"id": 2, "o": {"n": 9}}, {"name": "no id"}, {"id": 3, "it's\\": "\u0000"}, {"id": 4, "o": {"n": 9}}]"#;
-    let id = process.accepted("hostile", "", body);
-    process.request_becomes(&id, "failed");
+    process.failed("hostile", "", body);
     let mut reasons: Vec<_> = process.dead_letters("hostile")[..3]
         .iter()
         .map(|letter| (letter["position"].as_u64(), letter["reason"].to_string()))
@@ -190,7 +180,7 @@ fn single_items_that_the_table_does_not_take_become_dead_letters() {
         [row(1), row(2), row(4)].map(|row| row[..4].to_owned()),
         ["1.50", "9.00", "9.00"]
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -199,8 +189,7 @@ fn settings_that_fit_no_item_give_nothing_up() {
         return;
     };
     let config = r#"{ table = "t", create = true, key = ["id"], columns = [{ name = "id", type = "int" }] }"#;
-    let folder = writing(&postgres.url(), config);
-    let process = folder.start();
+    let process = writing(&postgres.url(), config).spawn();
     let items: Vec<_> = (0..2_000)
         .map(|id| json!({"id": format!("x{id}")}))
         .collect();
@@ -210,7 +199,7 @@ fn settings_that_fit_no_item_give_nothing_up() {
         "too many items of one batch are refused, the last ones: invalid input syntax",
     );
     assert_eq!(process.request(&id)["status"], "accepted");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -218,8 +207,7 @@ fn a_server_that_is_restarted_gets_everything() {
     let Some(mut postgres) = Postgres::start("a_server_that_is_restarted") else {
         return;
     };
-    let folder = writing(&postgres.url(), TABLE);
-    let process = folder.start();
+    let process = writing(&postgres.url(), TABLE).spawn();
     let send = |range: std::ops::Range<u32>| {
         for number in range {
             process.accepted("hostile", BY_ID, &format!("{{\"id\": {number}}}"));
@@ -242,7 +230,7 @@ fn a_server_that_is_restarted_gets_everything() {
     let all = "SELECT count(*), count(DISTINCT key), max(fields->>'id') FROM items";
     assert_eq!(postgres.query(all), "200|200|99");
     assert_eq!(process.sink("hostile")["dead_letters"], 0);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -254,7 +242,7 @@ fn what_the_operator_can_mend_is_waited_for_and_no_password_is_shown() {
     postgres.query("CREATE ROLE writer LOGIN PASSWORD 'another'");
     let config = "{ schema = \"shop\", table = \"items\" }";
     let folder = writing(&postgres.url_of("writer", WRONG), config);
-    let process = folder.start();
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     fails(&process, "SQLSTATE 28P01");
     postgres.query(&format!("ALTER ROLE writer PASSWORD '{WRONG}'"));
@@ -286,7 +274,7 @@ fn what_the_operator_can_mend_is_waited_for_and_no_password_is_shown() {
             assert!(!seen.contains(secret), "{seen}");
         }
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -299,13 +287,12 @@ fn a_statement_of_ones_own_runs_once_for_a_batch() {
     );
     let config = r#"{ sql = "INSERT INTO sums SELECT shop, sum(n), count(*), max(at) FROM unnest($1, $2, $3) AS i(shop, n, at) GROUP BY shop ON CONFLICT (shop) DO NOTHING", parameters = [{ field = "shop.name" }, { number = "n" }, { from = "received_at" }] }"#;
     let folder = writing(&postgres.url(), config);
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"shop": {"name": "x"}, "n": 1.5}, {"shop": {"name": "y"}, "n": 1}, {"shop": {"name": "x"}, "n": "?"}]"#;
-    let id = process.accepted("hostile", "", body);
-    process.request_becomes(&id, "processed");
+    process.processed("hostile", "", body);
     let sums = "SELECT shop, total, items, last > 1700000000000 FROM sums ORDER BY shop";
     assert_eq!(postgres.query(sums), "x|1.5|2|t\ny|1|1|t");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 
     for (config, words) in [
         ("{ }", "wants either `table` or `sql`"),
@@ -326,12 +313,11 @@ fn a_statement_of_ones_own_runs_once_for_a_batch() {
             "/columns/0/type",
         ),
     ] {
-        let folder = writing(&postgres.url(), config);
-        let process = folder.start();
+        let process = writing(&postgres.url(), config).spawn();
         process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)
         });
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }

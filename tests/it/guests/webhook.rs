@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::http::{LOOPBACK, ONCE};
 use super::nobody_else_suffers;
-use crate::process::{Folder, eventually, skipped};
+use crate::process::{BY_ID, skipped};
 use crate::program::{RUN_MAX, output, output_within};
 use crate::receiver::{Receiver, Seen, answer};
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// `whsec_` and the base64 of a key, and the key in hexadecimal digits.
 const NEW: (&str, &str) = (
@@ -23,14 +25,14 @@ const OLD: (&str, &str) = (
 const QUICK: &str = "retry = { first_ms = 10, max_ms = 40, attempts = 5 }\n";
 
 /// A daemon whose stream `hostile` goes to the receiver.
-fn sending(url: &str, config: &str, more: &str) -> Folder {
+fn sending(url: &str, config: &str, more: &str) -> Setup {
     let (host, _) = url.rsplit_once('/').expect("a path");
     let more = format!(
         "{more}config = {{ url = {url:?}{config} }}\nhttp = {{ hosts = [{host:?}], {LOOPBACK} }}\n"
     );
-    Folder::new(&["hostile", "innocent"])
-        .with_sink("hostile", "webhook", "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "")
+    Setup::with_streams(&["hostile", "innocent"])
+        .sink("hostile", "webhook", "hostile", &more)
+        .sink("pool", "pool", "innocent", "")
 }
 
 fn secrets(secrets: &[(&str, &str)]) -> String {
@@ -101,10 +103,9 @@ fn each_item_is_signed_so_that_others_can_verify_it() {
             config,
             &format!("{ONCE}{}", secrets(&granted)),
         );
-        let process = folder.start();
+        let process = folder.spawn();
         let body = r#"[{"id": "é", "n": 1.50}, {"id": "b"}]"#;
-        let id = process.accepted("hostile", "X-Item-Key: id\r\n", body);
-        process.request_becomes(&id, "processed");
+        let id = process.processed("hostile", BY_ID, body);
         let seen = receiver.seen().split_off(before);
         for seen in &seen {
             assert_eq!(seen.header("content-type"), Some("application/json"));
@@ -154,7 +155,7 @@ fn each_item_is_signed_so_that_others_can_verify_it() {
                     .contains(secret)
             );
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -170,14 +171,14 @@ fn an_item_has_one_webhook_id_in_all_attempts_and_lives() {
     let retries = "retry = { first_ms = 10, max_ms = 100, attempts = 1000 }\n";
     let more = format!("{retries}{}", secrets(&[("signing", NEW.0)]));
     let folder = sending(&receiver.url("/"), "", &more);
-    let process = folder.start();
+    let process = folder.spawn();
     let first = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     let second = process.accepted("hostile", "", r#"{"n": 3}"#);
     eventually("some attempts", || {
         (receiver.seen().len() > 5).then_some(())
     });
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     process.request_becomes(&first, "processed");
     process.request_becomes(&second, "processed");
     let sent: BTreeSet<(u64, String)> = receiver
@@ -199,7 +200,7 @@ fn an_item_has_one_webhook_id_in_all_attempts_and_lives() {
     let expected = expected.map(|(n, request, position)| (n, format!("{request}.{position}")));
     assert_eq!(sent, BTreeSet::from(expected));
     assert!(receiver.seen().len() > 8);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -208,14 +209,13 @@ fn who_is_gone_gets_nothing_more_of_a_batch() {
         0 => answer(200, "", ""),
         _ => answer(410, "", "bye"),
     });
-    let folder = sending(
+    let process = sending(
         &receiver.url("/"),
         "",
         &format!("{QUICK}{}", secrets(&[("signing", NEW.0)])),
-    );
-    let process = folder.start();
-    let id = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
-    process.request_becomes(&id, "failed");
+    )
+    .spawn();
+    process.failed("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     assert_eq!(receiver.seen().len(), 2);
     let letters = process.dead_letters("hostile");
     let positions: BTreeSet<_> = letters
@@ -227,7 +227,7 @@ fn who_is_gone_gets_nothing_more_of_a_batch() {
         let reason = letter["reason"].as_str().expect("text");
         assert_eq!(reason, "answered 410: bye (the receiver wants no more)");
     }
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -236,19 +236,15 @@ fn an_item_that_is_never_taken_keeps_no_other_back() {
         true => answer(422, "", "no"),
         false => answer(200, "", ""),
     });
-    let folder = sending(
+    let process = sending(
         &receiver.url("/"),
         "",
         &format!("{QUICK}{}", secrets(&[("signing", NEW.0)])),
-    );
-    let process = folder.start();
-    let id = process.accepted("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
-    process.request_becomes(&id, "failed");
+    )
+    .spawn();
+    process.failed("hostile", "", r#"[{"n": 0}, {"n": 1}, {"n": 2}]"#);
     process.drained();
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(
         (&letter["position"], &letter["reason"]),
         (&json!(1), &json!("answered 422: no"))
@@ -259,7 +255,7 @@ fn an_item_that_is_never_taken_keeps_no_other_back() {
             .iter()
             .any(|seen| seen.body.contains("\"n\":2}"))
     );
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -276,8 +272,7 @@ fn secrets_that_cannot_sign_pause_the_sink_and_are_not_shown() {
             "the secret signing_old wants whsec_",
         ),
     ] {
-        let folder = sending(&receiver.url("/"), "", &format!("{ONCE}{granted}"));
-        let process = folder.start();
+        let process = sending(&receiver.url("/"), "", &format!("{ONCE}{granted}")).spawn();
         process.accepted("hostile", "", r#"{"n": 0}"#);
         let sink = process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && sink["reason"].to_string().contains(words)
@@ -288,7 +283,7 @@ fn secrets_that_cannot_sign_pause_the_sink_and_are_not_shown() {
                 "{seen}"
             );
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
     assert!(receiver.seen().is_empty());
 }
@@ -303,8 +298,7 @@ fn removals_have_a_type_of_their_own() {
         (", removals = false", None),
     ] {
         let before = receiver.seen().len();
-        let folder = sending(&receiver.url("/in"), config, &format!("{ONCE}{more}"));
-        let process = folder.start();
+        let process = sending(&receiver.url("/in"), config, &format!("{ONCE}{more}")).spawn();
         let id = process.removed("hostile", "7");
         process.drained();
         let seen = receiver.seen().split_off(before);
@@ -322,6 +316,6 @@ fn removals_have_a_type_of_their_own() {
             }
             None => assert!(bodies.is_empty(), "{bodies:?}"),
         }
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }

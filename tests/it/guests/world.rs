@@ -4,47 +4,41 @@ use serde_json::json;
 
 use super::{LIMITS, QUICK_RETRIES, beside_a_good_sink, guest, keys, nobody_else_suffers};
 use crate::command_line::run;
-use crate::process::{ADMIN_TOKEN, Client, Folder, items, read_only};
+use crate::process::BY_ID;
+use crate::setup::Setup;
 
 /// A daemon whose stream `hostile` goes to the sink that sorts.
-fn sorting(config: &str) -> Folder {
+fn sorting(config: &str) -> Setup {
     let more = format!("{QUICK_RETRIES}config = {config}\n");
     beside_a_good_sink("sorts", &more)
 }
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
-
 #[test]
 fn a_sink_selects_derives_removes_and_rejects_single_items() {
     let folder = sorting("{ least = 10 }");
-    let process = folder.start();
+    let process = folder.spawn();
     let body = r#"[{"id": "a", "n": 1.50, "secret": "s"}, {"id": "b", "n": 20}, {"id": "c", "n": "x"}, {"id": "d", "n": 30}]"#;
     let id = process.accepted("hostile", BY_ID, body);
     process.drained();
     assert_eq!(keys(&folder, "hostile"), ["b", "d"]);
-    let low = items(folder.data_dir(), "low");
+    let low = folder.items("low");
     let [(key, fields, request_id)] = &low[..] else {
         panic!("one low item was expected: {low:?}");
     };
     assert_eq!((key.as_str(), request_id), ("a", &id));
     assert_eq!(*fields, json!({"id": "a", "low.n": 1.5}));
-    let letters = process.dead_letters("hostile");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    let letter = process.dead_letter("hostile");
     assert_eq!(letter["key"], "c");
     assert_eq!(letter["position"], 2);
     assert_eq!(letter["reason"], r#"n is Some("\"x\"")"#);
     assert_eq!(letter["attempts"], 1);
     assert_eq!(process.request(&id)["status"], "failed");
 
-    let removal = process.accepted("hostile", BY_ID, r#"{"id": "b", "gone": true}"#);
-    process.request_becomes(&removal, "processed");
+    process.processed("hostile", BY_ID, r#"{"id": "b", "gone": true}"#);
     assert_eq!(keys(&folder, "hostile"), ["d"]);
-    let back = process.accepted("hostile", BY_ID, r#"{"id": "b", "n": 50}"#);
-    process.request_becomes(&back, "processed");
+    process.processed("hostile", BY_ID, r#"{"id": "b", "n": 50}"#);
     assert_eq!(keys(&folder, "hostile"), ["b", "d"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -61,37 +55,34 @@ fn a_component_that_was_built_for_an_earlier_world_runs() {
     for at in places {
         component[at..at + then.len()].copy_from_slice(then);
     }
-    let folder = Folder::new(&["hostile", "innocent"]).with(LIMITS);
+    let folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     let plugin = folder.path("earlier.wasm");
     std::fs::write(&plugin, component).expect("a file");
     let more = format!("{QUICK_RETRIES}config = {{ least = 10 }}\n");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", &more)
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 20}"#);
-    process.request_becomes(&id, "processed");
+        .sink("hostile", &plugin.display().to_string(), "hostile", &more)
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "a", "n": 20}"#);
     assert_eq!(keys(&folder, "hostile"), ["a"]);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn state_and_log_belong_to_the_sink_and_outlive_the_process() {
     let folder = sorting("{ least = 10 }");
-    let process = folder.start();
-    let id = process.accepted(
+    let process = folder.spawn();
+    process.processed(
         "hostile",
         BY_ID,
         r#"[{"id": "a", "n": 1}, {"id": "b", "n": 2}]"#,
     );
-    process.request_becomes(&id, "processed");
     process.kill();
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "c", "n": 3}"#);
-    process.request_becomes(&id, "processed");
+    let process = folder.spawn();
+    process.processed("hostile", BY_ID, r#"{"id": "c", "n": 3}"#);
     let log = process.log();
     assert!(log.contains("seen 3"), "{log}");
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+    let pool = folder.pool();
     let sql = "SELECT sink, key, length(value) FROM sink_state";
     let row = pool.query_row(sql, [], |row| {
         Ok((
@@ -102,7 +93,7 @@ fn state_and_log_belong_to_the_sink_and_outlive_the_process() {
     });
     assert_eq!(row, Ok(("hostile".to_owned(), "seen".to_owned(), 3)));
     drop(pool);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
@@ -113,14 +104,14 @@ fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
         ("{ least = 1001 }", "least is too much"),
     ] {
         let folder = sorting(config);
-        let process = folder.start();
+        let process = folder.spawn();
         let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1}"#);
         let contains = |text: &serde_json::Value| text.as_str().is_some_and(|t| t.contains(words));
         process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
             sink["state"] == "paused" && contains(&sink["reason"])
         });
         assert_eq!(process.request(&id)["status"], "accepted", "its data waits");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
         let check = ["check", "--config", "headgate.toml"];
         let said = run(&folder.path(""), check).failed(2);
         assert!(
@@ -134,27 +125,24 @@ fn settings_that_do_not_fit_pause_the_sink_and_name_the_place() {
 fn rejecting_an_item_that_does_not_exist_is_a_trap_and_stages_nothing() {
     let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
     let folder = beside_a_good_sink("rejects_what_is_not_there", more);
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-    process.request_becomes(&id, "failed");
+    let process = folder.spawn();
+    process.failed("hostile", BY_ID, r#"{"id": "a"}"#);
     assert!(keys(&folder, "hostile").is_empty());
     let letters = process.dead_letters("hostile");
     assert_eq!(letters[0]["reason"], "it rejects item 1; the batch has 1");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn what_a_sink_derives_and_keeps_is_bounded() {
     for name in ["derives_without_end", "fills_its_state"] {
         let more = "retry = { first_ms = 10, max_ms = 40, attempts = 1 }\n";
-        let folder = beside_a_good_sink(name, more);
-        let process = folder.start();
-        let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-        process.request_becomes(&id, "failed");
+        let process = beside_a_good_sink(name, more).spawn();
+        process.failed("hostile", BY_ID, r#"{"id": "a"}"#);
         let letters = process.dead_letters("hostile");
         let reason = letters[0]["reason"].as_str().expect("text");
         assert!(reason.contains("more than 8388608 bytes"), "{reason}");
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }
 
@@ -162,13 +150,9 @@ fn what_a_sink_derives_and_keeps_is_bounded() {
 fn a_sink_counts_and_reads_the_secrets_that_it_is_granted() {
     const CANARY: &str = "canary-0123456789";
     let more = format!("{QUICK_RETRIES}secrets = {{ token = \"{CANARY}\" }}\n");
-    let folder = beside_a_good_sink("measures", &more);
-    let process = folder.start();
-    let id = process.accepted("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
-    process.request_becomes(&id, "processed");
-    let mut client = Client::connect(process.admin).expect("it listens");
-    let metrics = client.get("/metrics", ADMIN_TOKEN).expect("an answer");
-    let metrics = metrics.body;
+    let process = beside_a_good_sink("measures", &more).spawn();
+    process.processed("hostile", BY_ID, r#"[{"id": "a"}, {"id": "b"}]"#);
+    let metrics = process.metrics();
     for line in [
         "headgate_plugin_events_total{sink=\"hostile\",name=\"rows\"} 2",
         "headgate_plugin_value{sink=\"hostile\",name=\"secret_bytes\"} 17",
@@ -179,11 +163,10 @@ fn a_sink_counts_and_reads_the_secrets_that_it_is_granted() {
             "{metrics}"
         );
     }
-    let bad = process.accepted("hostile", BY_ID, r#"{"id": "c", "metric": "a b"}"#);
-    process.request_becomes(&bad, "failed");
+    process.failed("hostile", BY_ID, r#"{"id": "c", "metric": "a b"}"#);
     let letters = process.dead_letters("hostile");
     let reason = letters[0]["reason"].as_str().expect("text");
     assert!(reason.contains("1 to 64 letters"), "{reason}");
     assert!(!process.log().contains(CANARY) && !metrics.contains(CANARY));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }

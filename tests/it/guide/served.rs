@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use headgate::guide::{FILES, File, PAGES};
 
 use crate::openapi::open;
-use crate::process::Folder;
+use crate::setup::Setup;
 
 /// The targets of an attribute on a page.
 fn targets<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
@@ -32,8 +32,7 @@ fn bytes(address: SocketAddr, path: &str) -> Vec<u8> {
 
 #[test]
 fn the_guide_is_served_on_both_listeners_and_every_link_leads_somewhere() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     for address in [process.service, process.admin] {
         let get = |path: &str| open(address, path);
         let mut waiting = vec!["/docs".to_owned()];
@@ -85,8 +84,7 @@ fn the_guide_is_served_on_both_listeners_and_every_link_leads_somewhere() {
 
 #[test]
 fn files_of_the_guide_are_served_and_the_search_finds_its_sections() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     for address in [process.service, process.admin] {
         let get = |path: &str| open(address, path);
         for file in FILES {

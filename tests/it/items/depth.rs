@@ -1,6 +1,7 @@
 //! Bodies that nest without end: answered, and no harm to what comes after them.
 
-use crate::app::{Setup, TestApp};
+use crate::app::TestApp;
+use crate::setup::Setup;
 
 const LEVELS: usize = 100_000;
 

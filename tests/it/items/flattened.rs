@@ -1,6 +1,6 @@
 //! What becomes of the fields of an item, from the body to the pool.
 
-use crate::app::Setup;
+use crate::setup::Setup;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn objects_are_flattened_and_everything_else_stays_as_it_was_written() {

@@ -1,6 +1,7 @@
 //! Which item is meant: by its position, or by the field that the caller or the connector names.
 
-use crate::app::{Setup, TestApp};
+use crate::app::TestApp;
+use crate::setup::Setup;
 
 async fn keys(app: &TestApp) -> Vec<String> {
     let fields = app.fields("orders").await;

@@ -1,6 +1,7 @@
 //! What an update leaves: replacing, merging, and which of two submissions counts.
 
-use crate::app::{Setup, in_background};
+use crate::app::in_background;
+use crate::setup::Setup;
 
 fn one(key: &str, fields: &str) -> Vec<(String, String)> {
     vec![(key.to_owned(), fields.to_owned())]
@@ -51,7 +52,8 @@ async fn several_items_of_one_request_are_upserted_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_merging_stream_keeps_the_fields_that_an_update_does_not_name() {
     let app = Setup::new()
-        .merging_stream("orders")
+        .stream("orders")
+        .merging("orders")
         .key("shop", "orders")
         .start()
         .await;

@@ -13,10 +13,10 @@ use super::{
     C, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell, tried,
 };
 use crate::command_line::finish;
-use crate::process::{Folder, Process, items};
+use crate::process::{BY_ID, Process};
 use crate::receiver::{Receiver, answer};
+use crate::setup::Setup;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const FOUR: &str = r#"[{"id": "a", "value": 12.50, "secret": "s"}, {"id": "b", "value": 3, "secret": "s"}, {"id": "c", "value": "high"}, {"id": "d", "value": 10}]"#;
 
 /// Waits until a request has this status; a sink's first request waits for its component, which for Python takes long.
@@ -54,9 +54,13 @@ fn keeps_what_is_over_the_threshold(component: &Path) {
     assert_eq!(report, expected);
 
     let plugin = component.display().to_string();
-    let folder =
-        Folder::new(&["orders"]).with_sink("mine", &plugin, "orders", "config = { least = 10 }\n");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink(
+        "mine",
+        &plugin,
+        "orders",
+        "config = { least = 10 }\n",
+    );
+    let process = folder.spawn();
     let id = process.accepted("orders", BY_ID, FOUR);
     becomes(&process, &id, "failed");
     let kept = [
@@ -67,18 +71,15 @@ fn keeps_what_is_over_the_threshold(component: &Path) {
         ),
         ("d".to_owned(), json!({"id": "d", "value": 10}), id),
     ];
-    assert_eq!(items(folder.data_dir(), "orders"), kept);
-    let letters = process.dead_letters("mine");
-    let [letter] = &letters[..] else {
-        panic!("one dead letter was expected: {letters:?}");
-    };
+    assert_eq!(folder.items("orders"), kept);
+    let letter = process.dead_letter("mine");
     assert_eq!(letter["key"], "c");
     assert_eq!(letter["reason"], "value is not a number");
 
     // The same instance goes on after an error.
     let id = process.accepted("orders", BY_ID, r#"{"id": "b", "value": 11}"#);
     becomes(&process, &id, "processed");
-    assert_eq!(items(folder.data_dir(), "orders").len(), 3);
+    assert_eq!(folder.items("orders").len(), 3);
     let metrics = process.metrics();
     let counter = "headgate_plugin_events_total{sink=\"mine\",name=\"kept\"} 3";
     let counted = metrics.lines().any(|line| line.starts_with(counter));
@@ -99,12 +100,16 @@ fn rust() {
     assert!(lines.lines().count() < 15, "its README says so");
     let built = "target/wasm32-wasip2/release/smallest.wasm";
     let smallest = follow_readme(&project, built);
-    let folder =
-        Folder::new(&["orders"]).with_sink("mine", &smallest.display().to_string(), "orders", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink(
+        "mine",
+        &smallest.display().to_string(),
+        "orders",
+        "",
+    );
+    let process = folder.spawn();
     let id = process.accepted("orders", BY_ID, FOUR);
     becomes(&process, &id, "processed");
-    let kept = items(folder.data_dir(), "orders").into_iter();
+    let kept = folder.items("orders").into_iter();
     assert_eq!(kept.map(|(key, ..)| key).collect::<Vec<_>>(), ["a", "d"]);
     process.stop();
 }
@@ -193,10 +198,10 @@ fn javascript_with_fetch() {
              http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
         )
     };
-    let folder = Folder::new(&["in", "bad"])
-        .with(&sink("in"))
-        .with(&sink("bad"));
-    let process = folder.start();
+    let process = Setup::with_streams(&["in", "bad"])
+        .toml(&sink("in"))
+        .toml(&sink("bad"))
+        .spawn();
     let id = process.accepted("in", BY_ID, FOUR);
     becomes(&process, &id, "processed");
     let seen = receiver.seen();

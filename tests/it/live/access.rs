@@ -7,7 +7,8 @@ mod tickets; // what stands for a key in a URL, once
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::app::{Caller, Pass, Renderer, Reply, Setup, TestApp, Transport};
+use crate::app::{Caller, Pass, Renderer, Reply, TestApp, Transport};
+use crate::setup::Setup;
 
 const ALLOWED: &str = "https://signage.example.com";
 /// Allowed as well.
@@ -20,7 +21,7 @@ fn setup() -> Setup {
         .key("meters", "readings")
         .read_key("both", &["orders", "readings"], "")
         .read_key("url", &["orders"], "allow_in_url = true")
-        .set("live.origins", format!("[\"{ALLOWED}\", \"{OTHER}\"]"))
+        .set("live.origins", vec![ALLOWED, OTHER])
 }
 
 fn header(secret: &str) -> Pass {
@@ -214,7 +215,7 @@ async fn the_operator_sees_who_is_connected_and_may_give_tickets() {
     let metric = async || app.admin().metric("headgate_renderers").await;
     assert_eq!(metric().await, 2.0);
     drop(renderers);
-    crate::app::eventually("nobody is connected", async || {
+    crate::wait::eventually_async("nobody is connected", async || {
         (metric().await == 0.0).then_some(())
     })
     .await;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::app::{Renderer, Setup, TestApp, Transport, in_background};
+use crate::app::{Renderer, TestApp, Transport, in_background};
+use crate::setup::Setup;
 
 /// Streams `a`, `b` and `c`, each with a connector of its name; the read key `screen` reads all.
 fn three_streams() -> Setup {

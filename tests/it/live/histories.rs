@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use crate::app::{Caller, Content, Random, Renderer, Setup, TestApp, Transport};
+use crate::app::{Caller, Content, Random, Renderer, TestApp, Transport};
+use crate::setup::Setup;
 
 const HISTORIES_DEFAULT: u64 = 1_000;
 /// Daemons at once; each lives through its share of the histories, one after the other.
@@ -82,7 +83,8 @@ async fn run(mut random: Random, histories: u64, at: &Cell<u64>) -> u64 {
     let [replaced, merged, other] = STREAMS;
     let mut app = Setup::new()
         .stream(replaced)
-        .merging_stream(merged)
+        .stream(merged)
+        .merging(merged)
         .stream(other)
         .key(replaced, replaced)
         .key(merged, merged)
@@ -131,15 +133,13 @@ async fn restarted(app: TestApp, followers: &mut [Follower], random: &mut Random
     let stopped = app.stop().await;
     let forgets = random.once_in(2);
     if forgets {
-        let path = stopped.data_dir().join("pool.db");
-        let pool = rusqlite::Connection::open(path).expect("it opens");
         // As if there were more: the older half goes.
-        let forgotten = pool.execute_batch(
+        stopped.tamper(
+            "pool.db",
             "UPDATE history SET floor = max(floor, (SELECT coalesce(avg(seq), 0) FROM removed WHERE seq > 0) / 1);
              UPDATE history SET floor = CAST(floor AS INTEGER);
              UPDATE removed SET seq = 0 WHERE seq <= (SELECT floor FROM history)",
         );
-        forgotten.expect("it is written");
     }
     let app = stopped.start().await;
     for follower in followers {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Caller, Raw, Reply, Setup, TestApp, encoded};
+use crate::app::{Caller, Raw, Reply, TestApp, encoded};
+use crate::setup::Setup;
 
 const ITEMS: &str = "/api/streams/orders/items";
 
@@ -255,12 +256,9 @@ async fn an_entity_tag_never_means_an_older_content_again() {
     app.remove("shop", "orders", "1").await;
     let secret = app.read_secret("screen").to_owned();
     let stopped = app.stop().await;
-    let pool = rusqlite::Connection::open(stopped.data_dir().join("pool.db")).expect("it opens");
-    pool.execute_batch(
-        "UPDATE history SET floor = (SELECT max(seq) FROM removed); DELETE FROM removed",
-    )
-    .expect("as if there were more");
-    drop(pool);
+    // As if there were more.
+    let sql = "UPDATE history SET floor = (SELECT max(seq) FROM removed); DELETE FROM removed";
+    stopped.tamper("pool.db", sql);
     let app = stopped.start().await;
     let screen = app.caller_with(&secret);
     let reply = get_if_changed(&screen, ITEMS, &before).await;

@@ -3,9 +3,11 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::app::{Caller, Reply, Setup, TestApp, Transport, eventually};
+use crate::app::{Caller, Reply, TestApp, Transport};
 use crate::guests::guest;
-use crate::process::{Client, Folder, items, key_of};
+use crate::process::{BY_ID, Client, bearer};
+use crate::setup::{Setup, key_of};
+use crate::wait::eventually_async;
 
 const SEVEN: &str = "/api/streams/orders/items/7";
 
@@ -206,7 +208,7 @@ fn late_sink(setup: Setup, beside_the_pool: bool) -> Setup {
 async fn all_delivered(app: &TestApp) {
     app.drain().await;
     let admin = app.admin();
-    eventually("no retries wait", async || {
+    eventually_async("no retries wait", async || {
         let sinks = admin.get("/api/admin/sinks").await.list();
         let done = |sink: &Value| sink["retries"] == 0 && sink["lag"] == 0;
         sinks.iter().all(done).then_some(())
@@ -265,7 +267,8 @@ async fn a_removal_outlives_a_restart_while_an_older_request_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_merging_stream_nothing_from_before_the_removal_is_filled_in() {
     let setup = Setup::new()
-        .merging_stream("orders")
+        .stream("orders")
+        .merging("orders")
         .key("shop", "orders")
         .read_key("screen", &["orders"], "");
     let app = late_sink(setup, true).start().await;
@@ -288,7 +291,8 @@ async fn in_a_merging_stream_nothing_from_before_the_removal_is_filled_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_older_request_fills_in_late_reaches_renderers() {
     let setup = Setup::new()
-        .merging_stream("orders")
+        .stream("orders")
+        .merging("orders")
         .key("shop", "orders")
         .read_key("screen", &["orders"], "");
     // The first request waits; the second one, of the same item, has a position of its own and does not.
@@ -306,25 +310,22 @@ async fn what_an_older_request_fills_in_late_reaches_renderers() {
 
 /// `DELETE` over a connection to a process; the status.
 fn remove(client: &mut Client, key: &str) -> u16 {
-    let secret = key_of("orders");
-    let request = format!(
-        "DELETE /api/streams/orders/items/{key} HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {secret}\r\n\r\n"
-    );
-    client.send(&request).expect("it listens");
-    client.answer().expect("an answer").status
+    let path = format!("/api/streams/orders/items/{key}");
+    let answer = client.request("DELETE", &path, &bearer(&key_of("orders")), "");
+    answer.expect("an answer").status
 }
 
 #[test]
 fn a_removal_that_was_answered_survives_a_kill() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "orders", "");
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "orders", "");
     let mut left: Vec<String> = Vec::new();
     for round in 0..5 {
-        let process = folder.start();
-        let mut client = Client::connect(process.service).expect("it listens");
+        let process = folder.spawn();
+        let mut client = process.client();
         for number in 0..30 {
             let key = format!("{round}-{number}");
             let body = format!("{{\"id\": \"{key}\"}}");
-            let answer = client.post("orders", "X-Item-Key: id\r\n", &body);
+            let answer = client.post("orders", BY_ID, &body);
             assert_eq!(answer.expect("an answer").status, 202);
             if number % 3 > 0 {
                 left.push(key);
@@ -333,9 +334,10 @@ fn a_removal_that_was_answered_survives_a_kill() {
             assert_eq!(remove(&mut client, &key), 202);
         }
         process.kill();
-        let process = folder.start();
+        let process = folder.spawn();
         process.drained();
-        let found: Vec<String> = items(folder.data_dir(), "orders")
+        let found: Vec<String> = folder
+            .items("orders")
             .into_iter()
             .map(|(key, ..)| key)
             .collect();
@@ -360,10 +362,10 @@ async fn removals_of_what_never_was_are_forgotten_once_nothing_older_waits() {
         app.remove("shop", "orders", key).await;
     }
     all_delivered(&app).await;
-    eventually("they are forgotten", async || {
+    eventually_async("they are forgotten", async || {
         (remembered() == 0).then_some(())
     })
     .await;
     app.remove("shop", "orders", "z").await;
-    eventually("it is, too", async || (remembered() == 0).then_some(())).await;
+    eventually_async("it is, too", async || (remembered() == 0).then_some(())).await;
 }

@@ -1,6 +1,8 @@
 //! Coming back: what changed meanwhile is told, or everything afresh, and never anything in between.
 
-use crate::app::{Content, Message, Renderer, Setup, TestApp, Transport};
+use crate::app::{Content, Message, Renderer, TestApp, Transport};
+use crate::setup::Setup;
+use crate::stored::one;
 
 /// A daemon with items `0` to `9` in `orders`.
 async fn ten_items() -> TestApp {
@@ -196,18 +198,14 @@ async fn a_position_from_before_forgotten_removals_gives_a_reset_and_a_later_one
     app.remove("shop", "orders", "3").await;
     let content = app.content(&["orders"]).await;
     let stopped = app.stop().await;
-    let pool = rusqlite::Connection::open(stopped.data_dir().join("pool.db")).expect("it opens");
-    let forgotten = pool.execute_batch(
+    // As if there were more.
+    stopped.tamper(
+        "pool.db",
         "UPDATE history SET floor = (SELECT max(seq) FROM removed WHERE key <> '3');
          DELETE FROM removed WHERE key <> '3'",
     );
-    forgotten.expect("as if there were more");
-    drop(pool);
     let app = stopped.start().await;
-    let left: i64 = app
-        .pool()
-        .query_row("SELECT count(*) FROM removed", [], |row| row.get(0))
-        .expect("a count");
+    let left: i64 = one(&app.pool(), "SELECT count(*) FROM removed");
     assert_eq!(left, 1);
     // At once, and after a restart.
     for renderer in &mut renderers {
@@ -235,10 +233,7 @@ async fn a_history_that_was_lost_with_the_file_begins_with_a_reset() {
     let content = app.content(&["orders"]).await;
     let mut renderers = gone_away(&app, &content).await;
     let stopped = app.stop().await;
-    let pool = rusqlite::Connection::open(stopped.data_dir().join("pool.db")).expect("it opens");
-    pool.execute("UPDATE history SET epoch = epoch + 1", [])
-        .expect("it is written");
-    drop(pool);
+    stopped.tamper("pool.db", "UPDATE history SET epoch = epoch + 1");
     let app = stopped.start().await;
     let content = app.content(&["orders"]).await;
     for renderer in &mut renderers {

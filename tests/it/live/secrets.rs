@@ -4,7 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{ADMIN_TOKEN, Client, Folder, key_of};
+use crate::process::Client;
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
 const SCREEN: &str = "rk_live_for_the_lobby_screen_000001";
 const IN_URL: &str = "rk_live_for_the_old_player_00000002";
@@ -20,23 +21,18 @@ fn ask(client: &mut Client, head: &str) -> String {
 
 #[test]
 fn no_secret_is_logged_or_answered() {
-    let read_key = |name: &str, secret: &str, more: &str| {
-        format!(
-            "[[read_keys]]\nname = \"{name}\"\nstreams = [\"orders\"]\nsecret = \"{secret}\"\n{more}"
-        )
-    };
-    let folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "orders", "")
-        .with(&read_key("screen", SCREEN, ""))
-        .with(&read_key("player", IN_URL, "allow_in_url = true"));
+    let folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "orders", "")
+        .given_read_key("screen", &["orders"], SCREEN, "")
+        .given_read_key("player", &["orders"], IN_URL, "allow_in_url = true");
     let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
     command
         .args(["serve", "--config", "headgate.toml"])
         .env("HEADGATE_LOG__LEVEL", "trace")
         .env("HEADGATE_LOG__REQUESTS", "true");
-    let process = folder.spawn(command).expect("it starts");
+    let process = folder.spawn_as(command).expect("it starts");
     process.accepted("orders", "", "{}");
-    let connect = || Client::connect(process.service).expect("it listens");
+    let connect = || process.client();
     let mut answers = String::new();
     let mut tickets = Vec::new();
     for (line, to_admin) in [("/api/tickets", false), ("/api/admin/tickets", true)] {

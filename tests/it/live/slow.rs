@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::app::renderer::content_of;
-use crate::app::{Admin, Caller, Content, Renderer, Setup, TestApp, Transport, eventually};
-use crate::process::{ADMIN_TOKEN, Folder, Process, key_of, read_only};
-use serde_json::Value;
+use crate::app::{Admin, Caller, Content, Renderer, TestApp, Transport};
+use crate::process::Process;
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
+use crate::wait::eventually_async;
 use strait::Strait;
 
 const MESSAGES: &str = "headgate_live_messages_total";
@@ -28,7 +28,7 @@ const GROWTH_BYTES_MAX: u64 = 48 << 20;
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
 struct Daemon {
-    folder: Folder,
+    folder: Setup,
     process: Process,
     shop: Caller,
     fill: String,
@@ -37,12 +37,10 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
-        let folder = Folder::new(&["orders"])
-            .with_sink("pool", "pool", "orders", "")
-            .with(&format!(
-                "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"{SCREEN}\""
-            ));
-        let process = folder.start();
+        let folder = Setup::with_streams(&["orders"])
+            .sink("pool", "pool", "orders", "")
+            .given_read_key("screen", &["orders"], SCREEN, "");
+        let process = folder.spawn();
         let url = format!("http://{}", process.service);
         Self {
             folder,
@@ -102,8 +100,7 @@ impl Daemon {
 
     fn content(&self) -> Content {
         self.process.drained();
-        let pool = read_only(&self.folder.data_dir().join("pool.db"));
-        content_of(&pool, &["orders"])
+        self.folder.content(&["orders"])
     }
 }
 
@@ -175,9 +172,7 @@ async fn two_hundred_renderers_that_never_read_cost_little_and_hold_up_nobody() 
         growth < 2 * GROWTH_BYTES_MAX,
         "{growth} bytes more than {before}"
     );
-    let Value::Array(connected) = daemon.process.admin("/api/admin/renderers") else {
-        panic!("no list");
-    };
+    let connected = daemon.process.list("/api/admin/renderers");
     let behind = connected.iter().filter(|one| one["lag"] != 0);
     assert_eq!(
         (connected.len(), behind.count()),
@@ -245,7 +240,7 @@ async fn a_renderer_that_does_not_read_is_let_go_when_its_key_ends() {
     let (app, _, renderers) = stalled().await;
     assert_eq!(app.renderers().await.len(), 2);
     app.revoke("screen");
-    eventually("they are let go", async || {
+    eventually_async("they are let go", async || {
         app.renderers().await.is_empty().then_some(())
     })
     .await;
@@ -305,7 +300,7 @@ async fn a_renderer_that_does_not_read_does_not_keep_the_daemon_from_stopping() 
 /// Waits until a number has not changed for a while: nothing tells when a daemon has begun to wait.
 async fn settled<T: PartialEq>(look: impl AsyncFn() -> T) {
     let (mut last, mut since) = (look().await, Instant::now());
-    eventually("it settles", async || {
+    eventually_async("it settles", async || {
         let now = look().await;
         if now != last {
             (last, since) = (now, Instant::now());

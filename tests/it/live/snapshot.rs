@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use headgate::live::{Cut, Subscribe, Subscription};
 use serde_json::Value;
 
-use crate::app::{DEADLINE, Message, Setup, TestApp, Transport};
+use crate::app::{Message, TestApp, Transport};
+use crate::setup::Setup;
+use crate::wait::DEADLINE;
 
 /// Two streams with a key each, and a read key for both.
 fn two_streams() -> Setup {

@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Admin, Setup};
+use crate::app::Admin;
+use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
 const GUARDED: [(Method, &str); 43] = [

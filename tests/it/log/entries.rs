@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::app::{Setup, eventually};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
 
 /// Everything that the contract names, in its order.
 const NAMES: [&str; 18] = [
@@ -198,7 +199,7 @@ async fn a_flood_is_an_entry_a_second_and_every_request_is_counted() {
         }
     }
     assert!(refused > 250);
-    let entries = eventually("the log has counted every refusal", async || {
+    let entries = eventually_async("the log has counted every refusal", async || {
         app.drain().await;
         let entries = app.admin().log("flood", "status=rejected&limit=500").await;
         let counted: u64 = entries.iter().map(count).sum();

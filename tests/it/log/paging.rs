@@ -1,10 +1,11 @@
 //! Pages of the log, and filters by status and by time.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::app::{Setup, TestApp, eventually};
+use crate::app::TestApp;
+use crate::setup::Setup;
+use crate::stored::one;
+use crate::wait::eventually_async;
 
 /// All pages of a list: the entries, and the length of each page.
 async fn pages(app: &TestApp, path: &str) -> (Vec<Value>, Vec<usize>) {
@@ -109,31 +110,27 @@ async fn every_status() -> TestApp {
         app.caller_of("shop", 1).ingest("{}").await.receipt();
         app.caller_of("shop", 2).ingest("{}").await.receipt();
     }
-    eventually("the pool has everything", async || {
+    eventually_async("the pool has everything", async || {
         let state = app.admin().get("/api/admin/sinks").await.list();
         (app.fields_now("orders").len() == 1 && state[0]["lag"] == 0).then_some(())
     })
     .await;
-    let journal = app.data_dir().join("journal.db");
-    let seq = first_accepted(&journal, "orders");
-    give_up(&app.data_dir(), seq);
+    let seq = first_accepted(&app, "orders");
+    give_up(&app, seq);
     app
 }
 
-fn first_accepted(journal: &Path, stream: &str) -> i64 {
-    let journal = rusqlite::Connection::open(journal).expect("a file");
-    let sql = "SELECT min(seq) FROM requests WHERE stream = ?1 AND outcome = 0";
-    journal
-        .query_row(sql, [stream], |row| row.get(0))
-        .expect("a request")
+fn first_accepted(app: &TestApp, stream: &str) -> i64 {
+    let sql = format!("SELECT min(seq) FROM requests WHERE stream = '{stream}' AND outcome = 0");
+    one(&app.setup().journal(), &sql)
 }
 
-fn give_up(data_dir: &Path, seq: i64) {
-    let pool = rusqlite::Connection::open(data_dir.join("pool.db")).expect("a file");
-    pool.busy_timeout(crate::app::DEADLINE).expect("a timeout");
-    let sql = "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms)
-               VALUES ('pool', ?1, '', 'orders', 0, '0', '{}', 'by hand', 1, 0)";
-    assert_eq!(pool.execute(sql, [seq]), Ok(1));
+fn give_up(app: &TestApp, seq: i64) {
+    let sql = format!(
+        "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms)
+         VALUES ('pool', {seq}, '', 'orders', 0, '0', '{{}}', 'by hand', 1, 0)"
+    );
+    assert_eq!(app.setup().tamper("pool.db", &sql), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -201,7 +198,7 @@ async fn the_log_can_be_cut_by_time() {
         let newest = app.admin().log("shop", "limit=1").await[0]["timestamp"].clone();
         let newest = newest.as_str().expect("a time").to_owned();
         let ms = headgate::clock::parse_rfc3339(&newest).expect("RFC 3339");
-        eventually("the next millisecond", async || {
+        eventually_async("the next millisecond", async || {
             (headgate::clock::unix_ms() > ms).then_some(())
         })
         .await;

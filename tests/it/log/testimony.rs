@@ -4,27 +4,22 @@ use serde_json::{Value, json};
 
 use crate::guests::guest;
 use crate::pages::signed_in;
-use crate::process::{Client, Folder, Process, eventually, key_of};
+use crate::process::{BY_ID, Process};
+use crate::setup::{Setup, key_of};
+use crate::wait::eventually;
 
-const BY_ID: &str = "X-Item-Key: id\r\n";
 const REASON: &str = "bad: not for this sink after 1 attempt";
 
 /// A pool, and a sink that refuses everything.
-fn folder() -> Folder {
-    Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with_sink("bad", &guest("rejects"), "*", "")
-}
-
-fn problems(process: &Process) -> String {
-    process.admin("/api/admin/status")["problems"].to_string()
+fn folder() -> Setup {
+    Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .sink("bad", &guest("rejects"), "*", "")
 }
 
 /// Actions and kinds of the audit trail, newest first.
 fn trail(process: &Process) -> Vec<(String, String, String)> {
-    let Value::Array(trail) = process.admin("/api/admin/audit") else {
-        panic!("not a list");
-    };
+    let trail = process.list("/api/admin/audit");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |one: &Value| (text(&one["action"]), text(&one["kind"]), text(&one["name"]));
     trail.iter().map(entry).collect()
@@ -37,7 +32,7 @@ fn entry(action: &str, kind: &str, name: &str) -> (String, String, String) {
 #[test]
 fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     let folder = folder();
-    let process = folder.start();
+    let process = folder.spawn();
     let site = signed_in(&process);
     assert!(site.page("/").contains("Everything works."));
     let id = process.accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
@@ -46,16 +41,15 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     assert_eq!(request["processed_at"], Value::Null);
     let log = process.admin("/api/admin/connectors/tests/requests?status=failed");
     assert_eq!(log[0]["errors"], json!([REASON]));
-    let mut caller = Client::connect(process.service).expect("the daemon listens");
     let path = format!("/api/requests/{id}");
-    let own = caller.get(&path, &key_of("orders")).expect("an answer");
+    let own = process.ask("GET", &path, &key_of("orders"), "", "");
     assert_eq!(own.json()["data"]["errors"], json!([REASON]));
     let page = site.page(&format!("/requests/{id}"));
     assert!(page.contains("not for this sink after 1 attempt"), "{page}");
     assert!(!page.contains("Everywhere since"), "{page}");
     assert!(site.page("/sources/tests").contains("after 1 attempt"));
 
-    let told = problems(&process);
+    let told = process.problems();
     assert!(
         told.contains("the sink bad gave up: 2 dead letters wait"),
         "{told}"
@@ -118,7 +112,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
         page.contains("discarded") && !page.contains("Everywhere since"),
         "{page}"
     );
-    assert_eq!(problems(&process), "[]");
+    assert_eq!(process.problems(), "[]");
 
     // All of it is in the audit trail.
     let ticket = process.call("POST", "/api/admin/tickets", "");
@@ -149,8 +143,8 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
 
 #[test]
 fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     for _ in 0..3 {
         process.accepted("orders", BY_ID, r#"[{"id": "1"}, {"id": "2"}]"#);
     }
@@ -171,7 +165,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
     assert!(last.is_string(), "{last}");
     process.drained();
     process.stop();
-    let process = folder.start();
+    let process = folder.spawn();
     assert_eq!(used(&process), last, "known at once");
     eventually("the last hour is counted", || {
         (hour(&process) == before).then_some(())
@@ -180,7 +174,7 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
     assert_eq!(hour(&process), "5 requests, 7 items, 20.0 % ");
     // After a crash what was not written comes from the log.
     process.kill();
-    let process = folder.start();
+    let process = folder.spawn();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     eventually("the last use is found", || {
         (text(&used(&process)) > text(&last)).then_some(())
@@ -188,29 +182,27 @@ fn the_last_hour_and_the_last_use_of_a_key_go_over_a_restart() {
 }
 
 #[test]
-fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+fn many_refused_requests_and_an_unreadable_pool_are_problems() {
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     for _ in 0..30 {
         process.accepted("orders", BY_ID, r#"{"id": "1"}"#);
     }
     for _ in 0..9 {
         assert_eq!(process.post("orders", "", "{").status, 400);
     }
-    assert_eq!(problems(&process), "[]", "a few are nothing");
+    assert_eq!(process.problems(), "[]", "a few are nothing");
     for _ in 0..6 {
         assert_eq!(process.post("orders", "", "{").status, 400);
     }
-    let told = problems(&process);
+    let told = process.problems();
     assert!(
         told.contains("33 % of the requests of the connector tests were refused"),
         "{told}"
     );
     process.drained();
-    let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a database");
-    pool.execute_batch("ALTER TABLE dead_letters RENAME TO gone")
-        .expect("it is renamed");
-    let told = problems(&process);
+    folder.tamper("pool.db", "ALTER TABLE dead_letters RENAME TO gone");
+    let told = process.problems();
     assert!(told.contains("the data pool cannot be read"), "{told}");
     let sinks = process.admin("/api/admin/sinks");
     assert_eq!(sinks[0]["dead_letters"], Value::Null);
@@ -218,14 +210,14 @@ fn a_share_of_refused_requests_is_a_problem_and_so_is_a_pool_that_cannot_be_read
     let overview = site.page("/");
     assert!(overview.contains("cannot be read"), "{overview}");
     assert!(!overview.contains("Everything works."), "{overview}");
-    pool.execute_batch("ALTER TABLE gone RENAME TO dead_letters")
-        .expect("it is renamed");
+    folder.tamper("pool.db", "ALTER TABLE gone RENAME TO dead_letters");
 }
 
 #[test]
 fn the_keys_of_a_connector_follow_on_its_page() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
     let site = signed_in(&process);
     let page = site.page("/sources/tests");
     let (_, keys) = page.split_once("id=\"aside\"").expect("the keys");

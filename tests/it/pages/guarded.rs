@@ -1,7 +1,8 @@
 //! Who may see the pages, and from where.
 
 use super::site::Site;
-use crate::process::{ADMIN_TOKEN, Client, Folder};
+use crate::process::Client;
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 const PAGES: [&str; 14] = [
     "/",
@@ -22,8 +23,8 @@ const PAGES: [&str; 14] = [
 
 #[test]
 fn without_a_session_every_page_is_the_sign_in_page() {
-    let process = Folder::new(&["orders"]);
-    let process = process.start();
+    let process = Setup::with_streams(&["orders"]);
+    let process = process.spawn();
     let site = Site::of(&process);
     for path in PAGES {
         let answer = site.get(path);
@@ -50,8 +51,7 @@ fn without_a_session_every_page_is_the_sign_in_page() {
 
 #[test]
 fn signing_in_makes_a_session_that_ends_with_signing_out() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let mut site = Site::of(&process);
     for wrong in ["", "wrong", "once_0", &ADMIN_TOKEN[1..]] {
         let answer = site.sign_in(wrong);
@@ -105,8 +105,7 @@ fn signing_in_makes_a_session_that_ends_with_signing_out() {
 
 #[test]
 fn after_signing_in_the_page_that_was_asked_for_comes_and_no_other_site() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::of(&process);
     for (next, expected) in [
         ("%2Fsinks%3Fa%3Db", "/sinks?a=b"),
@@ -121,8 +120,9 @@ fn after_signing_in_the_page_that_was_asked_for_comes_and_no_other_site() {
 
 #[test]
 fn pages_are_not_shown_under_a_foreign_name() {
-    let folder = Folder::new(&["orders"]).with_admin("hosts = [\"headgate.example\"]");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .set("admin.hosts", vec!["headgate.example"])
+        .spawn();
     let site = Site::signed_in(&process);
     let port = process.admin.port();
     for host in [
@@ -145,8 +145,7 @@ fn pages_are_not_shown_under_a_foreign_name() {
 
 #[test]
 fn writes_of_other_sites_do_nothing() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let own = format!("http://{}", process.admin);
     let token = site.form_token();
@@ -182,8 +181,7 @@ fn writes_of_other_sites_do_nothing() {
 
 #[test]
 fn what_was_seen_is_not_sent_again() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let page = site.page("/");
     let (_, rest) = page
@@ -206,8 +204,7 @@ fn what_was_seen_is_not_sent_again() {
 
 #[test]
 fn the_assets_need_no_session_and_keep_their_licence() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::of(&process);
     for (name, kind) in [
         ("htmx.js", "text/javascript; charset=utf-8"),

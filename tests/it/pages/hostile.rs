@@ -167,7 +167,7 @@ fn links(page: &str) -> Vec<String> {
 
 #[test]
 fn no_text_breaks_out_of_any_page_that_a_link_leads_to() {
-    let (_folder, process) = daemon();
+    let process = daemon();
     let site = Site::signed_in(&process);
     let mut waiting = vec!["/".to_owned()];
     let mut seen = BTreeSet::new();
@@ -195,7 +195,7 @@ fn no_text_breaks_out_of_any_page_that_a_link_leads_to() {
 
 #[test]
 fn what_is_asked_for_is_not_repeated_as_markup() {
-    let (_folder, process) = daemon();
+    let process = daemon();
     let site = Site::signed_in(&process);
     let mut asked = texts();
     asked.extend([IN_A_HEADER.to_owned(), STREAM.to_owned()]);

@@ -5,8 +5,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::site::Site;
-use crate::process::{Answer, Client, Folder, Process, skipped};
+use crate::process::{Answer, JSON, Process, skipped};
 use crate::program::output;
+use crate::setup::Setup;
 
 /// The secret that a page shows once.
 fn secret(page: &str) -> Option<String> {
@@ -51,10 +52,9 @@ fn is_wrong(answer: &Answer, status: u16, field: &str, message: &str) {
 }
 
 fn send(process: &Process, secret: &str, stream: &str) -> u16 {
-    let mut client = Client::connect(process.service).expect("it listens");
     let path = format!("/api/webhook/{stream}");
-    let answer = client.call("POST", &path, secret, r#"{"id": 1}"#);
-    answer.expect("an answer").status
+    let answer = process.ask("POST", &path, secret, JSON, r#"{"id": 1}"#);
+    answer.status
 }
 
 fn names(process: &Process, list: &str) -> Vec<String> {
@@ -78,8 +78,7 @@ fn trail(process: &Process) -> Vec<[String; 3]> {
 
 #[test]
 fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let form = site.page("/new/source");
     assert!(
@@ -138,8 +137,7 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
 
 #[test]
 fn the_snippets_with_the_key_are_ready_to_run() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let process = Setup::with_streams(&[]).spawn();
     let site = Site::signed_in(&process);
     let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22";
     leads_to(&site.submit("/new/source", fields), "/sources/shop");
@@ -172,8 +170,7 @@ fn the_snippets_with_the_key_are_ready_to_run() {
 
 #[test]
 fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     let good = [
         ("name", "shop"),
@@ -265,8 +262,7 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
 
 #[test]
 fn a_write_of_another_site_or_without_the_token_does_nothing() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
@@ -319,8 +315,7 @@ fn a_write_of_another_site_or_without_the_token_does_nothing() {
 
 #[test]
 fn keys_are_made_rotated_revoked_and_deleted() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
@@ -463,8 +458,7 @@ fn keys_are_made_rotated_revoked_and_deleted() {
 
 #[test]
 fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let process = Setup::with_streams(&[]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
         &site.submit(
@@ -544,13 +538,11 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
 
 #[test]
 fn read_keys_are_made_changed_and_revoked() {
-    let folder = Folder::new(&["orders", "prices"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders", "prices"]).spawn();
     let site = Site::signed_in(&process);
     let reads = |secret: &str, stream: &str| {
-        let mut client = Client::connect(process.service).expect("it listens");
-        let answer = client.get(&format!("/api/streams/{stream}/items"), secret);
-        answer.expect("an answer").status
+        let path = format!("/api/streams/{stream}/items");
+        process.ask("GET", &path, secret, "", "").status
     };
     let none = site.submit("/new/read-key", "name=wall");
     is_wrong(&none, 400, "streams", "Choose at least one stream.");
@@ -589,10 +581,14 @@ fn read_keys_are_made_changed_and_revoked() {
 
 #[test]
 fn what_is_declared_says_where_and_has_no_buttons() {
-    let folder = Folder::new(&["orders"]).with(
-        "[[read_keys]]\nname = \"screen\"\nstreams = [\"orders\"]\nsecret = \"rk_live_for_the_screen_of_a_file\"",
-    );
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .given_read_key(
+            "screen",
+            &["orders"],
+            "rk_live_for_the_screen_of_a_file",
+            "",
+        )
+        .spawn();
     let site = Site::signed_in(&process);
     for (path, list) in [
         ("/sources/tests", "connectors"),
@@ -649,8 +645,7 @@ fn what_is_declared_says_where_and_has_no_buttons() {
 
 #[test]
 fn the_audit_trail_is_a_page_newest_first_and_paged() {
-    let folder = Folder::new(&[]);
-    let process = folder.start();
+    let process = Setup::with_streams(&[]).spawn();
     let site = Site::signed_in(&process);
     for number in 0..60 {
         let fields = format!("name=stream-{number}&on_update=replace");

@@ -1,14 +1,15 @@
 //! The page of settings and backups.
 
 use super::site::Site;
-use crate::process::{ADMIN_TOKEN, Folder, eventually, key_of};
+use crate::setup::{ADMIN_TOKEN, Setup, key_of};
+use crate::wait::eventually;
 
 #[test]
 fn settings_are_shown_with_their_origins_and_without_secrets() {
-    let mut folder = Folder::new(&["orders"])
-        .with_sink("pool", "pool", "*", "")
-        .with("[limits]\nburst = 7");
-    let process = folder.start();
+    let mut folder = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .toml("[limits]\nburst = 7");
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
     let page = site.page("/settings");
     for part in [
@@ -58,8 +59,8 @@ fn settings_are_shown_with_their_origins_and_without_secrets() {
 
 #[test]
 fn a_backup_is_made_by_the_button_and_listed() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let folder = Setup::with_streams(&["orders"]).sink("pool", "pool", "*", "");
+    let process = folder.spawn();
     process.accepted("orders", "", r#"{"id": 1}"#);
     let site = Site::signed_in(&process);
     let page = site.page("/settings");

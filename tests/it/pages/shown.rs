@@ -1,7 +1,8 @@
 //! What the pages say.
 
 use super::site::Site;
-use crate::process::{Folder, key_of};
+use crate::process::BY_ID;
+use crate::setup::{Setup, key_of};
 
 /// The request ids of the log on a page, in its order.
 fn ids(page: &str) -> Vec<String> {
@@ -11,8 +12,9 @@ fn ids(page: &str) -> Vec<String> {
 
 #[test]
 fn the_log_is_newest_first_filtered_and_paged_back() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
     let site = Site::signed_in(&process);
     let mut sent: Vec<String> = (0..120)
         .map(|number| process.accepted("orders", "", &format!("{{\"n\": {number}}}")))
@@ -63,8 +65,7 @@ fn the_log_is_newest_first_filtered_and_paged_back() {
 
 #[test]
 fn a_connector_shows_how_to_send_to_it_and_no_secret() {
-    let folder = Folder::new(&["orders"]);
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     process.accepted("orders", "", "{}");
     let page = site.page("/sources/tests");
@@ -85,8 +86,9 @@ fn a_connector_shows_how_to_send_to_it_and_no_secret() {
 
 #[test]
 fn a_page_of_the_pool_is_bounded_and_leads_to_the_next() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
     let site = Site::signed_in(&process);
     let items = (0..60).map(|number| {
         let fields: Vec<String> = (0..30)
@@ -95,7 +97,7 @@ fn a_page_of_the_pool_is_bounded_and_leads_to_the_next() {
         format!("{{\"id\": \"k{number:02}/?&\", {}}}", fields.join(", "))
     });
     let body = format!("[{}]", items.collect::<Vec<_>>().join(", "));
-    let id = process.accepted("orders", "X-Item-Key: id\r\n", &body);
+    let id = process.accepted("orders", BY_ID, &body);
     process.drained();
     let page = site.page("/streams/orders");
     assert_eq!(page.matches("<tr>").count(), 51);

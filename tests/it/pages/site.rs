@@ -4,7 +4,8 @@
 
 use std::net::SocketAddr;
 
-use crate::process::{ADMIN_TOKEN, Answer, Client, Process};
+use crate::process::{Answer, Client, Process};
+use crate::setup::ADMIN_TOKEN;
 
 /// A visitor of the pages.
 #[derive(Debug)]

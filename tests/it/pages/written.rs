@@ -2,16 +2,18 @@
 
 use super::site::Site;
 use crate::guests::guest;
-use crate::process::Folder;
+use crate::process::BY_ID;
+use crate::setup::Setup;
 
 #[test]
 fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
-    let folder = Folder::new(&["orders"]).with_sink("bad", &guest("rejects"), "*", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("bad", &guest("rejects"), "*", "")
+        .spawn();
     let site = Site::signed_in(&process);
     let body = r#"[{"id": "1"}, {"id": "2"}, {"id": "3"}]"#;
-    let first = process.accepted("orders", "X-Item-Key: id\r\n", body);
-    let second = process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let first = process.accepted("orders", BY_ID, body);
+    let second = process.accepted("orders", BY_ID, body);
     process.request_becomes(&first, "failed");
     process.request_becomes(&second, "failed");
     let letters = process.dead_letters("bad");
@@ -66,15 +68,15 @@ fn dead_letters_are_sent_again_and_discarded_by_their_buttons() {
 
 #[test]
 fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
-    let mut folder = Folder::new(&["orders"]).with_sink(
+    let mut folder = Setup::with_streams(&["orders"]).sink(
         "back",
         &guest("doorkeeper"),
         "*",
         "ordering = \"strict\"\n",
     );
-    let process = folder.start();
+    let process = folder.spawn();
     let site = Site::signed_in(&process);
-    let send = |body: &str| process.accepted("orders", "X-Item-Key: id\r\n", body);
+    let send = |body: &str| process.accepted("orders", BY_ID, body);
     let closed = send(r#"{"id": "close"}"#);
     process.request_becomes(&closed, "processed");
     let waiting = send(r#"[{"id": "retry-a"}, {"id": "b"}]"#);
@@ -131,14 +133,11 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
 
 #[test]
 fn an_item_is_removed_by_its_button() {
-    let folder = Folder::new(&["orders"]).with_sink("pool", "pool", "*", "");
-    let process = folder.start();
+    let process = Setup::with_streams(&["orders"])
+        .sink("pool", "pool", "*", "")
+        .spawn();
     let site = Site::signed_in(&process);
-    process.accepted(
-        "orders",
-        "X-Item-Key: id\r\n",
-        r#"[{"id": "a/b &c"}, {"id": "d"}]"#,
-    );
+    process.accepted("orders", BY_ID, r#"[{"id": "a/b &c"}, {"id": "d"}]"#);
     process.drained();
     assert_eq!(site.post("/streams/orders/remove", "key=d").status, 403);
     let answer = site.submit("/streams/orders/remove", "key=a%2Fb+%26c");

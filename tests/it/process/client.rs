@@ -7,7 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use super::{DEADLINE, key_of};
+use crate::setup::key_of;
+use crate::wait::PROCESS_DEADLINE;
 
 /// An answer over HTTP.
 #[derive(Debug)]
@@ -34,12 +35,37 @@ impl Answer {
         serde_json::from_str(&self.body).expect("a JSON body")
     }
 
+    /// `data` of an answer with this status.
+    #[track_caller]
+    pub(crate) fn data(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.json()["data"].take()
+    }
+
+    /// The secret that a 201 shows, once.
+    #[track_caller]
+    pub(crate) fn secret(&self) -> String {
+        let secret = self.data(201)["secret"].take();
+        secret.as_str().expect("a secret").to_owned()
+    }
+
     /// The request id that a 202 tells.
     pub(crate) fn request_id(&self) -> String {
         let body = self.json();
         let id = body["data"]["request_id"].as_str();
         id.expect("a request id").to_owned()
     }
+}
+
+/// The header that has the field `id` identify items.
+pub(crate) const BY_ID: &str = "X-Item-Key: id\r\n";
+
+/// The header of a JSON body.
+pub(crate) const JSON: &str = "Content-Type: application/json\r\n";
+
+/// The header of a secret.
+pub(crate) fn bearer(secret: &str) -> String {
+    format!("Authorization: Bearer {secret}\r\n")
 }
 
 /// A keep-alive connection that waits for each answer.
@@ -54,8 +80,8 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        stream.set_write_timeout(Some(DEADLINE))?;
+        stream.set_read_timeout(Some(PROCESS_DEADLINE))?;
+        stream.set_write_timeout(Some(PROCESS_DEADLINE))?;
         Ok(Self {
             stream,
             buffer: Vec::new(),
@@ -76,11 +102,8 @@ impl Client {
         headers: &str,
         length: usize,
     ) -> io::Result<()> {
-        let key = key_of(stream);
-        self.send(&format!(
-            "POST /api/ingest HTTP/1.1\r\nHost: tests\r\nAuthorization: Bearer {key}\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n"
-        ))
+        let headers = format!("{}{JSON}{headers}", bearer(&key_of(stream)));
+        self.begin("POST", "/api/ingest", &headers, length)
     }
 
     /// Gets something.
@@ -99,12 +122,33 @@ impl Client {
         secret: &str,
         body: &str,
     ) -> io::Result<Answer> {
-        let length = body.len();
-        self.send(&format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-        ))?;
+        self.request(method, path, &format!("{}{JSON}", bearer(secret)), body)
+    }
+
+    /// Any request; `headers` are whole lines that end in CRLF.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> io::Result<Answer> {
+        self.begin(method, path, headers, body.len())?;
+        self.send(body)?;
         self.answer()
+    }
+
+    /// The head of any request, without its body.
+    pub(crate) fn begin(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        length: usize,
+    ) -> io::Result<()> {
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n"
+        ))
     }
 
     /// Sends bytes as they are.

@@ -1,6 +1,6 @@
 //! What renderers hold, and what they should hold.
 //!
-//! **Invariant**: the pool is read as any SQLite client reads it.
+//! **Invariant**: every difference is told, or how many there are.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,6 @@ use serde_json::Value;
 
 /// What a renderer holds: the items of each stream by key, as they came.
 pub(crate) type Content = BTreeMap<String, BTreeMap<String, Value>>;
-
-/// What a pool holds of these streams, as renderers see it.
-pub(crate) fn content_of(pool: &rusqlite::Connection, streams: &[&str]) -> Content {
-    let sql = "SELECT key, fields, updated_at, seq FROM items WHERE stream = ?1";
-    let mut statement = pool.prepare(sql).expect("the table items");
-    let mut content = Content::new();
-    for stream in streams {
-        let rows = statement.query_map([stream], |row| {
-            let fields: String = row.get(1)?;
-            let fields: Value = serde_json::from_str(&fields).expect("fields are JSON");
-            let key: String = row.get(0)?;
-            let updated_at: String = row.get(2)?;
-            let seq: i64 = row.get(3)?;
-            let item = serde_json::json!({"key": key, "fields": fields, "updated_at": updated_at, "seq": seq});
-            Ok((key, item))
-        });
-        let rows = rows.expect("rows").map(|row| row.expect("a row"));
-        content.insert((*stream).to_owned(), rows.collect());
-    }
-    content
-}
 
 /// What two contents differ in, in a line.
 pub(super) fn difference(found: &Content, expected: &Content) -> String {

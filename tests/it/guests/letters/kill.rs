@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::super::{keys, nobody_else_suffers};
 use super::{BY_ID, SEND_AGAIN, done, door, rows, taken, with_a_door};
 use crate::app::Random;
-use crate::process::{ADMIN_TOKEN, Client, Folder, read_only};
+use crate::process::Client;
+use crate::setup::{ADMIN_TOKEN, Setup};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the moment of the kill")]
@@ -18,12 +19,11 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
     eprintln!("seed {seed}");
     let mut random = Random(seed);
     let folder = with_a_door("batch = { items_max = 7 }\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let item = |n| format!("{{\"id\": \"reject-{n:03}\"}}");
     let body = format!("[{}]", (0..ITEMS).map(item).collect::<Vec<_>>().join(","));
-    let id = process.accepted("hostile", BY_ID, &body);
-    process.request_becomes(&id, "failed");
+    let id = process.failed("hostile", BY_ID, &body);
     let mut process = Some(process);
     for round in 0..12 {
         let running = process.take().expect("a process");
@@ -45,7 +45,7 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
             (ITEMS, ITEMS),
             "in round {round}"
         );
-        process = Some(folder.start());
+        process = Some(folder.spawn());
     }
     let process = process.expect("a process");
     door(&process, "open");
@@ -56,12 +56,12 @@ fn sending_again_survives_every_kill_and_takes_each_item_once() {
     assert_eq!((rows(&folder, "resends"), rows(&folder, "retries")), (0, 0));
     // Twelve rounds, the first door and the last one.
     assert_eq!(taken(&folder), ITEMS as u64 + 14);
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 /// Where each item is: dead, waiting or done.
-fn places(folder: &Folder) -> Vec<String> {
-    let pool = read_only(&folder.data_dir().join("pool.db"));
+fn places(folder: &Setup) -> Vec<String> {
+    let pool = folder.pool();
     let sql = "SELECT key FROM dead_letters
                UNION ALL SELECT key FROM resends JOIN retries ON retries.id = retry_id
                UNION ALL SELECT key FROM items WHERE stream = 'hostile' AND key LIKE 'reject%'";

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::super::{guest, keys, nobody_else_suffers};
 use super::{BY_ID, RETRY, SEND_AGAIN, done, door, letter_keys, refused, rows, with_a_door};
-use crate::process::Folder;
+use crate::setup::Setup;
 
 #[test]
 fn waiting_retries_are_tried_when_an_operator_says_so() {
     let folder = with_a_door("");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let id = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
     process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
@@ -23,18 +23,18 @@ fn waiting_retries_are_tried_when_an_operator_says_so() {
     process.request_becomes(&id, "processed");
     assert_eq!(done(&process, "POST", RETRY, ""), json!({"retries": 0}));
     assert!(keys(&folder, "hostile").contains(&"retry-a".to_owned()));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
-    let folder = Folder::new(&["hostile", "innocent"]);
+    let folder = Setup::with_streams(&["hostile", "innocent"]);
     let plugin = folder.path("mended.wasm");
     std::fs::write(&plugin, "no component").expect("a file");
     let folder = folder
-        .with_sink("hostile", &plugin.display().to_string(), "hostile", "")
-        .with_sink("pool", "pool", "innocent", "");
-    let process = folder.start();
+        .sink("hostile", &plugin.display().to_string(), "hostile", "")
+        .sink("pool", "pool", "innocent", "");
+    let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
     let left_ms = |sink: &Value| {
         let until = sink["paused_until"].as_str()?;
@@ -58,7 +58,7 @@ fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
     let took = headgate::clock::unix_ms() - before;
     assert!(took < left, "{took} ms of {left} ms");
     assert_eq!(process.sink("hostile")["state"], "running");
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 const RETRIES: &str = "/api/admin/sinks/hostile/retries";
@@ -66,7 +66,7 @@ const RETRIES: &str = "/api/admin/sinks/hostile/retries";
 #[test]
 fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     let folder = with_a_door("ordering = \"strict\"\n");
-    let process = folder.start();
+    let process = folder.spawn();
     door(&process, "close");
     let first = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
     // Not before, or both are one batch.
@@ -117,33 +117,28 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 1);
     process.request_becomes(&first, "processed");
     assert_eq!((rows(&folder, "resends"), rows(&folder, "retries")), (0, 0));
-    nobody_else_suffers(&folder, process);
+    nobody_else_suffers(process);
 }
 
 #[test]
 fn a_damaged_list_of_items_becomes_a_dead_letter_that_says_so() {
     for ordering in ["any", "strict"] {
         let folder = with_a_door(&format!("ordering = \"{ordering}\"\n"));
-        let process = folder.start();
+        let process = folder.spawn();
         door(&process, "close");
         let id = process.accepted("hostile", BY_ID, r#"{"id": "retry-a"}"#);
         process.sink_becomes("hostile", "retrying", |sink| sink["retries"] == 1);
         process.stop();
-        let pool = rusqlite::Connection::open(folder.data_dir().join("pool.db")).expect("a pool");
-        let changed = pool.execute("UPDATE retries SET parts = '[[2,0'", []);
-        assert_eq!(changed, Ok(1));
-        drop(pool);
-        let process = folder.start();
+        let changed = folder.tamper("pool.db", "UPDATE retries SET parts = '[[2,0'");
+        assert_eq!(changed, 1);
+        let process = folder.spawn();
         done(&process, "POST", RETRY, "");
         process.request_becomes(&id, "failed");
-        let letters = process.dead_letters("hostile");
-        let [letter] = &letters[..] else {
-            panic!("one dead letter was expected: {letters:?}");
-        };
+        let letter = process.dead_letter("hostile");
         assert!(letter["fields"].is_null());
         let reason = letter["reason"].as_str().expect("text");
         assert!(reason.contains("damaged"), "{reason}");
         assert_eq!(process.sink("hostile")["retries"], 0);
-        nobody_else_suffers(&folder, process);
+        nobody_else_suffers(process);
     }
 }

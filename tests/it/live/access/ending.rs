@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{admitted, ask, header, refusal, setup, subprotocol, ticket, url};
-use crate::app::{Renderer, Setup, TestApp, Transport};
+use crate::app::{Renderer, TestApp, Transport};
+use crate::setup::Setup;
 
 /// Waits for the last word and the end.
 async fn is_sent_away(renderer: &mut Renderer) {

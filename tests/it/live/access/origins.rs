@@ -3,7 +3,8 @@
 use reqwest::Method;
 
 use super::{ALLOWED, ask, refusal, setup, ticket, url};
-use crate::app::{Setup, Transport};
+use crate::app::Transport;
+use crate::setup::Setup;
 
 /// Browsers send no `Origin` when a page opens an EventSource to where it came from, and what stands in
 /// front of the daemon may speak TLS.
@@ -71,7 +72,7 @@ async fn pages_from_files_and_from_anywhere_read_where_that_is_configured() {
         ("*", "null"),
     ] {
         let app = Setup::screen()
-            .set("live.origins", format!("[\"{configured}\"]"))
+            .set("live.origins", vec![configured])
             .start()
             .await;
         for transport in Transport::ALL {

@@ -3,7 +3,8 @@
 use super::{
     ALLOWED, OTHER, admitted, ask, header, refusal, refused, setup, subprotocol, ticket, url,
 };
-use crate::app::{Transport, eventually};
+use crate::app::Transport;
+use crate::wait::eventually_async;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_ticket_opens_one_connection() {
@@ -17,7 +18,7 @@ async fn a_ticket_opens_one_connection() {
         assert!((20_000..=60_000).contains(&left_ms), "{left_ms}");
         let given = ticket(&reply);
         admitted(&app, transport, url(&given)).await;
-        eventually("it has gone", async || {
+        eventually_async("it has gone", async || {
             app.renderers().await.is_empty().then_some(())
         })
         .await;
