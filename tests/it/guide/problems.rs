@@ -66,21 +66,19 @@ fn rows() -> Vec<String> {
         .expect("a section");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
     let cells = rows.skip(1).filter_map(|row| row.split(" | ").next());
-    let digits = |cell: &str| cell.split(|one: char| one.is_ascii_digit()).collect();
-    cells
-        .map(|cell| {
-            let parts: Vec<&str> = digits(cell);
-            let mut parts = parts.into_iter();
-            let first = parts.next().unwrap_or_default().to_owned();
-            // Digits that stand together leave nothing between them.
-            parts.fold(first, |row, part| {
-                match row.ends_with('…') && part.is_empty() {
-                    true => row,
-                    false => row + "…" + part,
-                }
-            })
-        })
-        .collect()
+    cells.map(without_numbers).collect()
+}
+
+fn without_numbers(cell: &str) -> String {
+    let mut row = String::new();
+    for character in cell.chars() {
+        match character.is_ascii_digit() {
+            true if row.ends_with('…') => {}
+            true => row.push('…'),
+            false => row.push(character),
+        }
+    }
+    row
 }
 
 /// The length of the longest text that stands in both.
