@@ -59,6 +59,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
         overview.contains("2 dead letters wait") && !overview.contains("Everything works."),
         "{overview}"
     );
+    process.drained();
     let text = process.metrics();
     for line in [
         "headgate_sink_dead_letters{sink=\"bad\"} 2",
@@ -201,12 +202,13 @@ fn many_refused_requests_and_an_unreadable_pool_are_problems() {
         "{told}"
     );
     process.drained();
+    let site = signed_in(&process);
+    // Soon after this was met, the daemon starts again.
     folder.tamper("pool.db", "ALTER TABLE dead_letters RENAME TO gone");
     let told = process.problems();
     assert!(told.contains("the data pool cannot be read"), "{told}");
     let sinks = process.admin("/api/admin/sinks");
     assert_eq!(sinks[0]["dead_letters"], Value::Null);
-    let site = signed_in(&process);
     let overview = site.page("/");
     assert!(overview.contains("cannot be read"), "{overview}");
     assert!(!overview.contains("Everything works."), "{overview}");
