@@ -53,8 +53,7 @@ pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use run_time::{
-    Misfit, known_of_connector, known_of_stream, looks_secret, misfit_of_connector,
-    misfit_of_stream,
+    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, written_connector, written_stream,
 };
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};

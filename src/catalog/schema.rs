@@ -7,10 +7,8 @@
 
 use std::path::Path;
 
-use rusqlite::types::Type;
 use rusqlite::{Connection as Database, Row, params};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::connector::KeyRow;
@@ -149,29 +147,17 @@ fn all<T>(
 }
 
 fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
-    let settings = settings(row, config::known_of_stream)?;
+    let settings = config::written_stream(row.get("name")?, &settings(row)?);
     Ok(Stream::new(settings, number(row, "created_ms")?))
 }
 
 fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
-    let settings = settings(row, config::known_of_connector)?;
+    let settings = config::written_connector(row.get("name")?, &settings(row)?);
     Ok(Connector::new(settings, number(row, "created_ms")?))
 }
 
-fn settings<T: DeserializeOwned>(
-    row: &Row<'_>,
-    known: fn(Value) -> Value,
-) -> Result<T, rusqlite::Error> {
-    let settings: Value = json(&row.get::<_, String>("settings")?)?;
-    serde_json::from_value(known(settings)).map_err(unreadable)
-}
-
-fn json<T: DeserializeOwned>(text: &str) -> Result<T, rusqlite::Error> {
-    serde_json::from_str(text).map_err(unreadable)
-}
-
-fn unreadable(error: serde_json::Error) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+fn settings(row: &Row<'_>) -> Result<String, rusqlite::Error> {
+    Ok(row.get::<_, Option<_>>("settings")?.unwrap_or_default())
 }
 
 fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
@@ -193,7 +179,8 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         name: row.get("name")?,
         description: row.get("description")?,
         prefix: row.get("prefix")?,
-        streams: json(&row.get::<_, String>("streams")?)?,
+        // What cannot be read names none.
+        streams: serde_json::from_str(&row.get::<_, String>("streams")?).unwrap_or_default(),
         expires_ms: number(row, "expires_ms")?,
         revoked_ms: number(row, "revoked_ms")?,
         allow_in_url: row.get("allow_in_url")?,

@@ -553,6 +553,26 @@ fn descriptions_are_kept_changed_and_taken_away() {
 }
 
 #[test]
+fn a_damaged_text_costs_what_it_said_and_no_start() {
+    let desk = Desk::new(&settings());
+    desk.stream("news").expect("a stream");
+    desk.connector("crm").expect("a connector");
+    let secret = desk.key("crm", "main", "news").expect("a key");
+    desk.read_key("screen", &["news"]).expect("a key");
+    let file = Connection::open(desk.folder.path().join("catalog.db")).expect("the file");
+    let damaged = "UPDATE streams SET settings = '{\"on_update\":\"mesge\"}';
+        UPDATE connectors SET settings = '{\"bur'; UPDATE read_keys SET streams = '[\"news]';";
+    file.execute_batch(damaged).expect("a change");
+    drop(file);
+    let desk = desk.reopened(&settings());
+    let news = desk.catalog.stream("news").expect("it is there");
+    assert_eq!((&*news.name, news.on_update), ("news", OnUpdate::Replace));
+    assert_eq!(&*desk.known(&secret).stream, "news");
+    let screen = desk.catalog.read_key("screen").expect("it is there");
+    assert!(screen.streams.is_empty());
+}
+
+#[test]
 fn files_of_older_formats_keep_what_they_hold() {
     for format in [1, 2] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -5,11 +5,12 @@
 //! **Invariant**: no message repeats a text that begins like a secret.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::schema::{CONNECTOR, Element, STREAM, Shape};
-use super::{Connector, Stream};
+use super::{Connector, Stream, quoted};
 
 /// What is wrong with one field. As a text it follows the field's name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -46,21 +47,28 @@ pub fn misfit_of_connector(connector: &Connector) -> Option<(&'static str, Misfi
     misfit(&CONNECTOR, connector)
 }
 
-/// A connector as it was written down, whichever version did: options that this one does not know are left out.
-pub fn known_of_connector(written: Value) -> Value {
-    known(&CONNECTOR, written)
+/// The stream of this name as it was written down. Options that this version does not know are left out; what cannot
+/// be read has its defaults, and the log says so.
+pub fn written_stream(name: String, json: &str) -> Stream {
+    let settings = written(&STREAM, &name, json);
+    Stream { name, ..settings }
 }
 
-/// The same of a stream.
-pub fn known_of_stream(written: Value) -> Value {
-    known(&STREAM, written)
+/// The same of a connector.
+pub fn written_connector(name: String, json: &str) -> Connector {
+    let settings = written(&CONNECTOR, &name, json);
+    Connector { name, ..settings }
 }
 
-fn known(element: &Element, mut written: Value) -> Value {
-    if let Some(options) = written.as_object_mut() {
+fn written<T: DeserializeOwned + Default>(element: &Element, name: &str, json: &str) -> T {
+    let known = serde_json::from_str::<Map<String, Value>>(json).and_then(|mut options| {
         options.retain(|name, _| element.fields.iter().any(|field| field.name == name));
-    }
-    written
+        T::deserialize(Value::Object(options))
+    });
+    known.unwrap_or_else(|error| {
+        tracing::warn!(name = %quoted(name), %error, "what was set of it at run time cannot be read: the defaults count");
+        T::default()
+    })
 }
 
 fn misfit(element: &Element, settings: &impl Serialize) -> Option<(&'static str, Misfit)> {
