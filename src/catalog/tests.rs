@@ -1,5 +1,7 @@
 //! The catalog over real files: what counts, what is refused, what is kept.
 
+mod stored;
+
 use std::sync::Arc;
 
 use super::*;
@@ -491,119 +493,6 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
         desk.key("nobody", "a", "orders"),
         Err(CatalogError::NotFound(Kind::Connector))
     ));
-}
-
-#[test]
-fn descriptions_are_kept_changed_and_taken_away() {
-    let desk = Desk::new(&settings());
-    let by = actor();
-    let said = |text: &str| Some(text.to_owned());
-    desk.stream("news").expect("a stream");
-    desk.connector("crm").expect("a connector");
-    desk.key("crm", "main", "news").expect("a key");
-    desk.read_key("screen", &["news"]).expect("a read key");
-    let catalog = &desk.catalog;
-    let describe = |text: Option<String>| -> Result<(), CatalogError> {
-        catalog.change_stream("news", |one| one.description = text.clone(), &by)?;
-        catalog.change_connector("crm", |one| one.description = text.clone(), &by)?;
-        let patch = KeyPatch {
-            description: Some(text.clone()),
-            ..KeyPatch::default()
-        };
-        catalog.change_key("crm", "main", patch, &by)?;
-        let patch = ReadKeyPatch {
-            description: Some(text),
-            ..ReadKeyPatch::default()
-        };
-        catalog.change_read_key("screen", patch, &by).map(drop)
-    };
-    let found = |catalog: &Catalog| {
-        let connector = catalog.connector("crm").expect("it is there");
-        [
-            catalog
-                .stream("news")
-                .expect("it is there")
-                .description
-                .clone(),
-            connector.description.clone(),
-            connector.keys[0].description.as_deref().map(str::to_owned),
-            catalog
-                .read_key("screen")
-                .expect("it is there")
-                .description
-                .as_deref()
-                .map(str::to_owned),
-        ]
-    };
-    describe(said("Grüße an alle")).expect("changed");
-    let kept = said("Grüße an alle");
-    assert_eq!(found(catalog), [(); 4].map(|()| kept.clone()));
-    for wrong in [
-        "",
-        "two\nlines",
-        &"ä".repeat(201),
-        "ik_live_in_the_wrong_place",
-    ] {
-        let refused = describe(said(wrong)).expect_err(wrong).to_string();
-        assert!(refused.starts_with("description "), "{refused}");
-        assert!(!refused.contains("wrong_place"), "{refused}");
-    }
-    let desk = desk.reopened(&settings());
-    assert_eq!(found(&desk.catalog), [(); 4].map(|()| kept.clone()));
-}
-
-#[test]
-fn a_damaged_text_costs_what_it_said_and_no_start() {
-    let desk = Desk::new(&settings());
-    desk.stream("news").expect("a stream");
-    desk.connector("crm").expect("a connector");
-    let secret = desk.key("crm", "main", "news").expect("a key");
-    desk.read_key("screen", &["news"]).expect("a key");
-    let file = Connection::open(desk.folder.path().join("catalog.db")).expect("the file");
-    let damaged = "UPDATE streams SET settings = '{\"on_update\":\"mesge\"}';
-        UPDATE connectors SET settings = '{\"bur'; UPDATE read_keys SET streams = '[\"news]';";
-    file.execute_batch(damaged).expect("a change");
-    drop(file);
-    let desk = desk.reopened(&settings());
-    let news = desk.catalog.stream("news").expect("it is there");
-    assert_eq!((&*news.name, news.on_update), ("news", OnUpdate::Replace));
-    assert_eq!(&*desk.known(&secret).stream, "news");
-    let screen = desk.catalog.read_key("screen").expect("it is there");
-    assert!(screen.streams.is_empty());
-}
-
-#[test]
-fn files_of_older_formats_keep_what_they_hold() {
-    for format in [1, 2] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = Connection::open(folder.path().join("catalog.db")).expect("a file");
-        let added = match format {
-            1 => "",
-            _ => "UPDATE connectors SET may_delete = 1;",
-        };
-        let made = schema::of_format(format)
-            + "INSERT INTO streams VALUES ('news', 'merge', 60, 1000);
-               INSERT INTO connectors (name, kind, item_key, burst, created_ms)
-                   VALUES ('crm', 'webhook', 'order.id', 7, 2000);"
-            + added
-            + &format!("PRAGMA user_version = {format};");
-        file.execute_batch(&made).expect("rows");
-        drop(file);
-        let desk = Desk::in_folder(folder, &settings());
-        let news = desk.catalog.stream("news").expect("it is there");
-        assert_eq!(
-            (news.on_update, news.stale_after_seconds),
-            (OnUpdate::Merge, Some(60))
-        );
-        assert_eq!(news.created_ms, Some(1000));
-        let crm = desk.catalog.connector("crm").expect("it is there");
-        assert_eq!(
-            (crm.kind, crm.item_key.as_deref()),
-            (ConnectorKind::Webhook, Some("order.id"))
-        );
-        assert_eq!((crm.requests_per_second, crm.burst), (None, Some(7)));
-        assert_eq!(crm.settings.may_delete, (format == 2).then_some(true));
-    }
 }
 
 #[test]
