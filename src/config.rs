@@ -44,7 +44,7 @@ mod validate;
 mod tests;
 
 pub use checks::{
-    description as check_description, digest_of_hex, name as check_name,
+    DESCRIPTION_CHARS_MAX, description as check_description, digest_of_hex, name as check_name,
     stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
@@ -53,7 +53,8 @@ pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use run_time::{
-    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, written_connector, written_stream,
+    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, written_connector,
+    written_stream,
 };
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};

@@ -13,7 +13,9 @@ use super::output::{
 };
 use super::resource::{Column, table};
 use crate::clock;
+use crate::operate::requests::Status;
 use crate::text::percent_encoded;
+use clap::builder::PossibleValue;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -116,30 +118,13 @@ struct SendAgainArgs {
 /// Unix time in milliseconds.
 type UnixMs = u64;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Status {
-    Accepted,
-    Processed,
-    Failed,
-    Discarded,
-    Rejected,
-    Duplicate,
-    Test,
-    Removed,
-}
+impl clap::ValueEnum for Status {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
 
-impl Status {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Status::Accepted => "accepted",
-            Status::Processed => "processed",
-            Status::Failed => "failed",
-            Status::Discarded => "discarded",
-            Status::Rejected => "rejected",
-            Status::Duplicate => "duplicate",
-            Status::Test => "test",
-            Status::Removed => "removed",
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.as_str()))
     }
 }
 
@@ -330,7 +315,7 @@ pub(super) fn matching(
 fn filter(args: &RequestsArgs) -> String {
     let mut query = String::new();
     if !args.status.is_empty() {
-        let names: Vec<_> = args.status.iter().map(|status| status.name()).collect();
+        let names: Vec<_> = args.status.iter().map(|status| status.as_str()).collect();
         query += &format!("&status={}", names.join(","));
     }
     for (name, moment) in [("since", args.since), ("until", args.until)] {

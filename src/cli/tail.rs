@@ -19,8 +19,8 @@ use self::view::{TailOutput, View, ViewOptions};
 use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{closed, note};
-use super::requests::Status;
 use crate::catalog::key::{self, KeyFormError};
+use crate::operate::requests::Status;
 
 mod follow;
 mod log;

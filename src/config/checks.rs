@@ -12,7 +12,8 @@ use super::problem::{self, quoted};
 /// Longest name of a stream, in characters (contract: 1 to 128).
 const STREAM_NAME_CHARS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
-const DESCRIPTION_CHARS_MAX: usize = 200;
+/// Longest description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
 const KEY_BYTES_MIN: usize = 24;
 const KEY_BYTES_MAX: usize = 512;

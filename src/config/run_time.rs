@@ -37,6 +37,14 @@ pub fn looks_secret(text: &str) -> bool {
     markers.iter().any(|marker| text.starts_with(marker))
 }
 
+/// What is wrong with a text that `check` is for.
+pub fn misfit_of_text(text: &str, check: fn(&str) -> Result<(), String>) -> Option<Misfit> {
+    match looks_secret(text) {
+        true => Some(Misfit::Secret),
+        false => check(text).err().map(Misfit::Form),
+    }
+}
+
 /// The first field of a stream that does not fit, and why.
 pub fn misfit_of_stream(stream: &Stream) -> Option<(&'static str, Misfit)> {
     misfit(&STREAM, stream)
@@ -75,8 +83,7 @@ fn misfit(element: &Element, settings: &impl Serialize) -> Option<(&'static str,
     let settings = serde_json::to_value(settings).unwrap_or_default();
     element.fields.iter().find_map(|field| {
         let wrong = match (&field.shape, &settings[field.name]) {
-            (Shape::Text(_), Value::String(text)) if looks_secret(text) => Misfit::Secret,
-            (Shape::Text(check), Value::String(text)) => Misfit::Form(check(text).err()?),
+            (Shape::Text(check), Value::String(text)) => misfit_of_text(text, *check)?,
             (Shape::Integer(min, max), Value::Number(number)) => {
                 let fits = number
                     .as_u64()

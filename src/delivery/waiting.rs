@@ -40,7 +40,7 @@ pub struct GivenUp {
     pub items: u64,
 }
 
-/// Why nothing can be said of what waits, or done about it.
+/// Why nothing can be said of requests or of what waits, or done about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The journal cannot be read.

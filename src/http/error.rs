@@ -19,7 +19,6 @@ use crate::delivery::ReadError;
 use crate::error::AcceptError;
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
-use crate::operate::requests::ReportError;
 use crate::operate::{OperateError, RemoveError};
 use crate::pool::PoolError;
 use crate::sqlite::damage;
@@ -316,7 +315,6 @@ macro_rules! internal {
 internal!(
     PoolError,
     StorageError,
-    ReportError,
     ReadError,
     serde_json::Error,
     getrandom::Error

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, ReadError};
+use crate::journal::Journal;
 use crate::journal::log::Filter;
 use crate::journal::page::Budget;
-use crate::journal::{Journal, StorageError};
-use crate::pool::{Pool, PoolError};
+use crate::pool::Pool;
 pub use report::{Report, Status};
 
 /// A page of reports, newest first.
@@ -39,17 +39,6 @@ impl Page {
         self.next = self.reports.last().map(|report| report.row.seq);
         self.reports.len() >= limit as usize
     }
-}
-
-/// Why a report could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The log cannot be read.
-    #[error(transparent)]
-    Journal(#[from] StorageError),
-    /// The state of the sinks cannot be read.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
 }
 
 /// Entries whose status is computed in one go.
@@ -77,7 +66,7 @@ impl Requests {
     ///
     /// # Errors
     /// The files cannot be read.
-    pub async fn find(&self, request_id: Uuid) -> Result<Option<Report>, ReportError> {
+    pub async fn find(&self, request_id: Uuid) -> Result<Option<Report>, ReadError> {
         let row = self.journal.log_get(request_id).await?;
         let mut reports = self.complete(row.into_iter().collect()).await?;
         self.explain(&mut reports).await?;
@@ -96,7 +85,7 @@ impl Requests {
         filter: &Filter,
         statuses: &[Status],
         limit: u32,
-    ) -> Result<Page, ReportError> {
+    ) -> Result<Page, ReadError> {
         // In this order: what changes from accepted to another status meanwhile is seen twice rather than never.
         let wanted: Vec<Status> = (Status::ALL.into_iter())
             .filter(|status| statuses.contains(status))
@@ -146,7 +135,7 @@ impl Requests {
     }
 
     /// The request whose id the filter's text is, if nothing else in the filter speaks against it.
-    async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReportError> {
+    async fn named(&self, filter: &Filter) -> Result<Option<Report>, ReadError> {
         let id = (filter.text.as_deref()).and_then(|text| Uuid::try_parse(text).ok());
         let report = match id {
             Some(id) => self.find(id).await?,
@@ -168,7 +157,7 @@ impl Requests {
         filter: &Filter,
         limit: u32,
         mut budget: Budget,
-    ) -> Result<Page, ReportError> {
+    ) -> Result<Page, ReadError> {
         let found = self.journal.log_page(filter, limit, &mut budget).await?;
         Ok(Page {
             reports: self.complete(found.rows).await?,
@@ -184,7 +173,7 @@ impl Requests {
         status: Status,
         limit: u32,
         mut budget: Budget,
-    ) -> Result<Page, ReportError> {
+    ) -> Result<Page, ReadError> {
         let mut page = Page::default();
         if status == Status::Processed {
             let lanes = self.delivery.lanes();
@@ -230,7 +219,7 @@ impl Requests {
         status: Status,
         limit: u32,
         mut budget: Budget,
-    ) -> Result<Page, ReportError> {
+    ) -> Result<Page, ReadError> {
         let mut page = Page::default();
         let mut chunk = limit.min(CHUNK);
         loop {

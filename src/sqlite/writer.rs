@@ -88,7 +88,7 @@ impl FileWriter {
     /// # Errors
     /// SQLite's; not judged yet.
     pub fn tend(&mut self) -> Result<(), Error> {
-        let frames = self.checkpoint("NOOP")?;
+        let frames = self.checkpoint("PRAGMA wal_checkpoint(NOOP)")?;
         if frames < self.seen {
             self.seen = 0;
         }
@@ -97,10 +97,10 @@ impl FileWriter {
         }
         self.seen = frames;
         if frames < RESTART_FACTOR.saturating_mul(self.frames_max) {
-            return self.checkpoint("PASSIVE").map(drop);
+            return self.checkpoint("PRAGMA wal_checkpoint(PASSIVE)").map(drop);
         }
         self.connection.busy_timeout(READERS_WAITED_FOR)?;
-        let done = self.checkpoint("RESTART");
+        let done = self.checkpoint("PRAGMA wal_checkpoint(RESTART)");
         self.connection.busy_timeout(WRITER_WAITS_MAX)?;
         done.map(drop)
     }
@@ -111,7 +111,7 @@ impl FileWriter {
         if self.is_stopped() {
             return Ok(());
         }
-        let done = self.checkpoint("TRUNCATE");
+        let done = self.checkpoint("PRAGMA wal_checkpoint(TRUNCATE)");
         if let Err(error) = &done {
             self.judge(error);
         }
@@ -119,9 +119,8 @@ impl FileWriter {
     }
 
     /// How many frames the log has, after that.
-    fn checkpoint(&self, mode: &str) -> Result<u32, Error> {
-        let sql = format!("PRAGMA wal_checkpoint({mode})");
-        let mut statement = self.connection.prepare_cached(&sql)?;
+    fn checkpoint(&self, sql: &'static str) -> Result<u32, Error> {
+        let mut statement = self.connection.prepare_cached(sql)?;
         let frames: i64 = statement.query_row([], |row| row.get(1))?;
         Ok(u32::try_from(frames).unwrap_or(0))
     }

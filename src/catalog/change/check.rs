@@ -9,7 +9,7 @@ use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::{CatalogError, Kind};
 use crate::clock;
-use crate::config::{Misfit, check_description, check_name, looks_secret, nearest};
+use crate::config::{Misfit, check_description, check_name, misfit_of_text, nearest};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
 const COUNT_MAX: usize = 10_000;
@@ -52,11 +52,7 @@ fn check_text(
     text: &str,
     check: fn(&str) -> Result<(), String>,
 ) -> Changed<()> {
-    // What looks like a key was pasted into the wrong place: it would be kept and shown.
-    if looks_secret(text) {
-        return Err(Fault::from(Misfit::Secret).of(field));
-    }
-    check(text).map_err(|wants| Fault::from(Misfit::Form(wants)).of(field))
+    check_settings(misfit_of_text(text, check).map(|misfit| (field, misfit)))
 }
 
 /// What can be set follows the rules of the configuration.

@@ -15,8 +15,9 @@ use serde_json::Value;
 use super::super::client::{CallError, Client};
 use super::super::error::CliError;
 use super::super::output::{json_line, plain, shown};
-use super::super::requests::{Status, connectors, errors, matching};
+use super::super::requests::{connectors, errors, matching};
 use super::view::TailOutput;
+use crate::operate::requests::Status;
 use crate::text::percent_encoded;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -191,7 +192,7 @@ impl FollowLog<'_> {
             let status = entry["status"].as_str().unwrap_or_default();
             if self.wants(status) {
                 taken.push(entry);
-            } else if status == Status::Accepted.name() && log.waiting.len() < WAITING_MAX {
+            } else if status == Status::Accepted.as_str() && log.waiting.len() < WAITING_MAX {
                 log.waiting.push(request_id(&entry).to_owned());
             }
         }
@@ -199,7 +200,7 @@ impl FollowLog<'_> {
     }
 
     fn wants(&self, status: &str) -> bool {
-        self.statuses.is_empty() || self.statuses.iter().any(|wanted| wanted.name() == status)
+        self.statuses.is_empty() || self.statuses.iter().any(|wanted| wanted.as_str() == status)
     }
 
     fn print(&mut self, entries: &[Value]) -> Result<(), CliError> {

@@ -6,10 +6,9 @@ use maud::{Markup, html};
 
 use super::form::{Field, Typed};
 use super::text::text;
+use crate::config::DESCRIPTION_CHARS_MAX;
 
 const NAME: &str = "description";
-/// As the configuration bounds it.
-const CHARS_MAX: usize = 200;
 
 /// The field of a form.
 pub(super) fn field(typed: &Typed) -> Markup {
@@ -18,7 +17,7 @@ pub(super) fn field(typed: &Typed) -> Markup {
         label: "Description (optional)",
         hint: "What it is for, or who has it: at most 200 characters.",
     };
-    typed.input(field, CHARS_MAX, false)
+    typed.input(field, DESCRIPTION_CHARS_MAX, false)
 }
 
 /// What stands in the field at first.

@@ -2,8 +2,9 @@
 //!
 //! **Invariant**: a sink that was added after a request says nothing about it.
 
-use super::{ReportError, Requests};
+use super::Requests;
 use crate::batch::Action;
+use crate::delivery::ReadError;
 use crate::journal::Outcome;
 use crate::journal::log::LogRow;
 use crate::pool::{GivenUp, PoolError, SinkState};
@@ -93,7 +94,7 @@ pub struct Report {
 
 impl Requests {
     /// What became of these requests.
-    pub(super) async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReportError> {
+    pub(super) async fn complete(&self, rows: Vec<LogRow>) -> Result<Vec<Report>, ReadError> {
         let report = |row: LogRow| Report {
             status: match row.entry.outcome {
                 Outcome::Accepted => Status::Accepted,
