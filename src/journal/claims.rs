@@ -1,33 +1,75 @@
 //! The idempotency index: which keys were accepted in the last 24 hours.
 //!
-//! Only the writer thread uses it, inside its transaction, so two requests with the same key can
-//! never both be new. A table for each hour, deleted when every claim in it has expired. A repeat is found in a cache;
-//! of a new key a filter for each hour says, from memory, that its table need not be asked.
+//! Only the writer thread uses it, inside its transaction, so two requests with the same key can never both be new.
 //!
-//! Times are milliseconds that the caller counts; this module knows no clock. An hour that lies ahead is as good as any.
+//! Keys are digests and come in no order; a B-tree that each is put into writes a page for each. So claims are only ever
+//! appended. A new one goes to the end of the table `claim_log`, which is in memory as well. When enough are there they
+//! become a *run*: put in order, they are appended to the table `claims`, some with every claim that is made meanwhile,
+//! and then leave the log. A run never changes. Its filter, in memory and in the table `claim_runs`, says of a new key
+//! that the run need not be asked (`journal/claims/filter.rs`). A repeat that was found in a run is in a cache from then
+//! on. A run whose claims have all expired is deleted.
 //!
-//! **Invariant**: the tables are the truth. The cache holds only claims that are committed, and a filter passes every
-//! claim of its table: one that was rolled back may pass too. A table without a whole filter is asked.
+//! Times are milliseconds that the caller counts; this module knows no clock. A time that lies ahead is as good as any.
+//!
+//! **Invariant**: the tables are the truth: what is in memory is committed, or made by the open transaction and forgotten
+//! if that is rolled back. A claim leaves the log in the transaction that has its run in `claim_runs`, or later.
 
-mod build;
 mod filter;
+mod hours;
+mod turn;
 
-use std::sync::mpsc::TryRecvError;
+use std::collections::HashMap;
 
 use moka::sync::Cache;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::Claim;
-use build::Build;
-use filter::Filter;
+use filter::{Filter, Key, Probe};
+pub(super) use turn::list_runs;
+use turn::{Clearing, Turn};
+
+/// The tables.
+pub(super) const TABLES: &str = "
+CREATE TABLE claim_log (
+    id INTEGER PRIMARY KEY,
+    scope BLOB NOT NULL,
+    request_id BLOB NOT NULL,
+    items INTEGER NOT NULL,
+    payload BLOB NOT NULL,
+    at_ms INTEGER NOT NULL
+);
+CREATE TABLE claims (
+    run INTEGER NOT NULL,
+    scope BLOB NOT NULL,
+    request_id BLOB NOT NULL,
+    items INTEGER NOT NULL,
+    payload BLOB NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (run, scope)
+) WITHOUT ROWID;
+CREATE TABLE claim_runs (
+    run INTEGER PRIMARY KEY,
+    newest_ms INTEGER NOT NULL,
+    log_through INTEGER NOT NULL,
+    filter BLOB
+);
+";
 
 /// How long a claim holds.
 pub(super) const WINDOW_MS: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 3_600_000;
+/// Claims of a run. In memory are those that are not in one yet: 2 to 4 MB with so many.
+const RUN_CLAIMS: usize = 32_768;
 const CACHED_CLAIMS_MAX: u64 = 50_000;
 /// Claims deleted in one step.
 const EXPIRE_STEP: usize = 1_000;
+
+const APPEND: &str = "INSERT INTO claim_log (id, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const FIND: &str =
+    "SELECT scope, request_id, items, payload, at_ms FROM claims WHERE run = ?1 AND scope = ?2";
+const EXPIRE: &str = "DELETE FROM claims WHERE run = ?1 AND scope <= (
+    SELECT max(scope) FROM (SELECT scope FROM claims WHERE run = ?1 ORDER BY scope LIMIT ?2))";
 
 /// A claim that was made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,132 +80,131 @@ pub(super) struct Held {
     pub(super) at_ms: u64,
 }
 
-/// A table: the claims of one hour.
-struct Hour {
-    number: u64,
-    find: String,
-    insert: String,
-    filter: Filter,
-    /// The filter passes every claim of the table, not only those that were made since the start.
-    whole: bool,
+impl Held {
+    /// From a row that begins with scope, request id, items, payload and time.
+    fn read(row: &Row<'_>) -> Result<(Key, Self), rusqlite::Error> {
+        let held = Self {
+            request_id: Uuid::from_bytes(row.get(1)?),
+            items: row.get(2)?,
+            payload: row.get(3)?,
+            at_ms: row.get::<_, i64>(4)?.unsigned_abs(),
+        };
+        Ok((row.get(0)?, held))
+    }
+
+    fn is_live(&self, now_ms: u64) -> bool {
+        self.at_ms.saturating_add(WINDOW_MS) > now_ms
+    }
 }
 
-impl Hour {
-    fn new(number: u64) -> Self {
-        Self {
-            number,
-            find: format!(
-                "SELECT request_id, items, payload, at_ms FROM claims_{number} WHERE scope = ?1"
-            ),
-            insert: format!(
-                "INSERT OR REPLACE INTO claims_{number} (scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)"
-            ),
-            filter: Filter::default(),
-            whole: false,
-        }
-    }
+/// Claims in order that no longer change.
+struct Run {
+    number: i64,
+    newest_ms: u64,
+    filter: Filter,
+}
 
-    /// An hour whose table is made now. It will be about as busy as the one before.
-    fn begun(number: u64, claims: usize) -> Self {
-        Self {
-            filter: Filter::expecting(claims),
-            whole: true,
-            ..Self::new(number)
-        }
-    }
-
+impl Run {
     /// Whether every claim in it has expired.
     fn is_over(&self, now_ms: u64) -> bool {
-        let end_ms = self.number.saturating_add(1).saturating_mul(HOUR_MS);
-        end_ms.saturating_add(WINDOW_MS) <= now_ms
-    }
-
-    /// Whether its table must be asked.
-    fn may_hold(&self, claim: &Claim) -> bool {
-        !self.whole || self.filter.passes(&claim.scope)
+        self.newest_ms.saturating_add(WINDOW_MS) <= now_ms
     }
 }
 
 /// The index. Its methods run inside the writer's transaction.
 pub(super) struct Claims {
-    cache: Cache<[u8; 16], Held>,
-    /// Hours that have a table, oldest first.
-    hours: Vec<Hour>,
-    /// Makes the filters that were not there at the start.
-    build: Option<Build>,
-    /// Claims of the open transaction: they enter the cache when it is committed.
-    pending: Vec<([u8; 16], Held)>,
+    /// So many become a run.
+    run_claims: usize,
+    /// Claims of the log that no run takes yet.
+    log: HashMap<Key, Held>,
+    /// The highest number that an entry of the log had.
+    last_id: i64,
+    /// What the open transaction put into `log`, with what was there before.
+    made: Vec<(Key, Option<Held>)>,
+    turn: Option<Turn>,
+    clearing: Clearing,
+    /// Claims that may still move along for those that were made.
+    owed: usize,
+    runs: Vec<Run>,
+    /// The highest number that a run had.
+    last_run: i64,
+    /// Found in runs.
+    cache: Cache<Key, Held>,
 }
 
 impl Claims {
+    /// Reads what is not in a run, and the filters.
     pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
-        let numbers = numbers(connection)?;
-        // What is live the longest first.
-        let newest_first = numbers.iter().rev().copied().collect();
+        Self::with_runs_of(RUN_CLAIMS, connection)
+    }
+
+    fn with_runs_of(run_claims: usize, connection: &Connection) -> Result<Self, rusqlite::Error> {
+        hours::adopt(connection)?;
+        // The log has all of a run that was not ended.
+        connection.execute(
+            "DELETE FROM claims WHERE run > (SELECT coalesce(max(run), 0) FROM claim_runs)",
+            [],
+        )?;
+        let runs = turn::runs(connection)?;
+        let clearing = Clearing::open(connection)?;
+        let mut statement = connection.prepare(
+            "SELECT scope, request_id, items, payload, at_ms, id FROM claim_log WHERE id > ?1 ORDER BY id",
+        )?;
+        let mut rows = statement.query([clearing.through])?;
+        let mut log = HashMap::new();
+        let mut last_id = clearing.through;
+        while let Some(row) = rows.next()? {
+            let (scope, held) = Held::read(row)?;
+            log.insert(scope, held);
+            last_id = row.get(5)?;
+        }
         Ok(Self {
+            run_claims,
+            log,
+            last_id,
+            made: Vec::new(),
+            turn: None,
+            clearing,
+            owed: 0,
+            last_run: runs.last().map_or(0, |run| run.number),
+            runs,
             cache: Cache::builder().max_capacity(CACHED_CLAIMS_MAX).build(),
-            hours: numbers.into_iter().map(Hour::new).collect(),
-            build: Build::start(connection.path(), newest_first),
-            pending: Vec::new(),
         })
     }
 
     /// The claim that holds this scope, if one was made within the window.
     pub(super) fn find(
-        &mut self,
+        &self,
         connection: &Connection,
         claim: &Claim,
         now_ms: u64,
     ) -> Result<Option<Held>, rusqlite::Error> {
-        self.take_filters();
-        let live = |held: &Held| held.at_ms.saturating_add(WINDOW_MS) > now_ms;
-        if let Some(held) = self.cache.get(&claim.scope).filter(live) {
+        let scope = &claim.scope;
+        let turning = || self.turn.as_ref().and_then(|turn| turn.find(scope));
+        let known = self.log.get(scope).copied();
+        let known = known.or_else(turning).or_else(|| self.cache.get(scope));
+        // One that has expired may have been made again.
+        if let Some(held) = known.filter(|held| held.is_live(now_ms)) {
             return Ok(Some(held));
         }
-        for hour in self.to_be_asked(claim, now_ms) {
-            let mut statement = connection.prepare_cached(&hour.find)?;
-            let held = statement
-                .query_row([&claim.scope[..]], |row| {
-                    Ok(Held {
-                        request_id: Uuid::from_bytes(row.get(0)?),
-                        items: row.get(1)?,
-                        payload: row.get(2)?,
-                        at_ms: row.get::<_, i64>(3)?.unsigned_abs(),
-                    })
-                })
+        for run in self.to_be_asked(scope, now_ms) {
+            let mut statement = connection.prepare_cached(FIND)?;
+            let found = statement
+                .query_row(rusqlite::params![run.number, &scope[..]], Held::read)
                 .optional()?;
-            if let Some(held) = held.filter(live) {
+            if let Some((scope, held)) = found.filter(|(_, held)| held.is_live(now_ms)) {
+                self.cache.insert(scope, held);
                 return Ok(Some(held));
             }
         }
         Ok(None)
     }
 
-    /// The hours whose tables may hold the claim, newest first.
-    fn to_be_asked(&self, claim: &Claim, now_ms: u64) -> impl Iterator<Item = &Hour> {
-        let live = self.hours.iter().rev();
-        let live = live.take_while(move |hour| !hour.is_over(now_ms));
-        live.filter(|hour| hour.may_hold(claim))
-    }
-
-    /// Takes the filters that were made meanwhile.
-    fn take_filters(&mut self) {
-        while let Some(build) = &self.build {
-            match build.take() {
-                Ok((number, filter)) => self.take_filter(number, filter),
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => self.build = None,
-            }
-        }
-    }
-
-    fn take_filter(&mut self, number: u64, filter: Filter) {
-        // It may have expired.
-        let hour = self.hours.iter_mut().find(|hour| hour.number == number);
-        if let Some(hour) = hour {
-            hour.filter.take_in(filter);
-            hour.whole = true;
-        }
+    /// The runs that may hold a claim that has not expired, newest first.
+    fn to_be_asked(&self, scope: &Key, now_ms: u64) -> impl Iterator<Item = &Run> {
+        let probe = Probe::new(scope);
+        let live = move |run: &&Run| !run.is_over(now_ms) && run.filter.passes(&probe);
+        self.runs.iter().rev().filter(live)
     }
 
     /// Makes a claim.
@@ -173,105 +214,97 @@ impl Claims {
         claim: &Claim,
         held: Held,
     ) -> Result<(), rusqlite::Error> {
-        let number = held.at_ms / HOUR_MS;
-        let position = self.hours.partition_point(|hour| hour.number < number);
-        if self
-            .hours
-            .get(position)
-            .is_none_or(|hour| hour.number != number)
-        {
-            connection.execute_batch(&format!(
-                "CREATE TABLE claims_{number} (
-                     scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, items INTEGER NOT NULL,
-                     payload BLOB NOT NULL, at_ms INTEGER NOT NULL
-                 ) WITHOUT ROWID"
-            ))?;
-            let before = self.hours[..position].last();
-            let claims = before.map_or(0, |hour| hour.filter.len());
-            self.hours.insert(position, Hour::begun(number, claims));
-        }
-        let hour = &mut self.hours[position];
-        hour.filter.insert(&claim.scope);
+        self.last_id += 1;
         connection
-            .prepare_cached(&hour.insert)?
+            .prepare_cached(APPEND)?
             .execute(rusqlite::params![
+                self.last_id,
                 &claim.scope[..],
                 &held.request_id.as_bytes()[..],
                 held.items,
                 &held.payload[..],
                 held.at_ms.cast_signed(),
             ])?;
-        self.pending.push((claim.scope, held));
-        Ok(())
+        let before = self.log.insert(claim.scope, held);
+        self.made.push((claim.scope, before));
+        self.move_along(connection)
+    }
+
+    /// Has older claims move along, faster than new ones are made.
+    fn move_along(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        /// For each that is made.
+        const PACE: usize = 4;
+        /// Together, so that few transactions touch the pages of both.
+        const PARTS: usize = 256;
+        self.owed += PACE;
+        if self.owed < self.run_claims / PARTS {
+            return Ok(());
+        }
+        let count = std::mem::take(&mut self.owed);
+        match &mut self.turn {
+            Some(turn) => turn.move_along(connection, count),
+            None => self.clearing.move_along(connection, count),
+        }
     }
 
     /// The transaction is committed.
-    pub(super) fn committed(&mut self) {
-        for (scope, held) in self.pending.drain(..) {
-            self.cache.insert(scope, held);
-        }
-    }
-
-    /// The transaction was rolled back: tables that it made are gone again, and those that it deleted are back.
-    pub(super) fn rolled_back(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
-        self.pending.clear();
-        let numbers = numbers(connection)?;
-        self.hours.retain(|hour| numbers.contains(&hour.number));
-        for number in numbers {
-            let position = self.hours.partition_point(|hour| hour.number < number);
-            if self
-                .hours
-                .get(position)
-                .is_none_or(|hour| hour.number != number)
-            {
-                self.hours.insert(position, Hour::new(number));
+    pub(super) fn committed(&mut self, now_ms: u64) {
+        self.made.clear();
+        self.clearing.committed();
+        self.turn = match self.turn.take() {
+            Some(turn) if turn.is_done() => {
+                self.clearing.through = turn.through;
+                self.runs.push(turn.run);
+                None
             }
-        }
-        Ok(())
+            Some(mut turn) => {
+                turn.committed();
+                Some(turn)
+            }
+            None if self.log.len() >= self.run_claims && self.clearing.is_done() => {
+                self.last_run += 1;
+                let live = std::mem::take(&mut self.log).into_iter();
+                let live = live.filter(|(_, held)| held.is_live(now_ms));
+                Some(Turn::new(self.last_run, live.collect(), self.last_id))
+            }
+            None => None,
+        };
     }
 
-    /// Deletes some of the claims of an hour in which every claim has expired; true if there may be more. A table is
-    /// dropped when it is empty: a whole one at once would hold up requests.
+    /// The transaction was rolled back.
+    pub(super) fn rolled_back(&mut self) {
+        for (scope, before) in self.made.drain(..).rev() {
+            match before {
+                Some(held) => self.log.insert(scope, held),
+                None => self.log.remove(&scope),
+            };
+        }
+        self.clearing.rolled_back();
+        if let Some(turn) = &mut self.turn {
+            turn.rolled_back();
+        }
+    }
+
+    /// Deletes some of the claims of a run in which every claim has expired; true if there may be more.
     pub(super) fn expire(
         &mut self,
         connection: &Connection,
         now_ms: u64,
     ) -> Result<bool, rusqlite::Error> {
-        let oldest = self.hours.first().filter(|hour| hour.is_over(now_ms));
-        let Some(Hour { number, .. }) = oldest else {
+        let Some(over) = self.runs.iter().position(|run| run.is_over(now_ms)) else {
             return Ok(false);
         };
+        let number = self.runs[over].number;
         let deleted = connection
-            .prepare_cached(&format!(
-                "DELETE FROM claims_{number} WHERE scope <= (
-                     SELECT max(scope) FROM (SELECT scope FROM claims_{number} ORDER BY scope LIMIT {EXPIRE_STEP}))"
-            ))?
-            .execute([])?;
+            .prepare_cached(EXPIRE)?
+            .execute([number, EXPIRE_STEP as i64])?;
         if deleted < EXPIRE_STEP {
-            connection.execute_batch(&format!("DROP TABLE claims_{number}"))?;
-            self.hours.remove(0);
+            connection.execute("DELETE FROM claim_runs WHERE run = ?1", [number])?;
+            // If this is rolled back, the next start meets the run again.
+            self.runs.remove(over);
         }
         Ok(true)
     }
-}
-
-/// The hours that have a table, oldest first.
-fn numbers(connection: &Connection) -> Result<Vec<u64>, rusqlite::Error> {
-    let mut statement = connection.prepare(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'claims\\_%' ESCAPE '\\'",
-    )?;
-    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let mut numbers = Vec::new();
-    for name in names {
-        if let Some(number) = name?
-            .strip_prefix("claims_")
-            .and_then(|number| number.parse().ok())
-        {
-            numbers.push(number);
-        }
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::schema::ACCEPTED;
-use super::{Durability, StorageError, schema};
+use super::{Durability, StorageError, claims, schema};
 
 /// More requests than the other life can have taken since it was copied.
 const NUMBERS_SKIPPED: u64 = 1 << 40;
@@ -45,6 +45,11 @@ pub fn standing(connection: &Connection, after: u64) -> Result<Standing, rusqlit
 /// Makes an empty journal at `path`.
 pub fn make(path: &Path) -> Result<(), StorageError> {
     schema::open_writer(path, Durability::Os).map(drop)
+}
+
+/// Has claims of a journal that was salvaged count again whose run was lost from the list of runs.
+pub fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
+    claims::list_runs(connection)
 }
 
 /// Has a journal that was salvaged give these numbers to nobody: those after the start, up to and including the end.

@@ -8,13 +8,14 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::claims::TABLES as CLAIMS_4;
 use super::{Durability, StorageError};
 use crate::sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -111,10 +112,12 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")?;
     }
+    let from_2 = format!("{TIMELINE_3} {CLAIMS_4}");
     let from = [
-        &*format!("{TABLES} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
-        &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {TIMELINE_3}"),
-        TIMELINE_3,
+        &*format!("{TABLES} {LOG} {SENT_AGAIN} {from_2}"),
+        &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {from_2}"),
+        &from_2,
+        CLAIMS_4,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

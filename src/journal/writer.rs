@@ -158,7 +158,6 @@ impl Writer {
             Ok(()) => {
                 self.last_seq = last_seq;
                 self.spans = spans;
-                self.claims.committed();
                 let metrics = &self.shared.metrics;
                 metrics.journal_commits.inc();
                 metrics.journal_group_size.observe(size as f64);
@@ -166,6 +165,7 @@ impl Writer {
                     .journal_commit_seconds
                     .observe(started.elapsed().as_secs_f64());
                 self.publish(answers);
+                self.claims.committed(clock::lived_ms());
             }
             Err(error) => {
                 let refusal = self.roll_back(&error);
@@ -216,8 +216,8 @@ impl Writer {
     /// Ends a failed transaction and decides whether the writer can go on.
     fn roll_back(&mut self, error: &rusqlite::Error) -> JournalError {
         let trouble = self.connection.judge(error);
-        let restored = sqlite::roll_back(&self.connection)
-            .and_then(|()| self.claims.rolled_back(&self.connection));
+        let restored = sqlite::roll_back(&self.connection);
+        self.claims.rolled_back();
         self.bodies.rolled_back();
         self.pruner.rolled_back();
         if let Err(error) = restored {

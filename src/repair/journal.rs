@@ -32,6 +32,9 @@ pub(super) fn settle(
     let highest = highest(connection)?;
     // They are made again of the log at the next start.
     connection.execute("DELETE FROM log_spans", [])?;
+    if damaged("claims") || damaged("claim_runs") {
+        copy::list_runs(connection)?;
+    }
     let mut above = highest;
     if damaged("requests") {
         let (restored, seen) = restore(connection, salvaged)?;

@@ -57,12 +57,6 @@ fn fill(connection: &Connection, file: &str) {
                 .expect("the rest");
         }
         _ => {
-            connection
-                .execute_batch(
-                    "CREATE TABLE claims_490000 (scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, items INTEGER NOT NULL,
-                         payload BLOB NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID",
-                )
-                .expect("a table of claims");
             for row in 1..=ROWS {
                 let id = [row.to_be_bytes(); 2].concat();
                 let sql = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status,
@@ -76,9 +70,13 @@ fn fill(connection: &Connection, file: &str) {
                 connection
                     .execute(sql, rusqlite::params![row, crc, items])
                     .expect("a payload");
-                let sql = "INSERT INTO claims_490000 VALUES (?1, ?2, 1, x'0102030405060708', 5)";
+                let sql = "INSERT INTO claims VALUES (1, ?1, ?2, 1, x'0102030405060708', 5)";
                 connection
                     .execute(sql, rusqlite::params![id, id])
+                    .expect("a claim");
+                let sql = "INSERT INTO claim_log VALUES (?1, ?2, ?3, 1, x'0102030405060708', 5)";
+                connection
+                    .execute(sql, rusqlite::params![row, id, id])
                     .expect("a claim");
             }
         }

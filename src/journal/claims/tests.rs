@@ -1,4 +1,4 @@
-//! Claims against a model: over hours, expiry, transactions that are rolled back, restarts.
+//! Claims against a model: over runs, expiry, transactions that are rolled back, restarts.
 //!
 //! Run by `cargo test`. **Invariant**: time is a number of the test's own.
 
@@ -11,6 +11,9 @@ use super::*;
 use crate::sqlite::{self, Synchronous};
 
 const START_MS: u64 = 500_000 * HOUR_MS;
+
+/// Claims of a run: few, so that there are many.
+const RUN: usize = 20;
 
 struct Test {
     claims: Claims,
@@ -33,7 +36,8 @@ fn claim(number: u64) -> Claim {
 fn open(folder: &tempfile::TempDir) -> (Claims, Connection) {
     let path = folder.path().join("journal.db");
     let connection = sqlite::open_writer(&path, Synchronous::Normal).expect("it opens");
-    let claims = Claims::open(&connection).expect("it reads");
+    sqlite::upgrade(&connection, 1, &[TABLES]).expect("the tables are made");
+    let claims = Claims::with_runs_of(RUN, &connection).expect("it reads");
     (claims, connection)
 }
 
@@ -53,7 +57,12 @@ impl Test {
         self.connection.execute_batch(sql).expect("it runs");
     }
 
-    fn find(&mut self, number: u64) -> Option<Held> {
+    fn number(&self, sql: &str) -> i64 {
+        let number = self.connection.query_row(sql, [], |row| row.get(0));
+        number.expect("a number")
+    }
+
+    fn find(&self, number: u64) -> Option<Held> {
         let found = self
             .claims
             .find(&self.connection, &claim(number), self.now_ms);
@@ -72,20 +81,23 @@ impl Test {
         held.request_id
     }
 
+    fn commit(&mut self) {
+        self.run("COMMIT");
+        self.claims.committed(self.now_ms);
+    }
+
     /// Claims these, in one transaction.
     fn fill(&mut self, numbers: std::ops::Range<u64>) {
         self.run("BEGIN IMMEDIATE");
         for number in numbers {
             self.insert(number, self.now_ms);
         }
-        self.run("COMMIT");
-        self.claims.committed();
+        self.commit();
     }
 
     fn roll_back(&mut self) {
         self.run("ROLLBACK");
-        let done = self.claims.rolled_back(&self.connection);
-        done.expect("it reads");
+        self.claims.rolled_back();
     }
 
     /// One step; true if there may be more.
@@ -100,21 +112,11 @@ impl Test {
         (self.claims, self.connection) = open(&self.folder);
     }
 
-    /// Waits until every filter is there that was not at the start.
-    fn built(&mut self) {
-        if let Some(build) = self.claims.build.take() {
-            while let Some((number, filter)) = build.wait() {
-                self.claims.take_filter(number, filter);
-            }
-        }
-        assert!(self.claims.hours.iter().all(|hour| hour.whole));
-    }
-
-    /// How many tables are asked for these.
+    /// How many runs are asked for these.
     fn asked(&self, numbers: std::ops::Range<u64>) -> usize {
         let asked = |number| {
-            let claim = claim(number);
-            self.claims.to_be_asked(&claim, self.now_ms).count()
+            let Claim { scope, .. } = claim(number);
+            self.claims.to_be_asked(&scope, self.now_ms).count()
         };
         numbers.map(asked).sum()
     }
@@ -124,32 +126,32 @@ impl Test {
 enum Step {
     /// Somebody sends this key; made at a time so many hours ahead, as if the clock had been ahead then.
     Claim(u64, u64),
+    /// The same with so many keys, from this one on, that nobody sent before.
+    Many(u64),
     Commit,
     RollBack,
     /// So many minutes go by.
     Pass(u64),
     Expire,
     Restart,
-    /// A restart, and the filters are made.
-    Built,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => (0..60_u64, prop_oneof![9 => Just(0), 1 => 1..50_u64])
             .prop_map(|(key, ahead)| Step::Claim(key, ahead)),
-        4 => Just(Step::Commit),
+        2 => (1..50_u64).prop_map(Step::Many),
+        6 => Just(Step::Commit),
         2 => Just(Step::RollBack),
-        3 => (1..900_u64).prop_map(Step::Pass),
+        3 => (1..600_u64).prop_map(Step::Pass),
         2 => Just(Step::Expire),
         1 => Just(Step::Restart),
-        1 => Just(Step::Built),
     ];
-    prop::collection::vec(step, 1..150)
+    prop::collection::vec(step, 1..200)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_key_is_new_or_held_as_the_model_says(steps in steps()) {
         let mut test = Test::new();
@@ -157,14 +159,15 @@ proptest! {
         // With what the open transaction did.
         let mut model = Model::new();
         let mut open = false;
+        let mut next = 1_000;
         for step in steps {
+            if matches!(step, Step::Claim(..) | Step::Many(_)) && !open {
+                test.run("BEGIN IMMEDIATE");
+                open = true;
+            }
+            let now_ms = test.now_ms;
             match step {
                 Step::Claim(key, ahead) => {
-                    if !open {
-                        test.run("BEGIN IMMEDIATE");
-                        open = true;
-                    }
-                    let now_ms = test.now_ms;
                     let held = model.get(&key).filter(|(at_ms, _)| at_ms + WINDOW_MS > now_ms);
                     let found = test.find(key).map(|found| (found.at_ms, found.request_id));
                     prop_assert_eq!(found, held.copied(), "key {}", key);
@@ -173,6 +176,14 @@ proptest! {
                         let id = test.insert(key, at_ms);
                         model.insert(key, (at_ms, id));
                     }
+                }
+                Step::Many(count) => {
+                    for key in next..next + count {
+                        prop_assert_eq!(test.find(key), None);
+                        let id = test.insert(key, now_ms);
+                        model.insert(key, (now_ms, id));
+                    }
+                    next += count;
                 }
                 Step::Pass(minutes) => test.now_ms += minutes * 60_000,
                 Step::RollBack if open => {
@@ -183,111 +194,160 @@ proptest! {
                 Step::RollBack => {}
                 _ => {
                     if open {
-                        test.run("COMMIT");
-                        test.claims.committed();
+                        test.commit();
                         committed.clone_from(&model);
                         open = false;
                     }
                     match step {
                         Step::Expire => while test.expire() {},
                         Step::Restart => test.restart(),
-                        Step::Built => {
-                            test.restart();
-                            test.built();
-                        }
                         _ => {}
                     }
                 }
             }
         }
+        if open {
+            test.commit();
+        }
+        for (key, (at_ms, id)) in model {
+            let held = (at_ms + WINDOW_MS > test.now_ms).then_some(id);
+            prop_assert_eq!(test.find(key).map(|found| found.request_id), held, "key {}", key);
+        }
     }
 }
 
 #[test]
-fn new_keys_ask_hardly_any_table_and_repeats_one() {
-    const HOURS: u64 = 24;
-    const CLAIMS: u64 = 2_000;
+fn new_keys_ask_hardly_any_run_and_repeats_one() {
+    const CLAIMS: u64 = 24_000;
     let mut test = Test::new();
-    for hour in 0..HOURS {
-        test.now_ms = START_MS + hour * HOUR_MS;
-        test.fill(hour * CLAIMS..(hour + 1) * CLAIMS);
+    for first in (0..CLAIMS).step_by(RUN) {
+        test.fill(first..first + RUN as u64);
     }
-    let keys = HOURS * CLAIMS;
     // So also after a start.
     for _ in 0..2 {
-        let asked = test.asked(keys..keys + 1_000);
-        assert!(asked < 200, "{asked} tables for 1,000 new keys");
-        let asked = test.asked(0..keys);
-        assert!((48_000..58_000).contains(&asked), "{asked}");
-        test.restart();
-        // Before its filter is made, a table is asked.
-        for number in [0, keys - 1] {
+        let runs = test.claims.runs.len() as u64;
+        assert!(runs > CLAIMS / RUN as u64 / 3, "{runs}");
+        let asked = test.asked(CLAIMS..CLAIMS + 1_000);
+        assert!(asked < 1_000, "{asked} runs for 1,000 new keys");
+        let in_runs = test.number("SELECT count(*) FROM claims") as usize;
+        let asked = test.asked(0..CLAIMS);
+        assert!((in_runs - 100..2 * in_runs).contains(&asked), "{asked}");
+        for number in [0, CLAIMS / 2, CLAIMS - 1] {
             assert!(test.find(number).is_some(), "{number}");
         }
-        test.built();
+        test.restart();
     }
 }
 
 #[test]
-fn the_filter_of_the_hour_that_goes_on_knows_claims_from_before_the_start_and_after_it() {
+fn the_log_is_as_long_as_what_is_in_no_run_and_little_more() {
     let mut test = Test::new();
-    test.fill(0..100);
+    for first in 0..3_000 {
+        test.fill(first..first + 1);
+        let log = test.number("SELECT count(*) FROM claim_log");
+        assert!(log <= 3 * RUN as i64, "{log} after {first}");
+        let (log, claims) = (test.claims.log.len() as i64, "SELECT count(*) FROM claims");
+        let turning = test.claims.turn.as_ref().map_or(0, |_| RUN as i64);
+        assert!(test.number(claims) + log + turning > first as i64);
+    }
+}
+
+#[test]
+fn a_filter_that_is_damaged_or_lost_is_made_again() {
+    let mut test = Test::new();
+    for first in (0..200).step_by(5) {
+        test.fill(first..first + 5);
+    }
+    let stored = "SELECT count(*) FROM claim_runs WHERE length(filter) > 64";
+    let runs = test.number(stored);
+    assert!(runs > 5, "{runs}");
+    test.run(
+        "UPDATE claim_runs SET filter = NULL WHERE run = 1;
+         UPDATE claim_runs SET filter = zeroblob(length(filter)) WHERE run = 2;
+         DELETE FROM claim_runs WHERE run = 3;",
+    );
+    list_runs(&test.connection).expect("it lists them");
     test.restart();
-    test.fill(100..200);
-    test.built();
-    test.fill(200..300);
-    assert!((300..330).contains(&test.asked(0..300)));
-    for number in 0..300 {
+    assert_eq!(test.number(stored), runs);
+    for number in 0..200 {
         assert!(test.find(number).is_some(), "{number}");
     }
-    assert_eq!(test.claims.hours.len(), 1);
 }
 
 #[test]
-fn an_hour_that_lies_ahead_keeps_its_claims_and_the_order() {
+fn a_claim_from_a_time_that_lies_ahead_outlives_its_neighbors() {
     let mut test = Test::new();
     test.insert(1, START_MS + 40 * HOUR_MS);
-    test.insert(2, START_MS);
-    test.insert(3, START_MS + 20 * HOUR_MS);
-    let numbers = |test: &Test| -> Vec<u64> {
-        let hours = test.claims.hours.iter();
-        hours.map(|hour| hour.number - START_MS / HOUR_MS).collect()
-    };
-    assert_eq!(numbers(&test), [0, 20, 40]);
-    test.restart();
-    while test.expire() {}
-    assert_eq!(numbers(&test), [0, 20, 40]);
-    for number in 1..=3 {
-        assert!(test.find(number).is_some(), "{number}");
+    for first in (100..200).step_by(10) {
+        test.fill(first..first + 10);
     }
-    test.now_ms = START_MS + 30 * HOUR_MS;
+    let runs = test.claims.runs.len();
+    assert!(runs > 3);
+    test.now_ms += 25 * HOUR_MS;
     while test.expire() {}
-    assert_eq!(numbers(&test), [20, 40]);
-    assert!(test.find(2).is_none());
-    assert!(test.find(1).is_some() && test.find(3).is_some());
+    assert_eq!(test.claims.runs.len(), 1);
+    test.restart();
+    assert!(test.find(1).is_some() && test.find(100).is_none());
+    test.now_ms += 40 * HOUR_MS;
+    while test.expire() {}
+    assert_eq!(test.claims.runs.len(), 0);
+    assert_eq!(test.number("SELECT count(*) FROM claims"), 0);
+    assert!(test.find(1).is_none());
 }
 
 #[test]
 fn expired_claims_go_in_steps() {
     let mut test = Test::new();
+    test.claims.run_claims = 2_500;
     test.fill(0..2_500);
-    test.now_ms += HOUR_MS + 1;
-    test.fill(3_000..3_010);
-    test.now_ms = START_MS + 25 * HOUR_MS;
-    let rows = |test: &Test| -> i64 {
-        let sql = format!("SELECT count(*) FROM claims_{}", START_MS / HOUR_MS);
-        let rows = test.connection.query_row(&sql, [], |row| row.get(0));
-        rows.expect("the table is there")
-    };
+    test.fill(3_000..4_300);
+    let runs = "SELECT count(*) FROM claim_runs";
+    assert_eq!(test.number(runs), 1);
+    test.now_ms += 25 * HOUR_MS;
     for left in [1_500, 500] {
         assert!(test.expire());
-        assert_eq!(rows(&test), left);
+        assert_eq!(test.number("SELECT count(*) FROM claims"), left);
         // What goes on after a start is asked no more.
         test.restart();
         assert!(test.find(2_499).is_none());
     }
     assert!(test.expire());
     assert!(!test.expire());
-    assert_eq!(test.claims.hours.len(), 1);
-    assert!(test.find(3_009).is_some());
+    assert_eq!(test.number(runs), 0);
+}
+
+#[test]
+fn hours_of_the_format_before_become_runs() {
+    let mut test = Test::new();
+    let first = START_MS / HOUR_MS;
+    for hour in 0..3 {
+        let number = first + hour;
+        test.run(&format!(
+            "CREATE TABLE claims_{number} (scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, items INTEGER NOT NULL,
+                 payload BLOB NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID"
+        ));
+        for key in hour * 100..(hour + 1) * 100 {
+            let insert = format!(
+                "INSERT INTO claims_{number} VALUES (?1, randomblob(16), 1, x'0707070707070707', ?2)"
+            );
+            let at_ms = (START_MS + hour * HOUR_MS).cast_signed();
+            let row = rusqlite::params![&claim(key).scope[..], at_ms];
+            test.connection.execute(&insert, row).expect("a claim");
+        }
+    }
+    test.fill(300..310);
+    test.restart();
+    assert_eq!(test.claims.runs.len(), 3);
+    let old = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'claims\\_%' ESCAPE '\\'";
+    assert_eq!(test.number(old), 0);
+    for (passed_hours, live) in [(0, 0..310), (24, 100..300), (25, 200..300), (26, 300..300)] {
+        test.now_ms = START_MS + passed_hours * HOUR_MS;
+        for number in 0..310 {
+            let found = test.find(number).is_some();
+            assert_eq!(found, live.contains(&number), "{number}");
+        }
+    }
+    test.now_ms += HOUR_MS;
+    while test.expire() {}
+    assert_eq!(test.number("SELECT count(*) FROM claims"), 0);
 }

@@ -1,0 +1,193 @@
+//! How claims of the log become a run, a few at a time.
+//!
+//! `journal/claims.rs` calls it, inside the writer's transaction.
+//!
+//! **Invariant**: what [`Turn`] and [`Clearing`] say was done is committed, or done by the open transaction.
+
+use rusqlite::{Connection, params};
+
+use super::filter::{Filter, Key};
+use super::{Held, Run};
+
+const MOVE: &str = "INSERT INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const END: &str =
+    "INSERT INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";
+
+/// A run that is being written.
+pub(super) struct Turn {
+    /// Counts once the turn is done.
+    pub(super) run: Run,
+    /// The highest number in the log that is of this run.
+    pub(super) through: i64,
+    /// By their scope.
+    claims: Vec<(Key, Held)>,
+    moved: usize,
+    moved_before: usize,
+    done: bool,
+}
+
+impl Turn {
+    pub(super) fn new(number: i64, mut claims: Vec<(Key, Held)>, through: i64) -> Self {
+        claims.sort_unstable_by_key(|(scope, _)| *scope);
+        let newest = claims.iter().map(|(_, held)| held.at_ms).max();
+        let run = Run {
+            number,
+            newest_ms: newest.unwrap_or(0),
+            filter: Filter::of(claims.iter().map(|(scope, _)| scope)),
+        };
+        Self {
+            run,
+            through,
+            claims,
+            moved: 0,
+            moved_before: 0,
+            done: false,
+        }
+    }
+
+    pub(super) fn find(&self, scope: &Key) -> Option<Held> {
+        let found = self.claims.binary_search_by_key(scope, |(scope, _)| *scope);
+        found.ok().map(|at| self.claims[at].1)
+    }
+
+    /// Moves so many claims into the run; after the last it stands in `claim_runs`.
+    pub(super) fn move_along(
+        &mut self,
+        connection: &Connection,
+        count: usize,
+    ) -> Result<(), rusqlite::Error> {
+        let mut statement = connection.prepare_cached(MOVE)?;
+        for (scope, held) in self.claims[self.moved..].iter().take(count) {
+            statement.execute(params![
+                self.run.number,
+                &scope[..],
+                &held.request_id.as_bytes()[..],
+                held.items,
+                &held.payload[..],
+                held.at_ms.cast_signed(),
+            ])?;
+            self.moved += 1;
+        }
+        if self.moved == self.claims.len() && !self.done {
+            connection.execute(
+                END,
+                params![
+                    self.run.number,
+                    self.run.newest_ms.cast_signed(),
+                    self.through,
+                    self.run.filter.to_bytes(),
+                ],
+            )?;
+            self.done = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn committed(&mut self) {
+        self.moved_before = self.moved;
+    }
+
+    pub(super) fn rolled_back(&mut self) {
+        self.moved = self.moved_before;
+        self.done = false;
+    }
+}
+
+/// Entries of the log that are in a run are deleted.
+pub(super) struct Clearing {
+    /// Up to this number.
+    pub(super) through: i64,
+    cleared: i64,
+    cleared_before: i64,
+}
+
+impl Clearing {
+    /// Goes on where the log begins.
+    pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        let number = |sql| connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
+        let through = number("SELECT max(log_through) FROM claim_runs")?.unwrap_or(0);
+        let first = number("SELECT min(id) FROM claim_log")?;
+        let cleared = first.map_or(through, |first| through.min(first - 1));
+        Ok(Self {
+            through,
+            cleared,
+            cleared_before: cleared,
+        })
+    }
+
+    pub(super) fn move_along(
+        &mut self,
+        connection: &Connection,
+        count: usize,
+    ) -> Result<(), rusqlite::Error> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.cleared = self.cleared.saturating_add(count).min(self.through);
+        connection
+            .prepare_cached("DELETE FROM claim_log WHERE id <= ?1")?
+            .execute([self.cleared])?;
+        Ok(())
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.cleared == self.through
+    }
+
+    pub(super) fn committed(&mut self) {
+        self.cleared_before = self.cleared;
+    }
+
+    pub(super) fn rolled_back(&mut self) {
+        self.cleared = self.cleared_before;
+    }
+}
+
+/// The runs that there are, oldest first. A filter that is missing, or is not as it was stored, is made of its claims.
+pub(super) fn runs(connection: &Connection) -> Result<Vec<Run>, rusqlite::Error> {
+    let mut statement =
+        connection.prepare("SELECT run, newest_ms, filter FROM claim_runs ORDER BY run")?;
+    let mut rows = statement.query([])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number = row.get(0)?;
+        let stored = row.get_ref(2)?.as_blob_or_null()?;
+        let filter = match stored.and_then(Filter::from_bytes) {
+            Some(filter) => filter,
+            None => filter_of(connection, number)?,
+        };
+        runs.push(Run {
+            number,
+            newest_ms: row.get::<_, i64>(1)?.unsigned_abs(),
+            filter,
+        });
+    }
+    Ok(runs)
+}
+
+/// Adds to the list the runs that are not in it and have claims.
+pub(crate) fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute(
+        "INSERT INTO claim_runs (run, newest_ms, log_through)
+             SELECT run, max(at_ms), 0 FROM claims WHERE run NOT IN (SELECT run FROM claim_runs) GROUP BY run",
+        [],
+    )?;
+    Ok(())
+}
+
+fn filter_of(connection: &Connection, run: i64) -> Result<Filter, rusqlite::Error> {
+    let mut statement = connection.prepare_cached("SELECT scope FROM claims WHERE run = ?1")?;
+    let keys: Vec<Key> = statement
+        .query_map([run], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let filter = Filter::of(keys.iter());
+    connection
+        .prepare_cached("UPDATE claim_runs SET filter = ?2 WHERE run = ?1")?
+        .execute(params![run, filter.to_bytes()])?;
+    Ok(filter)
+}
