@@ -182,10 +182,13 @@ impl Window {
         );
         let window = window.expect("a window");
         let handle = window["handle"].as_str().expect("a handle");
-        Self {
+        let window = Self {
             browser,
             handle: handle.to_owned(),
-        }
+        };
+        // Otherwise it is as large as the one that was looked at last, whatever test that is of.
+        window.resize(1200, 900);
+        window
     }
 
     /// Loads a page.
