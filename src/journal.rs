@@ -39,6 +39,7 @@ use uuid::Uuid;
 
 use crate::item::Items;
 use crate::metrics::Metrics;
+use crate::opaque::Opaque;
 use crate::sqlite::{self, FileError, Fuse, Notice};
 
 pub use crate::config::Durability;
@@ -156,9 +157,9 @@ pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
     /// For the request log.
-    reads: sqlx::SqlitePool,
+    reads: Opaque<sqlx::SqlitePool>,
     /// For the lanes: they never wait for somebody who reads the log.
-    lane_reads: sqlx::SqlitePool,
+    lane_reads: Opaque<sqlx::SqlitePool>,
     writer: Mutex<Option<JoinHandle<()>>>,
     kept: tokio::sync::Mutex<Kept>,
     /// How many want every payload to stay.

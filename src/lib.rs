@@ -146,6 +146,7 @@ pub mod item;
 pub mod journal;
 pub mod live;
 pub mod metrics;
+pub mod opaque;
 pub mod operate;
 pub mod plugin;
 pub mod pool;

@@ -32,6 +32,7 @@ use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
 use crate::metrics::Metrics;
+use crate::opaque::Opaque;
 use crate::pool::Pool;
 use crate::{clock, config};
 use compile::Compiler;
@@ -114,7 +115,7 @@ impl SinkContext {
 #[derive(Clone, Default)]
 struct Grants {
     egress: Option<Arc<Egress>>,
-    database: Option<Arc<Database>>,
+    database: Option<Opaque<Database>>,
 }
 
 /// What a plugin says of itself.
@@ -130,8 +131,8 @@ pub struct Descriptor {
 
 /// The engine that all plugins share.
 pub struct Plugins {
-    engine: Engine,
-    linker: Linker<Host>,
+    engine: Opaque<Engine>,
+    linker: Opaque<Linker<Host>>,
     /// Absent if nothing is kept.
     cache: Option<cache::Cache>,
     compiler: Option<Compiler>,
@@ -164,8 +165,8 @@ impl Plugins {
             };
         start_ticking(&engine);
         Ok(Self {
-            engine,
-            linker,
+            engine: Opaque::new(engine),
+            linker: Opaque::new(linker),
             cache,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
@@ -195,7 +196,7 @@ impl std::fmt::Debug for Plugins {
 pub struct Plugin {
     name: Arc<str>,
     sha256: Arc<str>,
-    pre: InstancePre<Host>,
+    pre: Opaque<InstancePre<Host>>,
     exports: Exports,
     writes_pool: bool,
     grants: Grants,

@@ -40,6 +40,7 @@ use rusqlite::Connection;
 use thiserror::Error;
 
 use crate::config::OnUpdate;
+use crate::opaque::Opaque;
 use crate::sqlite::{self, FileError, FileWriter, Fuse, Notice, Trouble};
 
 use changes::Changes;
@@ -119,7 +120,7 @@ impl PoolError {
 #[derive(Debug)]
 pub struct Pool {
     writer: Mutex<Writer>,
-    reads: sqlx::SqlitePool,
+    reads: Opaque<sqlx::SqlitePool>,
     path: PathBuf,
     /// Of all files of the data folder.
     fuse: Fuse,

@@ -23,6 +23,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
+use crate::opaque::Opaque;
 pub use error::{FileError, Newer, Notice, is_full};
 pub use trouble::{Fuse, State, Trouble};
 pub use writer::FileWriter;
@@ -210,17 +211,17 @@ pub fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
 pub async fn open_readers(
     path: &Path,
     connections_max: u32,
-) -> Result<sqlx::SqlitePool, sqlx::Error> {
+) -> Result<Opaque<sqlx::SqlitePool>, sqlx::Error> {
     let options = SqliteConnectOptions::from_str("sqlite://")?
         .filename(path)
         .read_only(true)
         .busy_timeout(Duration::from_secs(10))
         .pragma("cache_size", "-1000");
-    SqlitePoolOptions::new()
+    let readers = SqlitePoolOptions::new()
         .min_connections(0)
         .max_connections(connections_max)
-        .connect_with(options)
-        .await
+        .connect_with(options);
+    Ok(Opaque::new(readers.await?))
 }
 
 fn refused(message: String) -> rusqlite::Error {

@@ -109,7 +109,7 @@ impl Journal {
             .bind(Outcome::Removed.code())
             .bind(seq.cast_signed())
             .bind(i64::try_from(FETCHED_MAX).unwrap_or(i64::MAX))
-            .fetch_all(&self.lane_reads)
+            .fetch_all(&*self.lane_reads)
             .await?;
         let seqs: Vec<u64> = seqs.into_iter().map(i64::unsigned_abs).collect();
         let Some(last) = seqs.last().copied() else {
@@ -128,7 +128,7 @@ impl Journal {
         );
         let released: Option<bool> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
             .bind(seq.cast_signed())
-            .fetch_optional(&self.lane_reads)
+            .fetch_optional(&*self.lane_reads)
             .await?;
         Ok(released.unwrap_or(false))
     }
@@ -136,7 +136,7 @@ impl Journal {
     /// The oldest entry that is still there, if there is one.
     pub async fn oldest_kept(&self) -> Result<Option<u64>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM payloads")
-            .fetch_one(&self.lane_reads)
+            .fetch_one(&*self.lane_reads)
             .await?;
         Ok(oldest.map(i64::unsigned_abs))
     }

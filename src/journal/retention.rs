@@ -38,13 +38,13 @@ impl Journal {
             "SELECT coalesce(sum(length(items)), 0), max(seq) FROM payloads WHERE seq > ?",
         )
         .bind(kept.through.cast_signed())
-        .fetch_one(&self.reads)
+        .fetch_one(&*self.reads)
         .await?;
         kept.bytes += bytes.unsigned_abs();
         kept.through = through.map_or(kept.through, i64::unsigned_abs);
         let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
             .bind(timeline::before(retention.age_ms_max))
-            .fetch_one(&self.reads)
+            .fetch_one(&*self.reads)
             .await?;
         loop {
             let rows: Vec<(i64, i64)> = sqlx::query_as(
@@ -53,7 +53,7 @@ impl Journal {
             .bind(kept.from.cast_signed())
             .bind(kept.through.cast_signed())
             .bind(STEP)
-            .fetch_all(&self.reads)
+            .fetch_all(&*self.reads)
             .await?;
             if rows.is_empty() {
                 return Ok(kept.from);

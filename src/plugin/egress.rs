@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, Response};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -72,11 +72,9 @@ pub(super) struct Egress {
     told: Mutex<HashSet<String>>,
 }
 
-/// The pool of connections; the certificates of the system are wanted only where a host is called over TLS.
-enum Connections {
-    Plain(Client<Dialer, Outgoing>),
-    Tls(Client<HttpsConnector<Dialer>, Outgoing>),
-}
+/// Sends a request over the pool of connections. Without a name for the client's type: to prove anything of all its
+/// parts, wherever a sink is known, would take the compiler longer than everything else.
+type Connections = Box<dyn Fn(Request<Outgoing>) -> ResponseFuture + Send + Sync>;
 
 impl Egress {
     /// Opens nothing yet.
@@ -96,15 +94,18 @@ impl Egress {
             .pool_max_idle_per_host(settings.concurrency_max)
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(HEAD_BYTES_MAX);
-        let connections = if hosts.iter().any(config::Host::is_encrypted) {
+        // The certificates of the system are wanted only where a host is called over TLS.
+        let connections: Connections = if hosts.iter().any(config::Host::is_encrypted) {
             let connector = HttpsConnectorBuilder::new()
                 .with_native_roots()?
                 .https_or_http()
                 .enable_http1()
                 .wrap_connector(dialer);
-            Connections::Tls(builder.build(connector))
+            let client = builder.build(connector);
+            Box::new(move |request| client.request(request))
         } else {
-            Connections::Plain(builder.build(dialer))
+            let client = builder.build(dialer);
+            Box::new(move |request| client.request(request))
         };
         let headers = settings.headers.iter().filter_map(|(name, secret)| {
             let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -154,11 +155,7 @@ impl Egress {
         let answering = async {
             // Never closed.
             let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
-            let response = match &self.connections {
-                Connections::Plain(client) => client.request(request).await,
-                Connections::Tls(client) => client.request(request).await,
-            };
-            (response, slot)
+            ((self.connections)(request).await, slot)
         };
         let (response, slot) = tokio::time::timeout_at(first_byte, answering)
             .await

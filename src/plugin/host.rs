@@ -21,6 +21,7 @@ use super::postgres::{Bound, Database, STATEMENTS_MAX};
 use super::redact::Redactor;
 use super::{Grants, Progress, SinkContext};
 use crate::batch::Batch;
+use crate::opaque::Opaque;
 use crate::pool::{Effect, Staged};
 
 #[allow(
@@ -67,7 +68,7 @@ pub(super) struct Host {
     stderr: Output,
     http: WasiHttpCtx,
     pub(super) calls: Calls,
-    database: Option<Arc<Database>>,
+    database: Option<Opaque<Database>>,
     /// Batches lent and not given back.
     lent: usize,
     /// Bytes that this call made the host hold: derived batches, values of state.

@@ -15,6 +15,7 @@ use super::egress::Egress;
 use super::postgres::Database;
 use super::{BUILT_IN, Exports, Grants, Plugin, PluginError, Plugins, host};
 use crate::config;
+use crate::opaque::Opaque;
 
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
@@ -34,7 +35,7 @@ impl Plugins {
             }
             None => self.supplied(&sink.plugin, sink.sha256.as_deref())?,
         };
-        let mut linker = self.linker.clone();
+        let mut linker = (*self.linker).clone();
         let mut grants = Grants::default();
         match &sink.http {
             Some(http) => {
@@ -53,7 +54,7 @@ impl Plugins {
                     name: name(),
                     reason,
                 })?;
-                grants.database = Some(database.into());
+                grants.database = Some(Opaque::new(database));
                 host::link_postgres(&mut linker).map_err(PluginError::Engine)?;
             }
             None if self.asks_for(&component, "headgate:sink/postgres@") => {
@@ -71,7 +72,7 @@ impl Plugins {
         Ok(Plugin {
             name: sink.plugin.as_str().into(),
             sha256: cache::hex(&digest).into(),
-            pre,
+            pre: Opaque::new(pre),
             exports,
             writes_pool: self.asks_for(&component, POOL),
             grants,

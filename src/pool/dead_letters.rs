@@ -89,7 +89,7 @@ impl Pool {
             "SELECT (SELECT count(*) FROM retries WHERE sink = ?1) AS retries, (SELECT count(*) FROM dead_letters WHERE sink = ?1) AS letters",
         )
         .bind(sink.to_owned())
-        .fetch_one(&self.reads)
+        .fetch_one(&*self.reads)
         .await?;
         Ok(Undelivered {
             retries: row.try_get::<i64, _>("retries")?.unsigned_abs(),
@@ -111,7 +111,7 @@ impl Pool {
         .bind(sink.to_owned())
         .bind(before.unwrap_or(i64::MAX))
         .bind(limit)
-        .fetch_all(&self.reads)
+        .fetch_all(&*self.reads)
         .await?;
         rows.iter().map(read_letter).collect()
     }

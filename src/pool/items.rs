@@ -101,7 +101,7 @@ impl Pool {
         .bind(position.cast_signed())
         .bind(position.max(removed_after).cast_signed())
         .bind(limit.rows)
-        .fetch(&self.reads);
+        .fetch(&*self.reads);
         let mut changes = Vec::new();
         let mut bytes = 0;
         let mut more = false;
@@ -136,7 +136,7 @@ impl Pool {
         .bind(stream.to_owned())
         .bind(after.unwrap_or_default().to_owned())
         .bind(limit.rows)
-        .fetch(&self.reads);
+        .fetch(&*self.reads);
         let mut items = Vec::new();
         let mut bytes = 0;
         while let Some(row) = rows.try_next().await? {
@@ -157,7 +157,7 @@ impl Pool {
         )
         .bind(stream.to_owned())
         .bind(key.to_owned())
-        .fetch_optional(&self.reads)
+        .fetch_optional(&*self.reads)
         .await?;
         row.as_ref().map(Item::read).transpose()
     }
@@ -170,7 +170,7 @@ impl Pool {
                         (SELECT floor FROM history))",
         )
         .bind(stream.to_owned())
-        .fetch_one(&self.reads)
+        .fetch_one(&*self.reads)
         .await?;
         Ok(last.unsigned_abs())
     }
@@ -182,7 +182,7 @@ impl Pool {
         )
         .bind(stream.to_owned())
         .bind(max)
-        .fetch_one(&self.reads)
+        .fetch_one(&*self.reads)
         .await?)
     }
 
@@ -191,7 +191,7 @@ impl Pool {
         Ok(
             sqlx::query_scalar("SELECT view FROM views WHERE stream = ?1")
                 .bind(stream.to_owned())
-                .fetch_optional(&self.reads)
+                .fetch_optional(&*self.reads)
                 .await?,
         )
     }
@@ -202,7 +202,7 @@ impl Pool {
             "SELECT updated_at FROM items WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
         )
         .bind(stream.to_owned())
-        .fetch_optional(&self.reads)
+        .fetch_optional(&*self.reads)
         .await?)
     }
 }

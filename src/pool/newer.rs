@@ -43,7 +43,7 @@ impl Pool {
             .bind(entry.stream.to_string())
             .bind(entry.seq.cast_signed())
             .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&self.reads)
+            .fetch_all(&*self.reads)
             .await?;
             for row in &rows {
                 let key: &str = row.try_get("key")?;

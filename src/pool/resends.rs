@@ -149,7 +149,7 @@ impl Pool {
             .bind(sink.to_owned())
             .bind(i64::MAX)
             .bind(selection.chosen())
-            .fetch_one(&self.reads)
+            .fetch_one(&*self.reads)
             .await?;
         Ok(Found {
             letters: row.try_get::<i64, _>("letters")?.unsigned_abs(),

@@ -39,7 +39,7 @@ impl Pool {
     /// Every sink that ran on this file and was not forgotten, by name.
     pub async fn known_sinks(&self) -> Result<Vec<Known>, PoolError> {
         let rows = sqlx::query("SELECT sink, seq FROM cursors ORDER BY sink")
-            .fetch_all(&self.reads)
+            .fetch_all(&*self.reads)
             .await?;
         let known = rows.iter().map(|row| {
             Ok(Known {

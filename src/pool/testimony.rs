@@ -154,7 +154,7 @@ impl Pool {
         let seqs: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
             .bind(i64::try_from(before).unwrap_or(i64::MAX))
             .bind(limit)
-            .fetch_all(&self.reads)
+            .fetch_all(&*self.reads)
             .await?;
         Ok(seqs.into_iter().map(i64::unsigned_abs).collect())
     }
@@ -172,7 +172,7 @@ impl Pool {
         let found: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
             .bind(sink.to_owned())
             .bind(list(seqs))
-            .fetch_all(&self.reads)
+            .fetch_all(&*self.reads)
             .await?;
         let read = |json: &String| serde_json::from_str(json).unwrap_or_default();
         Ok(found.iter().map(read).collect())
@@ -184,7 +184,7 @@ impl Pool {
             "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
         )
         .bind(i64::try_from(before).unwrap_or(i64::MAX))
-        .fetch_one(&self.reads)
+        .fetch_one(&*self.reads)
         .await?;
         Ok(highest.map(i64::unsigned_abs))
     }
@@ -218,7 +218,7 @@ impl Pool {
         .bind(list(seqs))
         .bind(lowest.cast_signed())
         .bind(highest.cast_signed())
-        .fetch_all(&self.reads)
+        .fetch_all(&*self.reads)
         .await?;
         rows.iter().map(read_state).collect()
     }

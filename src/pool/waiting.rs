@@ -194,7 +194,7 @@ impl Pool {
         .bind(sink.to_owned())
         .bind(after)
         .bind(limit)
-        .fetch_all(&self.reads)
+        .fetch_all(&*self.reads)
         .await?;
         let retries = rows.iter().map(|row| {
             let parts: &[u8] = row.try_get("parts").unwrap_or_default();
@@ -228,7 +228,7 @@ impl Pool {
         let sql = "SELECT coalesce(max(id), 0) FROM retries WHERE sink = ?1";
         Ok(sqlx::query_scalar(sql)
             .bind(sink.to_owned())
-            .fetch_one(&self.reads)
+            .fetch_one(&*self.reads)
             .await?)
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 23] = [
+const FLOORS: [(&str, u8); 24] = [
     ("cli", 7),
     ("daemon", 6),
     ("http", 5),
@@ -24,6 +24,7 @@ const FLOORS: [(&str, u8); 23] = [
     ("metrics", 0),
     ("clock", 0),
     ("backoff", 0),
+    ("opaque", 0),
     ("sqlite", 0),
     ("text", 0),
     ("guide", 0),
