@@ -26,7 +26,7 @@
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
-//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`opaque`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, values whose type the compiler does not look into, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
 //! large dependency.
@@ -83,7 +83,7 @@
 //! | file | written by | flushed |
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
-//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, the audit trail | at every change |
+//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, the audit trail; the daemon: when keys were used | at every change; once a minute |
 //! | `pool.db` | the lanes, one at a time | at every settlement: what was settled needs the journal no more; it keeps payloads a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |

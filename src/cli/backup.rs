@@ -22,7 +22,7 @@ Examples:
   headgate backup /var/backups/headgate/$(date +%F) --data-dir /var/lib/headgate --output json
 
 The daemon goes on taking requests. The folder is made on the daemon's machine, for its user only. It holds
-pool.db and journal.db, read back and found good, and last manifest.json; without that it is no backup.
+catalog.db, pool.db and journal.db, read back and found good, and last manifest.json; without that it is no backup.
 The configuration, the admin token and plugins are not in it.")]
 pub struct BackupArgs {
     /// The folder to make it in: missing or empty

@@ -22,6 +22,8 @@ pub(super) const RESERVED: &[&str] = &[
     "HEADGATE_ADMIN_TOKEN",
     "HEADGATE_URL",
     "HEADGATE_KEY",
+    "HEADGATE_READ_KEY",
+    "HEADGATE_PLUGIN_POSTGRES",
     "HEADGATE_LOG",
     "HEADGATE_KILLS",
 ];

@@ -285,7 +285,7 @@ pub(super) struct RequestState {
     items_received: u32,
     /// Why it was refused, or why sinks gave up on it.
     errors: Vec<String>,
-    /// When the last sink had it; null unless its status is `processed`.
+    /// When the last sink had it; null until then.
     processed_at: Option<String>,
     /// The sinks that want its stream.
     sinks: Vec<SinkStateData>,

@@ -25,7 +25,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use uuid::Uuid;
 
 use super::Claim;
-use filter::{Filter, Key, Probe};
+use filter::{Filter, Filters, Key};
 pub(super) use turn::list_runs;
 use turn::{Clearing, Turn};
 
@@ -81,15 +81,16 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// From a row that begins with scope, request id, items, payload and time.
-    fn read(row: &Row<'_>) -> Result<(Key, Self), rusqlite::Error> {
+    /// From a row that begins with scope, request id, items, payload and time. `None` if that is not what was written:
+    /// a damaged claim holds nothing.
+    fn read(row: &Row<'_>) -> Option<(Key, Self)> {
         let held = Self {
-            request_id: Uuid::from_bytes(row.get(1)?),
-            items: row.get(2)?,
-            payload: row.get(3)?,
-            at_ms: row.get::<_, i64>(4)?.unsigned_abs(),
+            request_id: Uuid::from_bytes(row.get(1).ok()?),
+            items: row.get(2).ok()?,
+            payload: row.get(3).ok()?,
+            at_ms: row.get::<_, i64>(4).ok()?.unsigned_abs(),
         };
-        Ok((row.get(0)?, held))
+        Some((row.get(0).ok()?, held))
     }
 
     fn is_live(&self, now_ms: u64) -> bool {
@@ -98,10 +99,10 @@ impl Held {
 }
 
 /// Claims in order that no longer change.
+#[derive(Debug, Clone, Copy)]
 struct Run {
     number: i64,
     newest_ms: u64,
-    filter: Filter,
 }
 
 impl Run {
@@ -126,8 +127,12 @@ pub(super) struct Claims {
     /// Claims that may still move along for those that were made.
     owed: usize,
     runs: Vec<Run>,
+    /// Those of the runs, in the same places.
+    filters: Filters,
     /// The highest number that a run had.
     last_run: i64,
+    /// Deleted by a transaction that may be rolled back.
+    deleted: Vec<(Run, Filter)>,
     /// Found in runs.
     cache: Cache<Key, Held>,
 }
@@ -139,24 +144,29 @@ impl Claims {
     }
 
     fn with_runs_of(run_claims: usize, connection: &Connection) -> Result<Self, rusqlite::Error> {
-        hours::adopt(connection)?;
         // The log has all of a run that was not ended.
         connection.execute(
             "DELETE FROM claims WHERE run > (SELECT coalesce(max(run), 0) FROM claim_runs)",
             [],
         )?;
-        let runs = turn::runs(connection)?;
+        hours::adopt(connection, run_claims)?;
+        let (runs, filters) = turn::runs(connection, filter::blocks_for(run_claims))?;
         let clearing = Clearing::open(connection)?;
         let mut statement = connection.prepare(
             "SELECT scope, request_id, items, payload, at_ms, id FROM claim_log WHERE id > ?1 ORDER BY id",
         )?;
         let mut rows = statement.query([clearing.through])?;
-        let mut log = HashMap::new();
+        let mut log: HashMap<Key, Held> = HashMap::new();
         let mut last_id = clearing.through;
         while let Some(row) = rows.next()? {
-            let (scope, held) = Held::read(row)?;
-            log.insert(scope, held);
             last_id = row.get(5)?;
+            let Some((scope, held)) = Held::read(row) else {
+                continue;
+            };
+            let before = log.get(&scope).map_or(0, |before| before.at_ms);
+            if before <= held.at_ms {
+                log.insert(scope, held);
+            }
         }
         Ok(Self {
             run_claims,
@@ -167,7 +177,9 @@ impl Claims {
             clearing,
             owed: 0,
             last_run: runs.last().map_or(0, |run| run.number),
+            deleted: Vec::new(),
             runs,
+            filters,
             cache: Cache::builder().max_capacity(CACHED_CLAIMS_MAX).build(),
         })
     }
@@ -190,9 +202,12 @@ impl Claims {
         for run in self.to_be_asked(scope, now_ms) {
             let mut statement = connection.prepare_cached(FIND)?;
             let found = statement
-                .query_row(rusqlite::params![run.number, &scope[..]], Held::read)
+                .query_row(rusqlite::params![run.number, &scope[..]], |row| {
+                    Ok(Held::read(row))
+                })
                 .optional()?;
-            if let Some((scope, held)) = found.filter(|(_, held)| held.is_live(now_ms)) {
+            let live = |(_, held): &(Key, Held)| held.is_live(now_ms);
+            if let Some((scope, held)) = found.flatten().filter(live) {
                 self.cache.insert(scope, held);
                 return Ok(Some(held));
             }
@@ -200,11 +215,10 @@ impl Claims {
         Ok(None)
     }
 
-    /// The runs that may hold a claim that has not expired, newest first.
-    fn to_be_asked(&self, scope: &Key, now_ms: u64) -> impl Iterator<Item = &Run> {
-        let probe = Probe::new(scope);
-        let live = move |run: &&Run| !run.is_over(now_ms) && run.filter.passes(&probe);
-        self.runs.iter().rev().filter(live)
+    /// The runs that may hold a claim that has not expired.
+    fn to_be_asked(&self, scope: &Key, now_ms: u64) -> impl Iterator<Item = &Run> + use<'_> {
+        let passing = self.filters.passing(scope).map(|at| &self.runs[at]);
+        passing.filter(move |run| !run.is_over(now_ms))
     }
 
     /// Makes a claim.
@@ -250,25 +264,38 @@ impl Claims {
     /// The transaction is committed.
     pub(super) fn committed(&mut self, now_ms: u64) {
         self.made.clear();
+        self.deleted.clear();
         self.clearing.committed();
         self.turn = match self.turn.take() {
             Some(turn) if turn.is_done() => {
-                self.clearing.through = turn.through;
-                self.runs.push(turn.run);
+                self.clearing.begin(turn.through);
+                self.add(turn.run, &turn.filter);
                 None
             }
             Some(mut turn) => {
                 turn.committed();
                 Some(turn)
             }
-            None if self.log.len() >= self.run_claims && self.clearing.is_done() => {
+            None if self.is_long() && self.clearing.is_done() => {
                 self.last_run += 1;
                 let live = std::mem::take(&mut self.log).into_iter();
                 let live = live.filter(|(_, held)| held.is_live(now_ms));
-                Some(Turn::new(self.last_run, live.collect(), self.last_id))
+                let blocks = self.filters.blocks();
+                Some(Turn::new(
+                    self.last_run,
+                    live.collect(),
+                    self.last_id,
+                    blocks,
+                ))
             }
             None => None,
         };
+    }
+
+    /// Whether the log has as many entries as become a run. A key that was used again after a day has two.
+    fn is_long(&self) -> bool {
+        let entries = self.last_id.saturating_sub(self.clearing.through);
+        usize::try_from(entries).is_ok_and(|entries| entries >= self.run_claims)
     }
 
     /// The transaction was rolled back.
@@ -279,10 +306,18 @@ impl Claims {
                 None => self.log.remove(&scope),
             };
         }
+        for (run, filter) in std::mem::take(&mut self.deleted) {
+            self.add(run, &filter);
+        }
         self.clearing.rolled_back();
         if let Some(turn) = &mut self.turn {
             turn.rolled_back();
         }
+    }
+
+    fn add(&mut self, run: Run, filter: &Filter) {
+        self.runs.push(run);
+        self.filters.push(filter);
     }
 
     /// Deletes some of the claims of a run in which every claim has expired; true if there may be more.
@@ -300,8 +335,8 @@ impl Claims {
             .execute([number, EXPIRE_STEP as i64])?;
         if deleted < EXPIRE_STEP {
             connection.execute("DELETE FROM claim_runs WHERE run = ?1", [number])?;
-            // If this is rolled back, the next start meets the run again.
-            self.runs.remove(over);
+            let run = self.runs.swap_remove(over);
+            self.deleted.push((run, self.filters.swap_remove(over)));
         }
         Ok(true)
     }

@@ -47,7 +47,7 @@ pub fn make(path: &Path) -> Result<(), StorageError> {
     schema::open_writer(path, Durability::Os).map(drop)
 }
 
-/// Has claims of a journal that was salvaged count again whose run was lost from the list of runs.
+/// Has all claims of a journal that was salvaged count, whatever was lost of how they are listed.
 pub fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
     claims::list_runs(connection)
 }

@@ -32,7 +32,7 @@ pub(super) fn settle(
     let highest = highest(connection)?;
     // They are made again of the log at the next start.
     connection.execute("DELETE FROM log_spans", [])?;
-    if damaged("claims") || damaged("claim_runs") {
+    if !salvaged.is_older {
         copy::list_runs(connection)?;
     }
     let mut above = highest;

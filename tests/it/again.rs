@@ -615,7 +615,8 @@ fn a_journal_of_format_1_is_taken_over() {
     process.stop();
     folder.tamper(
             "journal.db",
-            "DROP TABLE timeline; DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
+            "DROP TABLE claim_log; DROP TABLE claims; DROP TABLE claim_runs; DROP TABLE timeline;
+             DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
              CREATE INDEX requests_by_connector ON requests (connector);
              CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
              DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;

@@ -140,6 +140,8 @@ fn reserved_foreign_and_kubernetes_variables_are_no_settings() {
         "HEADGATE_ADMIN_URL",
         "HEADGATE_ADMIN_TOKEN",
         "HEADGATE_KEY",
+        "HEADGATE_READ_KEY",
+        "HEADGATE_PLUGIN_POSTGRES",
         "HEADGATE_URL",
         "HEADGATE_KILLS",
         "HEADGATE_LOG",

@@ -69,7 +69,7 @@ struct LoggedRequest {
     /// What it became when it was sent again, newest first, at most 20; only where a single request is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent_again_as: Option<Vec<String>>,
-    /// When the last sink had it; null unless its status is `processed`.
+    /// When the last sink had it; null until then.
     processed_at: Option<String>,
     /// The sinks that want its stream.
     sinks: Vec<SinkStateData>,

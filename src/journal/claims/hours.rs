@@ -1,14 +1,14 @@
 //! Claims of files of format 3, which had a table for each hour.
 //!
-//! **Invariant**: an hour becomes a run in one transaction.
+//! **Invariant**: an hour becomes runs in one transaction.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::HOUR_MS;
 use crate::sqlite;
 
-/// Makes a run of each hour.
-pub(super) fn adopt(connection: &Connection) -> Result<(), rusqlite::Error> {
+/// Makes runs of each hour, of so many claims at most.
+pub(super) fn adopt(connection: &Connection, run_claims: usize) -> Result<(), rusqlite::Error> {
     let mut statement = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'claims_[0-9]*'",
     )?;
@@ -22,18 +22,31 @@ pub(super) fn adopt(connection: &Connection) -> Result<(), rusqlite::Error> {
     drop(statement);
     hours.sort_unstable();
     for hour in hours {
-        adopt_hour(connection, hour)?;
+        match adopt_hour(connection, hour, run_claims) {
+            Ok(()) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?,
+            // Its definition is damaged.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+                tracing::warn!(%error, hour, "idempotency keys of an hour cannot be taken over: they count as new");
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
 
-fn adopt_hour(connection: &Connection, hour: u64) -> Result<(), rusqlite::Error> {
+fn adopt_hour(
+    connection: &Connection,
+    hour: u64,
+    run_claims: usize,
+) -> Result<(), rusqlite::Error> {
     let end_ms = hour.saturating_add(1).saturating_mul(HOUR_MS);
     sqlite::begin(connection)?;
     let adopted = connection.execute_batch(&format!(
-        "INSERT INTO claim_runs SELECT coalesce(max(run), 0) + 1, {end_ms}, coalesce(max(log_through), 0), NULL FROM claim_runs;
-         INSERT INTO claims (run, scope, request_id, items, payload, at_ms)
-             SELECT (SELECT max(run) FROM claim_runs), scope, request_id, items, payload, at_ms FROM claims_{hour} ORDER BY scope;
+        "INSERT INTO claims (run, scope, request_id, items, payload, at_ms)
+             SELECT (SELECT coalesce(max(run), 0) + 1 FROM claim_runs) + (row_number() OVER (ORDER BY scope) - 1) / {run_claims},
+                 scope, request_id, items, payload, at_ms FROM claims_{hour} ORDER BY scope;
+         INSERT INTO claim_runs (run, newest_ms, log_through)
+             SELECT DISTINCT run, {end_ms}, 0 FROM claims WHERE run > (SELECT coalesce(max(run), 0) FROM claim_runs);
          DROP TABLE claims_{hour};
          COMMIT;"
     ));

@@ -228,10 +228,10 @@ fn new_keys_ask_hardly_any_run_and_repeats_one() {
         let runs = test.claims.runs.len() as u64;
         assert!(runs > CLAIMS / RUN as u64 / 3, "{runs}");
         let asked = test.asked(CLAIMS..CLAIMS + 1_000);
-        assert!(asked < 1_000, "{asked} runs for 1,000 new keys");
+        assert!(asked < 5_000, "{asked} of {runs} runs for 1,000 new keys");
         let in_runs = test.number("SELECT count(*) FROM claims") as usize;
         let asked = test.asked(0..CLAIMS);
-        assert!((in_runs - 100..2 * in_runs).contains(&asked), "{asked}");
+        assert!((in_runs - 100..4 * in_runs).contains(&asked), "{asked}");
         for number in [0, CLAIMS / 2, CLAIMS - 1] {
             assert!(test.find(number).is_some(), "{number}");
         }
@@ -250,6 +250,57 @@ fn the_log_is_as_long_as_what_is_in_no_run_and_little_more() {
         let turning = test.claims.turn.as_ref().map_or(0, |_| RUN as i64);
         assert!(test.number(claims) + log + turning > first as i64);
     }
+}
+
+#[test]
+fn keys_that_are_used_again_after_a_day_and_numbers_that_were_skipped_do_not_make_the_log_longer() {
+    let mut test = Test::new();
+    for round in 0..60 {
+        test.fill(0..5);
+        if round == 30 {
+            test.claims.last_id += 1_000_000;
+        }
+        if round % 20 == 10 {
+            while test.expire() {}
+            test.restart();
+        }
+        let log = test.number("SELECT count(*) FROM claim_log");
+        assert!(log <= 3 * RUN as i64, "{log} in round {round}");
+        assert!(test.find(4).is_some());
+        test.now_ms += 25 * HOUR_MS;
+    }
+}
+
+#[test]
+fn a_damaged_claim_holds_nothing_and_hides_no_other() {
+    let mut test = Test::new();
+    test.fill(0..3);
+    test.run(
+        "UPDATE claim_log SET items = -1 WHERE id = 1;
+         UPDATE claim_log SET payload = 'text' WHERE id = 2;
+         INSERT INTO claim_log SELECT 4, scope, request_id, items, payload, 5 FROM claim_log WHERE id = 3;",
+    );
+    test.restart();
+    let found = [0, 1, 2].map(|number| test.find(number).is_some());
+    assert_eq!(found, [false, false, true]);
+}
+
+#[test]
+fn what_a_transaction_deleted_that_was_rolled_back_is_deleted_later() {
+    let mut test = Test::new();
+    for first in (0..100).step_by(10) {
+        test.fill(first..first + 10);
+    }
+    test.now_ms += 25 * HOUR_MS;
+    let claims = "SELECT count(*) FROM claims";
+    assert!(test.number(claims) > 20);
+    test.run("BEGIN IMMEDIATE");
+    let (connection, now_ms) = (&test.connection, test.now_ms);
+    while test.claims.expire(connection, now_ms).expect("it deletes") {}
+    test.roll_back();
+    assert!(test.number(claims) > 20);
+    while test.expire() {}
+    assert_eq!(test.number(claims), 0);
 }
 
 #[test]
@@ -337,7 +388,7 @@ fn hours_of_the_format_before_become_runs() {
     }
     test.fill(300..310);
     test.restart();
-    assert_eq!(test.claims.runs.len(), 3);
+    assert_eq!(test.claims.runs.len(), 3 * 100 / RUN);
     let old = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'claims\\_%' ESCAPE '\\'";
     assert_eq!(test.number(old), 0);
     for (passed_hours, live) in [(0, 0..310), (24, 100..300), (25, 200..300), (26, 300..300)] {

@@ -6,17 +6,20 @@
 
 use rusqlite::{Connection, params};
 
-use super::filter::{Filter, Key};
+use super::filter::{Filter, Filters, Key};
 use super::{Held, Run};
 
 const MOVE: &str = "INSERT INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const END: &str =
     "INSERT INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";
+const CLEAR: &str = "DELETE FROM claim_log WHERE id <= (
+    SELECT max(id) FROM (SELECT id FROM claim_log WHERE id <= ?1 ORDER BY id LIMIT ?2))";
 
 /// A run that is being written.
 pub(super) struct Turn {
     /// Counts once the turn is done.
     pub(super) run: Run,
+    pub(super) filter: Filter,
     /// The highest number in the log that is of this run.
     pub(super) through: i64,
     /// By their scope.
@@ -27,16 +30,21 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(number: i64, mut claims: Vec<(Key, Held)>, through: i64) -> Self {
+    pub(super) fn new(
+        number: i64,
+        mut claims: Vec<(Key, Held)>,
+        through: i64,
+        blocks: usize,
+    ) -> Self {
         claims.sort_unstable_by_key(|(scope, _)| *scope);
         let newest = claims.iter().map(|(_, held)| held.at_ms).max();
         let run = Run {
             number,
             newest_ms: newest.unwrap_or(0),
-            filter: Filter::of(claims.iter().map(|(scope, _)| scope)),
         };
         Self {
             run,
+            filter: Filter::of(blocks, claims.iter().map(|(scope, _)| scope)),
             through,
             claims,
             moved: 0,
@@ -75,7 +83,7 @@ impl Turn {
                     self.run.number,
                     self.run.newest_ms.cast_signed(),
                     self.through,
-                    self.run.filter.to_bytes(),
+                    self.filter.to_bytes(),
                 ],
             )?;
             self.done = true;
@@ -101,8 +109,8 @@ impl Turn {
 pub(super) struct Clearing {
     /// Up to this number.
     pub(super) through: i64,
-    cleared: i64,
-    cleared_before: i64,
+    done: bool,
+    done_before: bool,
 }
 
 impl Clearing {
@@ -110,82 +118,93 @@ impl Clearing {
     pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
         let number = |sql| connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
         let through = number("SELECT max(log_through) FROM claim_runs")?.unwrap_or(0);
-        let first = number("SELECT min(id) FROM claim_log")?;
-        let cleared = first.map_or(through, |first| through.min(first - 1));
+        let before_first = number("SELECT min(id) FROM claim_log")?.map(|first| first - 1);
+        let done = before_first.is_none_or(|before_first| before_first >= through);
         Ok(Self {
-            through,
-            cleared,
-            cleared_before: cleared,
+            through: before_first.unwrap_or(0).max(through),
+            done,
+            done_before: done,
         })
     }
 
+    /// From now on entries up to this number go.
+    pub(super) fn begin(&mut self, through: i64) {
+        self.through = through;
+        self.done = false;
+        self.done_before = false;
+    }
+
+    /// Deletes so many entries.
     pub(super) fn move_along(
         &mut self,
         connection: &Connection,
         count: usize,
     ) -> Result<(), rusqlite::Error> {
-        if self.is_done() {
+        if self.done {
             return Ok(());
         }
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.cleared = self.cleared.saturating_add(count).min(self.through);
-        connection
-            .prepare_cached("DELETE FROM claim_log WHERE id <= ?1")?
-            .execute([self.cleared])?;
+        let deleted = connection
+            .prepare_cached(CLEAR)?
+            .execute(params![self.through, count as i64])?;
+        self.done = deleted < count;
         Ok(())
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.cleared == self.through
+        self.done
     }
 
     pub(super) fn committed(&mut self) {
-        self.cleared_before = self.cleared;
+        self.done_before = self.done;
     }
 
     pub(super) fn rolled_back(&mut self) {
-        self.cleared = self.cleared_before;
+        self.done = self.done_before;
     }
 }
 
-/// The runs that there are, oldest first. A filter that is missing, or is not as it was stored, is made of its claims.
-pub(super) fn runs(connection: &Connection) -> Result<Vec<Run>, rusqlite::Error> {
+/// The runs that there are, and their filters, which have so many blocks. A filter that is missing, or is not as it was
+/// stored, is made of its claims.
+pub(super) fn runs(
+    connection: &Connection,
+    blocks: usize,
+) -> Result<(Vec<Run>, Filters), rusqlite::Error> {
     let mut statement =
         connection.prepare("SELECT run, newest_ms, filter FROM claim_runs ORDER BY run")?;
     let mut rows = statement.query([])?;
-    let mut runs = Vec::new();
+    let (mut runs, mut filters) = (Vec::new(), Filters::new(blocks));
     while let Some(row) = rows.next()? {
         let number = row.get(0)?;
-        let stored = row.get_ref(2)?.as_blob_or_null()?;
-        let filter = match stored.and_then(Filter::from_bytes) {
-            Some(filter) => filter,
-            None => filter_of(connection, number)?,
-        };
+        let stored = row.get_ref(2)?.as_blob_or_null().ok().flatten();
+        let stored = stored.and_then(|bytes| Filter::from_bytes(blocks, bytes));
+        match stored {
+            Some(filter) => filters.push(&filter),
+            None => filters.push(&filter_of(connection, number, blocks)?),
+        }
         runs.push(Run {
             number,
             newest_ms: row.get::<_, i64>(1)?.unsigned_abs(),
-            filter,
         });
     }
-    Ok(runs)
+    Ok((runs, filters))
 }
 
-/// Adds to the list the runs that are not in it and have claims.
+/// After damage: lists the runs that have claims and are not in the list, and takes all that is in the log for claims that
+/// are in no run.
 pub(crate) fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.execute(
+    connection.execute_batch(
         "INSERT INTO claim_runs (run, newest_ms, log_through)
-             SELECT run, max(at_ms), 0 FROM claims WHERE run NOT IN (SELECT run FROM claim_runs) GROUP BY run",
-        [],
-    )?;
-    Ok(())
+             SELECT run, max(at_ms), 0 FROM claims WHERE run NOT IN (SELECT run FROM claim_runs) GROUP BY run;
+         UPDATE claim_runs SET log_through = 0;",
+    )
 }
 
-fn filter_of(connection: &Connection, run: i64) -> Result<Filter, rusqlite::Error> {
+fn filter_of(connection: &Connection, run: i64, blocks: usize) -> Result<Filter, rusqlite::Error> {
     let mut statement = connection.prepare_cached("SELECT scope FROM claims WHERE run = ?1")?;
     let keys: Vec<Key> = statement
         .query_map([run], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let filter = Filter::of(keys.iter());
+    let filter = Filter::of(blocks, keys.iter());
     connection
         .prepare_cached("UPDATE claim_runs SET filter = ?2 WHERE run = ?1")?
         .execute(params![run, filter.to_bytes()])?;

@@ -1,0 +1,147 @@
+//! Streams, connectors, keys and read keys. The catalog keeps the settings of those that are made at run time in the
+//! same form.
+//!
+//! **Invariant**: a key has exactly one of `secret` and `sha256`; [`load`](crate::config::load) sees to it.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{Secret, checks};
+
+/// `[[streams]]`: a named destination for items.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Stream {
+    /// 1 to 128 characters, no control characters.
+    pub name: String,
+    /// What it is for, in free words; at most 200 characters.
+    pub description: Option<String>,
+    /// What an update does to the fields that it does not name.
+    pub on_update: OnUpdate,
+    /// After so long without data, renderers are told that the stream is stale.
+    pub stale_after_seconds: Option<u64>,
+}
+
+/// What an update does to the fields that it does not name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnUpdate {
+    /// They are gone.
+    #[default]
+    Replace,
+    /// They stay.
+    Merge,
+}
+
+impl OnUpdate {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+/// `[[connectors]]`: a data source with its ingest keys.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Connector {
+    /// 1 to 64 letters, digits, `_`, `.` or `-`.
+    pub name: String,
+    /// What it is for, in free words; at most 200 characters.
+    pub description: Option<String>,
+    /// How its requests come.
+    pub kind: ConnectorKind,
+    /// The item key of requests without `X-Item-Key`.
+    pub item_key: Option<String>,
+    /// Whether its keys may remove items; without it, those of `ingest` may and those of `webhook` may not.
+    pub may_delete: Option<bool>,
+    /// Overrides [`Limits::requests_per_second`] for each of its keys.
+    pub requests_per_second: Option<u32>,
+    /// Overrides [`Limits::burst`] for each of its keys.
+    pub burst: Option<u32>,
+    /// Its ingest keys.
+    pub keys: Vec<Key>,
+}
+
+/// How the requests of a connector come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectorKind {
+    /// `POST /api/ingest`.
+    #[default]
+    Ingest,
+    /// `POST /api/webhook/{stream}`.
+    Webhook,
+}
+
+impl ConnectorKind {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
+/// An ingest key: exactly one of `secret` and `sha256`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Key {
+    /// Unique within the connector.
+    pub name: String,
+    /// Who has it, or where it is used, in free words; at most 200 characters.
+    pub description: Option<String>,
+    /// The one stream that it may submit to.
+    pub stream: String,
+    /// The key itself.
+    pub secret: Option<Secret>,
+    /// The SHA-256 of the key, 64 lowercase hex digits.
+    pub sha256: Option<String>,
+    /// From when on it is refused, in RFC 3339.
+    pub expires_at: Option<String>,
+}
+
+/// `[[read_keys]]`: a key for renderers; exactly one of `secret` and `sha256`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadKey {
+    /// Unique among the read keys.
+    pub name: String,
+    /// Who has it, or where it is used, in free words; at most 200 characters.
+    pub description: Option<String>,
+    /// The streams that it may read.
+    pub streams: Vec<String>,
+    /// The key itself.
+    pub secret: Option<Secret>,
+    /// The SHA-256 of the key, 64 lowercase hex digits.
+    pub sha256: Option<String>,
+    /// From when on it is refused, in RFC 3339.
+    pub expires_at: Option<String>,
+    /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
+    pub allow_in_url: bool,
+}
+
+impl Key {
+    /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        digest(self.secret.as_ref(), self.sha256.as_deref())
+    }
+}
+
+impl ReadKey {
+    /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        digest(self.secret.as_ref(), self.sha256.as_deref())
+    }
+}
+
+fn digest(secret: Option<&Secret>, sha256: Option<&str>) -> Option<[u8; 32]> {
+    match (secret, sha256) {
+        (Some(secret), _) => Some(Sha256::digest(secret.reveal()).into()),
+        (None, Some(hex)) => checks::digest_of_hex(hex),
+        (None, None) => None,
+    }
+}
