@@ -57,9 +57,9 @@ pub struct Connector {
     pub item_key: Option<String>,
     /// Whether its keys may remove items; without it, those of `ingest` may and those of `webhook` may not.
     pub may_delete: Option<bool>,
-    /// Overrides [`Limits::requests_per_second`] for each of its keys.
+    /// Overrides [`requests_per_second`](crate::config::Limits::requests_per_second) for each of its keys.
     pub requests_per_second: Option<u32>,
-    /// Overrides [`Limits::burst`] for each of its keys.
+    /// Overrides [`burst`](crate::config::Limits::burst) for each of its keys.
     pub burst: Option<u32>,
     /// Its ingest keys.
     pub keys: Vec<Key>,
