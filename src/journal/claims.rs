@@ -65,7 +65,8 @@ const CACHED_CLAIMS_MAX: u64 = 50_000;
 /// Claims deleted in one step.
 const EXPIRE_STEP: usize = 1_000;
 
-const APPEND: &str = "INSERT INTO claim_log (id, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+/// Here and below nothing is there that could be replaced, unless the file is damaged; then that is no reason to stop.
+const APPEND: &str = "INSERT OR REPLACE INTO claim_log (id, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const FIND: &str =
     "SELECT scope, request_id, items, payload, at_ms FROM claims WHERE run = ?1 AND scope = ?2";
 const EXPIRE: &str = "DELETE FROM claims WHERE run = ?1 AND scope <= (
@@ -159,7 +160,7 @@ impl Claims {
         let mut log: HashMap<Key, Held> = HashMap::new();
         let mut last_id = clearing.through;
         while let Some(row) = rows.next()? {
-            last_id = row.get(5)?;
+            last_id = last_id.max(row.get(5)?);
             let Some((scope, held)) = Held::read(row) else {
                 continue;
             };

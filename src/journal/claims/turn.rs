@@ -9,9 +9,8 @@ use rusqlite::{Connection, params};
 use super::filter::{Filter, Filters, Key};
 use super::{Held, Run};
 
-const MOVE: &str = "INSERT INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-const END: &str =
-    "INSERT INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";
+const MOVE: &str = "INSERT OR REPLACE INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const END: &str = "INSERT OR REPLACE INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";
 const CLEAR: &str = "DELETE FROM claim_log WHERE id <= (
     SELECT max(id) FROM (SELECT id FROM claim_log WHERE id <= ?1 ORDER BY id LIMIT ?2))";
 
