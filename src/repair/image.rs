@@ -47,6 +47,11 @@ impl Image {
         })
     }
 
+    /// Whether a page may be as it was before the last commits, without a sign of it.
+    pub(super) fn is_stale(&self) -> bool {
+        self.looked.is_stale
+    }
+
     /// `PRAGMA user_version`; 0 if it cannot be read.
     pub(super) fn version(&self) -> i64 {
         self.page(1).map_or(0, |first| {

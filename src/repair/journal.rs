@@ -28,7 +28,7 @@ pub(super) fn settle(
     repair: &mut Repair,
 ) -> Result<(), RepairError> {
     let connection = &salvaged.connection;
-    let damaged = |table| salvaged.is_damaged(table);
+    let damaged = |table| salvaged.is_stale || salvaged.is_damaged(table);
     let highest = highest(connection)?;
     // They are made again of the log at the next start.
     connection.execute("DELETE FROM log_spans", [])?;

@@ -29,6 +29,8 @@ pub(super) struct Looked {
     pub(super) pages: HashMap<u32, u64>,
     /// Pages whose newest version cannot be read.
     pub(super) lost: HashSet<u32>,
+    /// A frame cannot be read that was the newest version of nobody knows which page: what is read of that is older.
+    pub(super) is_stale: bool,
     /// Pages of the file after the last commit.
     pub(super) size: Option<u32>,
     /// Frames that cannot be read although what came after them was flushed.
@@ -213,6 +215,7 @@ impl Frames {
                 }
                 Seen::Lost(page) => {
                     self.looked.bad_frames += 1;
+                    self.looked.is_stale |= page.is_none();
                     if let Some(page) = page {
                         self.looked.pages.remove(&page);
                         self.looked.lost.insert(page);
@@ -234,6 +237,7 @@ impl Frames {
             looked.mends.truncate(before.mends);
             looked.lost.clear();
             looked.bad_frames = 0;
+            looked.is_stale = false;
         }
         looked
     }

@@ -56,7 +56,7 @@ pub(super) fn settle(
     }
     let views_are_whole =
         !salvaged.schema_is_damaged && !damaged("views") && !damaged("view_fields");
-    let again = items_lost || damaged("removed") || damaged("cursors");
+    let again = salvaged.is_stale || items_lost || damaged("removed") || damaged("cursors");
     copy::begin_salvaged(connection, views_are_whole, again)?;
     Ok(())
 }

@@ -54,6 +54,8 @@ pub(super) struct Salvaged {
     pub(super) indexes: HashMap<String, Vec<Vec<Value>>>,
     /// What the old file said of its tables and indexes cannot be read whole.
     pub(super) schema_is_damaged: bool,
+    /// A page of any table may be as it was before the last commits.
+    pub(super) is_stale: bool,
     /// It has an older format, and its tables are as that has them.
     pub(super) is_older: bool,
 }
@@ -124,6 +126,7 @@ pub(super) fn salvage(from: &Path, into: &Path, file: &File) -> Result<Salvaged,
         tables,
         indexes,
         schema_is_damaged,
+        is_stale: image.is_stale(),
         is_older,
     })
 }
