@@ -396,6 +396,46 @@ fn a_page_of_a_log_that_is_gone_takes_its_own_rows_only() {
 }
 
 #[test]
+fn sinks_look_back_for_what_a_hole_in_a_log_hides() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(POOL);
+    (kind(POOL).make)(&path).expect("an empty file");
+    let pool = Connection::open(&path).expect("it opens");
+    pool.pragma_update(None, "wal_autocheckpoint", 0)
+        .expect("a setting");
+    pool.execute("INSERT INTO cursors VALUES ('pool', 0, 0)", [])
+        .expect("a cursor");
+    // Every page has an older version in the log, and what follows the newest one is flushed.
+    for value in 0..3 {
+        for key in 0..40 {
+            let sql = "INSERT OR REPLACE INTO items VALUES ('s', 'key' || ?1, ?2, ?3, 't', 't', 'r', ?3, 0, NULL)";
+            let fields = format!("{{\"n\":{value},\"text\":\"{}\"}}", "x".repeat(900));
+            pool.execute(sql, rusqlite::params![key, fields, value * 40 + key])
+                .expect("an item");
+        }
+    }
+    let main = std::fs::read(&path).expect("a file");
+    let log = std::fs::read(beside(&path, "-wal")).expect("a log");
+    let original = rows(&path, LARGEST[1].2);
+    let mut hidden = 0;
+    for page in (0..log.len() / PAGE_BYTES).step_by(2) {
+        let mut log = log.clone();
+        log[page * PAGE_BYTES..][..PAGE_BYTES].fill(0);
+        let (folder, repairs) = after_in_log(&main, &log);
+        let path = folder.path().join(POOL);
+        let salvaged = repairs.iter().any(|repair| !repair.tables.is_empty());
+        // Otherwise the file is as it was before that page, the cursor with it.
+        if !salvaged || rows(&path, LARGEST[1].2) == original {
+            continue;
+        }
+        hidden += 1;
+        let again = rows(&path, "SELECT sink FROM rebuilt");
+        assert!(again.contains("pool"), "page {page}: {repairs:?}");
+    }
+    assert!(hidden > 3, "{hidden}");
+}
+
+#[test]
 fn a_log_that_ends_early_is_no_damage() {
     let (main, log) = killed(POOL);
     for end in (0..log.len()).step_by(1_999) {
