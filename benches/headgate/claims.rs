@@ -185,7 +185,7 @@ async fn open(path: &Path) -> Result<Arc<Journal>> {
     callers::open(path, u64::MAX >> 1).await
 }
 
-/// A journal with claims of the last 24 hours, in runs as it makes them.
+/// A journal with claims of the last 23 hours, in runs as it makes them.
 async fn fill(path: &Path, claims: u64) -> Result<()> {
     let journal = open(path).await?;
     journal.submit(submission(true)?).await?;
@@ -198,7 +198,7 @@ async fn fill(path: &Path, claims: u64) -> Result<()> {
     let runs = claims.div_ceil(RUN_CLAIMS);
     for run in 1..=runs {
         // The oldest are live for some time yet.
-        let age_ms = (runs - run) * (HOURS) * 3_600_000 / runs;
+        let age_ms = (runs - run) * HOURS * 3_600_000 / runs;
         let at_ms = now_ms - age_ms.cast_signed();
         let numbers = (run - 1) * RUN_CLAIMS..claims.min(run * RUN_CLAIMS);
         let mut scopes: Vec<_> = numbers.map(|number| scope(number.into())).collect();

@@ -21,7 +21,7 @@ mod turn;
 use std::collections::HashMap;
 
 use moka::sync::Cache;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, Statement};
 use uuid::Uuid;
 
 use super::Claim;
@@ -92,6 +92,24 @@ impl Held {
             at_ms: row.get::<_, i64>(4).ok()?.unsigned_abs(),
         };
         Some((row.get(0).ok()?, held))
+    }
+
+    /// Into a table whose rows begin with a number and go on like that.
+    fn write(
+        &self,
+        statement: &mut Statement<'_>,
+        number: i64,
+        scope: &Key,
+    ) -> Result<(), rusqlite::Error> {
+        statement.execute(rusqlite::params![
+            number,
+            &scope[..],
+            &self.request_id.as_bytes()[..],
+            self.items,
+            &self.payload[..],
+            self.at_ms.cast_signed(),
+        ])?;
+        Ok(())
     }
 
     fn is_live(&self, now_ms: u64) -> bool {
@@ -230,16 +248,8 @@ impl Claims {
         held: Held,
     ) -> Result<(), rusqlite::Error> {
         self.last_id += 1;
-        connection
-            .prepare_cached(APPEND)?
-            .execute(rusqlite::params![
-                self.last_id,
-                &claim.scope[..],
-                &held.request_id.as_bytes()[..],
-                held.items,
-                &held.payload[..],
-                held.at_ms.cast_signed(),
-            ])?;
+        let mut append = connection.prepare_cached(APPEND)?;
+        held.write(&mut append, self.last_id, &claim.scope)?;
         let before = self.log.insert(claim.scope, held);
         self.made.push((claim.scope, before));
         self.move_along(connection)

@@ -81,9 +81,9 @@ struct PostBackup(Operator);
 
 /// Make a backup.
 ///
-/// A consistent copy of the catalog, the data pool and the journal, read back before the answer comes; requests are taken meanwhile.
-/// Large files take minutes. It is made to its end also if the caller goes away. `headgate restore` makes a data folder
-/// of it.
+/// A consistent copy of the catalog, the data pool and the journal, read back before the answer comes; requests are taken
+/// meanwhile. Large files take minutes. It is made to its end also if the caller goes away. `headgate restore` makes a
+/// data folder of it.
 #[endpoint(
     operation_id = "make_backup",
     request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),

@@ -65,14 +65,7 @@ impl Turn {
     ) -> Result<(), rusqlite::Error> {
         let mut statement = connection.prepare_cached(MOVE)?;
         for (scope, held) in self.claims[self.moved..].iter().take(count) {
-            statement.execute(params![
-                self.run.number,
-                &scope[..],
-                &held.request_id.as_bytes()[..],
-                held.items,
-                &held.payload[..],
-                held.at_ms.cast_signed(),
-            ])?;
+            held.write(&mut statement, self.run.number, scope)?;
             self.moved += 1;
         }
         if self.moved == self.claims.len() && !self.done {
