@@ -141,3 +141,37 @@ impl Fuse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Synchronous, beside, open_writer};
+
+    #[test]
+    fn after_a_failed_write_closing_copies_nothing_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (code, is_left) in [(ffi::SQLITE_IOERR_WRITE, true), (ffi::SQLITE_FULL, false)] {
+            let path = folder.path().join(format!("{code}.db"));
+            let log = beside(&path, "-wal");
+            let connection = open_writer(&path, Synchronous::Full).expect("a file");
+            let made =
+                connection.execute_batch("CREATE TABLE items (id); INSERT INTO items VALUES (7)");
+            made.expect("a table");
+            let read = || {
+                (
+                    std::fs::read(&path).expect("the file"),
+                    std::fs::read(&log).ok(),
+                )
+            };
+            let before = read();
+            let error = Error::SqliteFailure(ffi::Error::new(code), None);
+            let fuse = Fuse::default();
+            fuse.judge(&path, &connection, &error);
+            assert_eq!(fuse.is_blown(), is_left);
+            drop(connection);
+            // A full disk is no reason to leave it.
+            assert_eq!(read() == before, is_left, "{error}");
+            assert_eq!(log.exists(), is_left, "{error}");
+        }
+    }
+}

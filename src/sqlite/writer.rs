@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error};
 
 use super::{Fuse, Trouble, WRITER_WAITS_MAX};
@@ -35,6 +36,16 @@ impl Deref for FileWriter {
 
     fn deref(&self) -> &Connection {
         &self.connection
+    }
+}
+
+impl Drop for FileWriter {
+    /// Once nothing may be written any more, closing the connection copies no log back, whichever file it was about.
+    fn drop(&mut self) {
+        if self.is_stopped() {
+            let no_copy = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let _ = self.connection.set_db_config(no_copy, true);
+        }
     }
 }
 

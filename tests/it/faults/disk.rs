@@ -125,13 +125,17 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
     disk.leave(4 * MIB);
 
     let mut client = process.client();
-    let mut refused = 0;
-    for number in 0..10_000 {
+    let mut send = |number: u32| {
         // Small ones find a place where large ones do not.
-        let filling = "x".repeat(if number % 2 == 0 { 60_000 } else { 10 });
+        let filling = "x".repeat(if number.is_multiple_of(2) { 60_000 } else { 10 });
         let body = format!("{{\"id\": \"{number}\", \"filling\": \"{filling}\"}}");
-        let answer = client.post(STREAM, BY_ID, &body);
-        let answer = answer.expect("an answer, full disk or not");
+        let headers = format!("{BY_ID}Idempotency-Key: {number}\r\n");
+        let answer = client.post(STREAM, &headers, &body);
+        answer.expect("an answer, full disk or not")
+    };
+    let mut refused = Vec::new();
+    for number in 0..10_000 {
+        let answer = send(number);
         match answer.status {
             202 => {
                 wanted.insert(number.to_string());
@@ -140,21 +144,29 @@ fn a_full_disk_is_answered_503_loses_nothing_and_recovers_by_itself() {
                 assert_eq!(answer.json()["error"]["code"], "UNAVAILABLE");
                 assert!(answer.body.contains("the disk is full"), "{}", answer.body);
                 assert_eq!(answer.header("retry-after"), Some("30"));
-                refused += 1;
+                refused.push(number);
             }
             _ => panic!("{} {}", answer.status, answer.body),
         }
-        if refused == 20 {
+        if refused.len() == 20 {
             break;
         }
     }
-    assert_eq!(refused, 20, "the disk never became full: {}", disk.free());
+    let count = refused.len();
+    assert_eq!(count, 20, "the disk never became full: {}", disk.free());
     assert!(wanted.len() > 2);
     assert!(process.lives());
 
     disk.make_room();
     submit(&process, "after");
     wanted.insert("after".to_owned());
+    // A refused key was not used.
+    for number in refused {
+        let answer = send(number);
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        assert_eq!(answer.header("idempotent-replayed"), None, "{number}");
+        wanted.insert(number.to_string());
+    }
     all_there(&process, &wanted);
     process.kill();
     let process = folder.spawn();

@@ -25,10 +25,14 @@ use super::verdict::Verdict;
 use crate::app::Random;
 use crate::process::Process;
 use crate::setup::Setup;
+use crate::stored::{one, read_only};
+use crate::wait::eventually;
 
 const CONNECTIONS: u64 = 3;
 /// Each cut looks at all requests before it.
 const PACE: Duration = Duration::from_millis(8);
+/// Before the pause after which the journal holds no payload that the pool has.
+const LOAD_FIRST: Duration = Duration::from_millis(1_000);
 /// Longer than a checkpoint of the pool takes to come.
 const LOAD: Duration = Duration::from_millis(6_000);
 /// Of the second life, which begins with files that are there.
@@ -54,11 +58,20 @@ fn what_was_acknowledged_survives_a_power_cut_at_any_moment() {
     let mut streams = Vec::new();
     let process = preload.start(&folder);
     load(process.service, &mut workers, 0, Some(&preload), |_| {
+        make_streams(LOAD_FIRST, &process, &preload, &mut streams);
+    });
+    // From here on the pool alone has what was sent: it must not lose it.
+    let journal = read_only(&folder.data_dir().join("journal.db"));
+    eventually("the journal has let all payloads go", || {
+        (one::<i64>(&journal, "SELECT count(*) FROM payloads") == 0).then_some(())
+    });
+    drop(journal);
+    load(process.service, &mut workers, 1, Some(&preload), |_| {
         make_streams(LOAD, &process, &preload, &mut streams);
     });
     process.stop();
     let process = preload.start(&folder);
-    load(process.service, &mut workers, 1, Some(&preload), |_| {
+    load(process.service, &mut workers, 2, Some(&preload), |_| {
         make_streams(LOAD_AGAIN, &process, &preload, &mut streams);
         process.kill();
     });

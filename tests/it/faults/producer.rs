@@ -40,6 +40,8 @@ pub(super) struct Worker {
     id: u64,
     random: Random,
     serial: u64,
+    /// An idempotency key that was refused: who sends one repeats it next.
+    refused_claim: Option<Op>,
     pub(super) book: Book,
     /// What of the book was judged.
     pub(super) judged: Mark,
@@ -57,6 +59,7 @@ impl Worker {
             id,
             random,
             serial: 0,
+            refused_claim: None,
             book: Book::default(),
             judged: Mark::default(),
             events: None,
@@ -119,7 +122,7 @@ impl Worker {
         self.acknowledged - before
     }
 
-    /// One request of any kind.
+    /// One request of any kind, or again the idempotency key that was refused.
     pub(super) fn send(
         &mut self,
         client: &mut Client,
@@ -127,7 +130,8 @@ impl Worker {
         moments: Option<&Preload>,
     ) -> Sent {
         self.serial += 1;
-        let op = self.choose(round);
+        let again = self.refused_claim.take();
+        let op = again.unwrap_or_else(|| self.choose(round));
         self.ask(client, op, moments)
     }
 
@@ -224,7 +228,12 @@ impl Worker {
         };
         match sent {
             Sent::Acknowledged => self.acknowledged += 1,
-            Sent::Refused => self.refused += 1,
+            Sent::Refused => {
+                self.refused += 1;
+                if matches!(op, Op::Claim { .. }) {
+                    self.refused_claim = Some(op.clone());
+                }
+            }
             Sent::Broken => {}
         }
         let event = Event {

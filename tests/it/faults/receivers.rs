@@ -1,6 +1,6 @@
-//! `kill -9` while a sink sends to a receiver that believes idempotency keys, and refuses now and then.
+//! `kill -9` while sinks send to receivers that believe idempotency keys, and refuse now and then.
 //!
-//! **Invariant**: each item that was acknowledged is in the receiver's book, under one key: whoever remembers keys takes
+//! **Invariant**: each item that was acknowledged is in each receiver's book, under one key: whoever remembers keys takes
 //! it once.
 
 use std::collections::{HashMap, HashSet};
@@ -23,14 +23,18 @@ const LOAD_MS: std::ops::Range<u64> = 50..300;
 /// From taking items to the answer: most kills come in between, and more waits than was sent.
 const ANSWERS_AFTER: Duration = Duration::from_millis(15);
 
+/// Name, items in a request, and how seldom it is refused. One cuts a batch into requests; of the other each request
+/// holds a whole batch, and few are refused, since those are kept as they were: its kills meet batches that were not.
+const SINKS: [(&str, u64, usize); 2] = [("parts", 10, 7), ("whole", 10_000, 61)];
+
 /// Which items came under which key, and were taken.
 #[derive(Clone, Default)]
 struct Taken(Arc<Mutex<HashMap<String, HashSet<String>>>>);
 
 impl Taken {
     /// Some requests are refused, others are taken and the answer says otherwise: then the same must come again.
-    fn answer(&self, seen: &Seen, number: usize) -> Reply {
-        if number % 7 == 3 {
+    fn answer(&self, seen: &Seen, number: usize, refused_one_in: usize) -> Reply {
+        if number % refused_one_in == 3 {
             return answer(503, "", "not now");
         }
         let key = seen.header("idempotency-key").expect("a key").to_owned();
@@ -43,7 +47,7 @@ impl Taken {
         }
         drop(taken);
         pause(ANSWERS_AFTER);
-        if number % 7 == 5 {
+        if number % refused_one_in == 5 {
             return answer(500, "", "taken, and the answer is lost");
         }
         answer(200, "", "")
@@ -86,17 +90,22 @@ impl Sender {
 #[test]
 fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
     let mut random = bench::random("receivers");
-    let taken = Taken::default();
-    let receiver = Receiver::start({
-        let taken = taken.clone();
-        move |seen, number| taken.answer(seen, number)
+    let mut folder = Setup::with_streams(&[STREAM]);
+    let receivers = SINKS.map(|(sink, max_items, refused_one_in)| {
+        let taken = Taken::default();
+        let receiver = Receiver::start({
+            let taken = taken.clone();
+            move |seen, number| taken.answer(seen, number, refused_one_in)
+        });
+        let (url, host) = (receiver.url("/in"), receiver.url(""));
+        let more = format!(
+            "retry = {{ first_ms = 5, max_ms = 50, attempts = 1000000 }}\n\
+             config = {{ url = {url:?}, max_items = {max_items} }}\n\
+             http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
+        );
+        folder = folder.clone().sink(sink, "http-forward", STREAM, &more);
+        (sink, receiver, taken)
     });
-    let (url, host) = (receiver.url("/in"), receiver.url(""));
-    let more = format!(
-        "retry = {{ first_ms = 5, max_ms = 50, attempts = 1000000 }}\n\
-         config = {{ url = {url:?}, max_items = 10 }}\nhttp = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
-    );
-    let folder = Setup::with_streams(&[STREAM]).sink("forward", "http-forward", STREAM, &more);
     let mut senders: Vec<Sender> = (0..SENDERS)
         .map(|id| Sender {
             id,
@@ -108,7 +117,9 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
     let mut verdict = Verdict::on("kill -9 while a sink sends");
     let kills = rounds(KILLS, 1);
     for _ in 0..kills {
-        let seen = receiver.seen().len();
+        let seen = receivers
+            .each_ref()
+            .map(|(_, receiver, _)| receiver.seen().len());
         let process = folder.spawn();
         let service = process.service;
         let before: usize = senders.iter().map(|sender| sender.acknowledged.len()).sum();
@@ -116,10 +127,12 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
             for sender in &mut senders {
                 scope.spawn(move || sender.send_until_it_breaks(service));
             }
-            // The sink may have to be loaded first.
-            eventually("the sink sends", || {
-                (receiver.seen().len() > seen).then_some(())
-            });
+            // The sinks may have to be loaded first.
+            for ((_, receiver, _), seen) in receivers.iter().zip(seen) {
+                eventually("the sink sends", || {
+                    (receiver.seen().len() > seen).then_some(())
+                });
+            }
             pause(Duration::from_millis(random.within(LOAD_MS)));
             process.kill();
         });
@@ -129,20 +142,26 @@ fn a_receiver_that_believes_keys_takes_each_item_once_whatever_is_killed() {
     let process = folder.spawn();
     process.drained_when(|| {
         process.is_drained() || {
-            process.call("POST", "/api/admin/sinks/forward/retry", "");
+            for (sink, ..) in SINKS {
+                process.call("POST", &format!("/api/admin/sinks/{sink}/retry"), "");
+            }
             false
         }
     });
-    assert!(process.dead_letters("forward").is_empty());
-    process.stop();
-    let taken = taken.0.lock().expect("no panic while held");
-    for item in senders.iter().flat_map(|sender| &sender.acknowledged) {
-        if !taken.contains_key(item) {
-            verdict.lost(format!("the receiver has no {item}"));
-        }
+    for (sink, ..) in SINKS {
+        assert!(process.dead_letters(sink).is_empty(), "{sink}");
     }
-    for (item, keys) in taken.iter().filter(|(_, keys)| keys.len() > 1) {
-        verdict.doubled(format!("{item} came as {keys:?}"));
+    process.stop();
+    for (sink, _, taken) in &receivers {
+        let taken = taken.0.lock().expect("no panic while held");
+        for item in senders.iter().flat_map(|sender| &sender.acknowledged) {
+            if !taken.contains_key(item) {
+                verdict.lost(format!("{sink}: the receiver has no {item}"));
+            }
+        }
+        for (item, keys) in taken.iter().filter(|(_, keys)| keys.len() > 1) {
+            verdict.doubled(format!("{sink}: {item} came as {keys:?}"));
+        }
     }
     verdict.close(kills * 3 / 4);
 }
