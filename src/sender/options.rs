@@ -1,0 +1,82 @@
+//! What can be set of a verification, beside its secrets.
+//!
+//! Settings files, the catalog and the pages store [`Options`]; [`Verifier::new`](super::Verifier::new) judges them.
+//!
+//! **Invariant**: no field holds a secret, so that options may be shown and stored anywhere.
+
+use serde::{Deserialize, Serialize};
+
+/// What can be set of a verification, beside its secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The name of a preset, or `hmac` or `token`.
+    pub scheme: String,
+    /// How far a signed timestamp may be from this machine's clock; 0 checks no clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerance_seconds: Option<u64>,
+    /// The URL that the sender signs, where it is not the public one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The status of the answer: 200, 202 or 204.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<u16>,
+    /// `hmac` and `token`: the header with the signatures, or the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// `hmac`: how a signature begins in the header, such as `sha256=`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// `hmac`: the one character between several signatures in the header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub separator: Option<String>,
+    /// `hmac`: what is signed: text with `{body}`, `{ts}`, `{id}`, `{url}` and `{method}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<String>,
+    /// `hmac`: `sha1`, `sha256`, `sha384` or `sha512`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// `hmac`: how signatures are written, `hex` or `base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// `hmac`: how the secret is written, `text`, `hex` or `base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_encoding: Option<String>,
+    /// `hmac`: where the timestamp stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Timestamp>,
+    /// `hmac` and `token`: where the delivery's id stands, `header:NAME` or `body:PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// `hmac` and `token`: where the event's name stands, `header:NAME` or `body:PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+}
+
+impl Options {
+    /// A preset as it is.
+    pub fn of(scheme: &str) -> Options {
+        Options {
+            scheme: scheme.to_owned(),
+            ..Options::default()
+        }
+    }
+}
+
+/// Where a timestamp stands: exactly one of `header`, `part` and `body`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timestamp {
+    /// A header of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// How its part of the signature header begins, such as `t=`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// A field of the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// `s`, `ms` or `rfc3339`; `s` if it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+}

@@ -1,0 +1,141 @@
+//! What the module promises, tried through a [`Verifier`].
+
+use super::{Because, Delivery, Draft, Headers, Options, Refused, Signed, Verifier, preset, setup};
+
+mod custom;
+mod greetings;
+mod random;
+mod rows;
+mod samples;
+mod settings;
+mod sign;
+mod signatures;
+mod timestamps;
+mod tools;
+mod vectors;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+const SECRET: &str = "sixteen bytes or more";
+const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+type OwnedHeaders<'a> = [(&'a str, &'a str)];
+
+/// A verifier with any secret, also one that people may not use.
+fn verifier_of(options: &Options, secret: &str, verify_token: Option<&str>) -> Verifier {
+    let preset = setup::preset_of(options).expect("the options fit");
+    Verifier::of_any_secret(preset, options, secret, verify_token).expect("the secret fits")
+}
+
+fn verifier(scheme: &str) -> Verifier {
+    let secret = secret_of(scheme);
+    let secret = secret.as_str();
+    let mut options = Options::of(scheme);
+    if matches!(scheme, "hmac" | "token") {
+        options.header = Some("X-Signature".into());
+    }
+    let verify_token = (scheme == "meta").then_some("the verify token");
+    Verifier::new(&options, secret, verify_token).expect(scheme)
+}
+
+/// A secret of the form that the scheme wants.
+fn secret_of(scheme: &str) -> String {
+    use super::preset::SecretForm;
+    let preset = preset(scheme).expect(scheme);
+    match preset.secret {
+        SecretForm::Whsec => WHSEC.to_owned(),
+        SecretForm::PublicHex => {
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a".to_owned()
+        }
+        SecretForm::PublicDer => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==".to_owned(),
+        _ => format!("{}{SECRET}", preset.secret_prefix),
+    }
+}
+
+/// The keys of these tools are public, so nothing here can sign for them.
+const PUBLIC_KEYS: [&str; 2] = ["sendgrid", "discord"];
+
+/// Hands over what was signed as it arrives.
+fn with_signed<T>(draft: Draft<'_>, signed: &Signed, then: impl FnOnce(&Delivery<'_>) -> T) -> T {
+    let headers = signed.headers.iter();
+    let headers: Vec<(&str, &str)> = headers
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let Draft { method, url, .. } = draft;
+    with_request(method, url, &headers, &signed.body, draft.now_ms, then)
+}
+
+/// Makes a request of its parts and hands it over.
+fn with_request<T>(
+    method: &str,
+    url: &str,
+    headers: &OwnedHeaders<'_>,
+    body: &[u8],
+    now_ms: u64,
+    then: impl FnOnce(&Delivery<'_>) -> T,
+) -> T {
+    let lower: Vec<String> = headers
+        .iter()
+        .map(|(name, _)| name.to_lowercase())
+        .collect();
+    let headers: Vec<(&str, &[u8])> = lower
+        .iter()
+        .zip(headers)
+        .map(|(name, (_, value))| (name.as_str(), value.as_bytes()))
+        .collect();
+    then(&Delivery {
+        method,
+        url,
+        headers: Headers(&headers),
+        body,
+        now_ms,
+    })
+}
+
+fn with_post<T>(
+    headers: &OwnedHeaders<'_>,
+    body: &str,
+    then: impl FnOnce(&Delivery<'_>) -> T,
+) -> T {
+    let url = "https://hooks.example.com/api/webhook/a/b";
+    with_request("POST", url, headers, body.as_bytes(), NOW_MS, then)
+}
+
+/// The HMAC of a text in hexadecimal digits.
+fn signed_hex(secret: &str, message: &str) -> String {
+    super::key::hex(&tag(secret, message))
+}
+
+/// The HMAC of a text in Base64.
+fn signed_base64(secret: &str, message: &str) -> String {
+    super::key::base64(&tag(secret, message))
+}
+
+fn tag(secret: &str, message: &str) -> Vec<u8> {
+    use ring::hmac;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    hmac::sign(&key, message.as_bytes()).as_ref().to_vec()
+}
+
+/// The settings are refused for this field, in words of which this is a part.
+fn unfit(options: &Options, secret: &str, field: &str, part: &str) {
+    let unfit = Verifier::new(options, secret, None).expect_err(part);
+    assert_eq!(unfit.field, field, "{unfit}");
+    assert!(unfit.message.contains(part), "{unfit}");
+}
+
+/// `hmac` with a header, changed.
+fn hmac(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options {
+        header: Some("X-Signature".into()),
+        ..Options::of("hmac")
+    };
+    change(&mut options);
+    options
+}
+
+/// A delivery is refused for this, in words of which this is a part.
+fn refused(result: Result<(), Refused>, because: Because, part: &str) {
+    let refused = result.expect_err(part);
+    assert_eq!(refused.because, because, "{refused}");
+    assert!(refused.message.contains(part), "{refused}");
+}

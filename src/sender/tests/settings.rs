@@ -1,0 +1,235 @@
+//! Settings that do not fit are refused with the field and what to do.
+
+use super::{SECRET, WHSEC, hmac, secret_of, unfit, verifier, with_post};
+use crate::sender::{Options, Timestamp, Verifier, presets};
+
+#[test]
+fn secrets_are_there_long_enough_and_of_the_right_form() {
+    for preset in presets().iter().filter(|preset| preset.signed()) {
+        unfit(&Options::of(preset.name), "", "secret", "empty");
+    }
+    let of = Options::of;
+    unfit(
+        &of("github"),
+        "fifteen bytes..",
+        "secret",
+        "15 bytes, at least 16",
+    );
+    unfit(&of("telegram"), "short", "secret", "at least 16");
+    unfit(&of("graph"), "short", "secret", "at least 16");
+    unfit(&of("gitlab"), "short", "secret", "at least 16");
+    unfit(&of("gitlab"), "whsec_short", "secret", "whsec_");
+    unfit(
+        &of("stripe"),
+        "sk_live_0123456789abcdef",
+        "secret",
+        "begin with `whsec_`",
+    );
+    for wrong in [
+        "whsec_*",
+        "whsec_",
+        "whsec_c2hvcnQ=",
+        "whpk_c2hvcnQ=",
+        &WHSEC[..WHSEC.len() - 1],
+    ] {
+        let part = if wrong.starts_with("whpk_") {
+            "whpk_"
+        } else {
+            "whsec_"
+        };
+        unfit(&of("standard"), wrong, "secret", part);
+    }
+    assert!(Verifier::new(&of("standard"), &format!("v1,{WHSEC}"), None).is_ok());
+    unfit(&of("discord"), SECRET, "secret", "64 hexadecimal digits");
+    unfit(&of("sendgrid"), "SG.0123456789abcdef", "secret", "P-256");
+    unfit(
+        &hmac(|o| o.secret_encoding = Some("hex".into())),
+        SECRET,
+        "secret",
+        "hexadecimal",
+    );
+    unfit(
+        &hmac(|o| o.secret_encoding = Some("hex".into())),
+        "00112233445566778899",
+        "secret",
+        "10 bytes",
+    );
+}
+
+#[test]
+fn no_message_shows_the_secret() {
+    let secret = "c4n4ry";
+    for preset in presets() {
+        for options in [
+            Options::of(preset.name),
+            hmac(|o| o.scheme = preset.name.into()),
+        ] {
+            if let Err(unfit) = Verifier::new(&options, secret, Some("c4n4ry-t0ken")) {
+                assert!(!unfit.to_string().contains("c4n4ry"), "{unfit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_verifier_is_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    shared(&verifier("sendgrid"));
+}
+
+#[test]
+fn debug_shows_the_scheme_alone() {
+    assert_eq!(format!("{:?}", verifier("github")), "Verifier(github)");
+    for preset in presets().iter().filter(|preset| preset.signed()) {
+        let shown = format!("{:?}", verifier(preset.name));
+        assert_eq!(shown, format!("Verifier({})", preset.name));
+    }
+}
+
+#[test]
+fn no_refusal_shows_what_was_sent_or_expected() {
+    let canary = "c4n4ry".repeat(8);
+    for preset in presets().iter().filter(|preset| preset.signed()) {
+        let verifier = verifier(preset.name);
+        let names = verifier.preset().signature.header(false).into_iter();
+        let names = names.chain(["x-signature", "webhook-id", "webhook-timestamp"]);
+        let value = format!("{}{canary}", preset.prefix);
+        let headers: Vec<_> = names.map(|name| (name, value.as_str())).collect();
+        let body = format!(r#"{{"type":"{canary}","value":[{{"clientState":"{canary}"}}]}}"#);
+        let refused = with_post(&headers, &body, |delivery| verifier.check(delivery));
+        let message = refused.expect_err(preset.name).to_string();
+        assert!(
+            !message.contains("c4n4ry") && !message.contains(&secret_of(preset.name)),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_scheme_gets_the_names_that_resemble_it() {
+    unfit(
+        &Options::of("githb"),
+        SECRET,
+        "scheme",
+        "one of github, gitlab?",
+    );
+    unfit(&Options::of("Stripe"), SECRET, "scheme", "stripe");
+    unfit(
+        &Options::of("??"),
+        SECRET,
+        "scheme",
+        "standard, stripe, github",
+    );
+    unfit(
+        &Options::of(""),
+        SECRET,
+        "scheme",
+        "headgate connector presets",
+    );
+}
+
+#[test]
+fn what_cannot_be_verified_says_what_to_use_instead() {
+    for scheme in ["sns", "paypal", "pubsub"] {
+        unfit(&Options::of(scheme), SECRET, "scheme", "certificate");
+        unfit(&Options::of(scheme), SECRET, "scheme", "`allow_in_url`");
+    }
+    for scheme in ["eventgrid", "cloudevents"] {
+        unfit(
+            &Options::of(scheme),
+            SECRET,
+            "scheme",
+            "signs nothing; use an ingest key",
+        );
+    }
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let github = |change: fn(&mut Options)| {
+        let mut options = Options::of("github");
+        change(&mut options);
+        options
+    };
+    let text = || Some("x".to_owned());
+    let own = "`github` has its own";
+    unfit(
+        &github(|o| o.header = Some("x".into())),
+        SECRET,
+        "header",
+        own,
+    );
+    unfit(
+        &github(|o| o.hash = Some("sha1".into())),
+        SECRET,
+        "hash",
+        own,
+    );
+    unfit(
+        &github(|o| o.timestamp = Some(Timestamp::default())),
+        SECRET,
+        "timestamp",
+        own,
+    );
+    unfit(&github(|o| o.id = Some("body:x".into())), SECRET, "id", own);
+    unfit(
+        &github(|o| o.answer = Some(201)),
+        SECRET,
+        "answer",
+        "200, 202 and 204",
+    );
+    let token = Options {
+        header: text(),
+        prefix: text(),
+        ..Options::of("token")
+    };
+    unfit(&token, SECRET, "prefix", "`token` has its own");
+    let unneeded = Verifier::new(&Options::of("github"), SECRET, Some("a"));
+    assert_eq!(unneeded.expect_err("unneeded").field, "verify_token");
+    let empty = Verifier::new(&Options::of("meta"), SECRET, Some(""));
+    assert_eq!(empty.expect_err("empty").field, "verify_token");
+}
+
+#[test]
+fn urls_are_taken_where_they_are_signed() {
+    let square = Options {
+        url: Some("https://a.example/x".into()),
+        answer: Some(200),
+        ..Options::of("square")
+    };
+    let verifier_of = Verifier::new(&square, SECRET, None).expect("fits");
+    assert_eq!(
+        (verifier_of.url(), verifier_of.answer()),
+        (Some("https://a.example/x"), 200)
+    );
+    let relative = Options {
+        url: Some("/x".into()),
+        ..square
+    };
+    unfit(&relative, SECRET, "url", "https://");
+    let signing: Vec<&str> = presets()
+        .iter()
+        .filter(|preset| preset.signed() && verifier(preset.name).signs_url())
+        .map(|preset| preset.name)
+        .collect();
+    assert_eq!(signing, ["twilio", "hubspot", "square", "trello"]);
+    for preset in presets().iter().filter(|preset| preset.signed()) {
+        assert_eq!(
+            preset.signs_url(),
+            verifier(preset.name).signs_url(),
+            "{}",
+            preset.name
+        );
+    }
+    let own = hmac(|options| options.signed = Some("{url}{body}".into()));
+    assert!(Verifier::new(&own, SECRET, None).expect("fits").signs_url());
+}
+
+#[test]
+fn options_are_written_without_what_is_not_set() {
+    let text = serde_json::to_string(&Options::of("github")).expect("JSON");
+    assert_eq!(text, r#"{"scheme":"github"}"#);
+    let read: Options =
+        serde_json::from_str(r#"{"scheme":"hmac","timestamp":{"part":"t="}}"#).expect("read");
+    assert_eq!(read.timestamp.expect("set").part.as_deref(), Some("t="));
+}
