@@ -15,8 +15,10 @@ pub mod key;
 mod quota;
 mod reader;
 mod rows;
+mod rules;
 mod schema;
 mod setup;
+mod signing;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -34,15 +36,17 @@ use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
 pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
 pub use change::read_key::{NewReadKey, ReadKeyPatch};
-pub use connector::{Connector, IngestKey, KeyState};
+pub use connector::{Connector, IngestKey, KeyState, Signs};
 use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};
 pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{ReadKey, Reader};
 use rows::Rows;
+pub use rules::Rules;
 pub use schema::{FILE, FORMAT};
-pub use setup::{FirstStream, SetUp};
+pub use setup::{FIRST_KEY, FirstStream, SetUp};
+pub use signing::Signing;
 pub use stream::Stream;
 
 /// Streams by their names.
@@ -59,6 +63,8 @@ pub struct Catalog {
     store: Mutex<Store>,
     /// Requests a second and burst of a connector that has none of its own.
     rate: (u32, u32),
+    /// What stands before the path in every URL that tools are given.
+    public_url: Option<Box<str>>,
 }
 
 struct Store {
@@ -121,6 +127,7 @@ impl Catalog {
                 follower: None,
             }),
             rate,
+            public_url: settings.server.public_url.as_deref().map(Into::into),
         };
         Ok((catalog, warnings))
     }
@@ -137,7 +144,7 @@ impl Catalog {
         let hash = KeyHash::of(secret);
         let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
         let now_ms = clock::unix_ms();
-        if !key.is_valid_at(now_ms) {
+        if !key.is_valid_at(now_ms) || key.signing.is_some() {
             return None;
         }
         key.note_use(secret, now_ms);
@@ -192,6 +199,11 @@ impl Catalog {
     /// Requests a second and burst of the keys of a connector that has none of its own.
     pub fn rate(&self) -> (u32, u32) {
         self.rate
+    }
+
+    /// What stands before the path in every URL that tools are given, if the configuration says so.
+    pub fn public_url(&self) -> Option<&str> {
+        self.public_url.as_deref()
     }
 
     /// The read keys, by name.

@@ -29,6 +29,7 @@ pub mod serve;
 pub mod sink;
 pub mod stream;
 pub mod tail;
+pub mod trigger;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -68,13 +69,15 @@ enum Verb {
     /// Create, change and delete streams of a running daemon
     Stream(stream::StreamArgs),
     /// Create, change and delete connectors of a running daemon
-    Connector(connector::ConnectorArgs),
+    Connector(Box<connector::ConnectorArgs>),
     /// Create, rotate and revoke ingest keys; make keys for a configuration file
     Key(key::KeyArgs),
     /// Create and revoke read keys, for renderers
     ReadKey(read_key::ReadKeyArgs),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
+    /// Send what a tool would send to a connector, signed, to see that it comes through
+    Trigger(trigger::TriggerArgs),
     /// Follow streams: print each change as it happens
     Tail(tail::TailArgs),
     /// Make, check and try out plugins, without a daemon
@@ -114,10 +117,11 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
         Verb::Stream(args) => short(stream::run(args)),
-        Verb::Connector(args) => short(connector::run(args)),
+        Verb::Connector(args) => short(connector::run(*args)),
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),
         Verb::Send(args) => short(send::run(args)),
+        Verb::Trigger(args) => short(trigger::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),

@@ -53,15 +53,15 @@ pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use run_time::{
-    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, written_connector,
-    written_stream,
+    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
+    read_verify, written_connector, written_stream, written_verify,
 };
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, Connector, ConnectorKind, Durability, Http, Key, Limits, Live, Log, LogFormat,
-    OnUpdate, Ordering, Plugins, Pool, Postgres, ReadKey, Retry, Runtime, Server, Settings, Sink,
-    SinkLimits, Start, Storage, Stream,
+    Admin, Batch, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Live, Log,
+    LogFormat, OnUpdate, Ordering, Plugins, Pool, Postgres, ReadKey, Replay, Retry, Runtime,
+    Server, Settings, Sink, SinkLimits, Start, Storage, Stream, Verify,
 };
 
 use checker::Checker;

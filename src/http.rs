@@ -84,6 +84,13 @@ pub fn service(parts: &ServiceParts) -> Service {
         .push(Router::with_path("api/ingest").post(ingest::PostIngest(submit())))
         .push(Router::with_path("api/webhook/{stream}").post(ingest::PostWebhook(submit())))
         .push(
+            Router::with_path("api/webhook/{stream}/{connector}")
+                .post(ingest::PostAddress(submit()))
+                .get(ingest::Greet(ingest()))
+                .head(ingest::Greet(ingest()))
+                .options(ingest::Greet(ingest())),
+        )
+        .push(
             Router::with_path("api/requests/{request_id}")
                 .get(ingest::GetRequest(ingest(), requests)),
         )

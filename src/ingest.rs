@@ -7,6 +7,8 @@
 //! stored for a request that is refused, except its log entry and, of a webhook, for a while its body, and that only
 //! once its key was recognised.
 
+mod address;
+mod conventions;
 pub mod flatten;
 mod gate;
 mod header_log;
@@ -15,24 +17,33 @@ mod refusal;
 mod removal;
 mod request;
 mod resend;
+mod standing;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::catalog::{Caller, Catalog};
 use crate::error::AcceptError;
 use crate::item::Items;
+use crate::journal::log::Endpoint;
 use crate::journal::{Claim, Journal, LogEntry, Outcome, Submission};
 use crate::metrics::{Metrics, Minute};
+use crate::sender::Preset;
+use crate::sender::body::Form;
+use crate::sender::handshake::Answer as Greeting;
 
+use address::Proof;
+use conventions::{DELIVERY, Reading};
 pub use gate::{BodyBudget, Gate};
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
-pub use request::{Accepted, Admitted, Answer, BodyError, Head, Limits};
-use request::{Known, Named};
+pub use request::{Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply};
+use request::{Known, Named, Voucher};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
 
 /// The pipeline with everything that it needs.
@@ -63,14 +74,24 @@ impl Ingest {
         }
     }
 
-    /// The caller that an `Authorization` header stands for.
+    /// The caller that an `Authorization` header stands for, or a key in the URL that may stand there.
     ///
     /// # Errors
     /// [`AcceptError::Unauthorized`].
-    pub fn caller(&self, authorization: Option<&[u8]>) -> Result<Caller, AcceptError> {
-        headers::bearer(authorization)
-            .and_then(|secret| self.catalog.caller(secret))
-            .ok_or(AcceptError::Unauthorized)
+    pub fn caller(
+        &self,
+        authorization: Option<&[u8]>,
+        access_token: Option<&str>,
+    ) -> Result<Caller, AcceptError> {
+        let caller = match (headers::secret(authorization), access_token) {
+            (Some(secret), _) => self.catalog.caller(&secret),
+            (None, Some(secret)) => {
+                let caller = self.catalog.caller(secret);
+                caller.filter(|caller| caller.key.allow_in_url)
+            }
+            (None, None) => None,
+        };
+        caller.ok_or(AcceptError::Unauthorized)
     }
 
     /// Checks all that can be known before the body is read. What is admitted goes to [`Ingest::store`].
@@ -78,10 +99,16 @@ impl Ingest {
     /// # Errors
     /// The refusal, for [`Ingest::refuse`].
     pub fn admit<'a>(&'a self, head: Head<'a>) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
-        let known = self.recognize(head, Instant::now())?;
+        match head.address {
+            None => self.admit_known(self.recognize(head, Instant::now())?),
+            Some(address) => self.admit_at(head, address),
+        }
+    }
+
+    fn admit_known<'a>(&'a self, known: Known<'a>) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
         match self.check(&known) {
             Ok(named) => Ok(Admitted {
-                known,
+                voucher: Voucher::Key(known),
                 named,
                 budget: self.body_budget(),
             }),
@@ -96,25 +123,32 @@ impl Ingest {
     pub async fn store(&self, admitted: Admitted<'_>, body: Result<Bytes, BodyError>) -> Answer {
         // The budget is held until the journal has answered.
         let Admitted {
-            known,
+            voucher,
             named,
             budget: _budget,
         } = admitted;
-        let body = match body {
-            Ok(body) => body,
-            Err(error) => {
+        let (known, body) = match (voucher, body) {
+            (Voucher::Key(known), Ok(body)) => (known, body),
+            (Voucher::Key(known), Err(error)) => {
                 let bytes = known.head.content_length.unwrap_or(0);
                 let error = self.body_refused(error);
                 return self.refuse(self.refuse_known(known, Some(&named), bytes, error));
             }
+            (Voucher::Signature(unproven), Ok(body)) => match self.prove(unproven, &body) {
+                Ok(Proof::Good(known)) => (known, body),
+                Ok(Proof::Greeting(known, greeting)) => {
+                    return self.answer_greeting(&known, greeting, None);
+                }
+                Err(refusal) => return self.refuse(refusal),
+            },
+            (Voucher::Signature(unproven), Err(error)) => {
+                return self.refuse(self.refuse_unread(unproven, error));
+            }
         };
-        // The key may have been revoked while the body came.
-        let stored = match known.caller.key.is_gone() {
-            true => Err(AcceptError::Unauthorized),
-            false => self.store_items(&known, &named, &body).await,
-        };
+        let stored = self.store_body(&known, &named, &body).await;
         match stored {
-            Ok(accepted) => self.accept(&known, accepted),
+            Ok(Stored::Greeting(greeting, say)) => self.answer_greeting(&known, greeting, say),
+            Ok(Stored::Accepted(accepted)) => self.accept(&known, accepted),
             Err(error) => {
                 let bytes = body.len() as u64;
                 let mut refusal = self.refuse_known(known, Some(&named), bytes, error);
@@ -132,7 +166,7 @@ impl Ingest {
         head: Head<'a>,
         started: Instant,
     ) -> Result<Known<'a>, Box<Refusal<'a>>> {
-        let Ok(caller) = self.caller(head.authorization) else {
+        let Ok(caller) = self.caller(head.authorization, head.access_token) else {
             return Err(self.refuse_unknown(head, started));
         };
         // Taken first, because every answer to a known key tells what is left; told after the stream.
@@ -153,7 +187,9 @@ impl Ingest {
         if head.content_length.is_some_and(|length| length > limit) {
             return Err(self.too_large());
         }
-        let named = self.read_headers(head, known.caller.key.item_key.as_deref())?;
+        let form = headers::form(head)?;
+        let key = &known.caller.key;
+        let named = self.read_headers(head, form, key.item_key.as_deref(), key.preset)?;
         self.gate.check()?;
         Ok(named)
     }
@@ -167,53 +203,128 @@ impl Ingest {
             return Err(AcceptError::StreamNotFound);
         }
         if let Err(refused) = known.quota {
-            return Err(AcceptError::RateLimited {
-                retry_after_seconds: refused.reset_seconds,
+            let retry_after_seconds = refused.reset_seconds;
+            return Err(match known.tries_again_after_429() {
+                true => AcceptError::RateLimited {
+                    retry_after_seconds,
+                },
+                false => AcceptError::Unavailable {
+                    reason: "too many requests",
+                    retry_after_seconds,
+                },
             });
         }
         Ok(())
     }
 
-    /// What the headers say, over the item key of the connector.
+    /// What the headers say, over the item key of the connector, over that of its tool.
     fn read_headers(
         &self,
         head: &Head<'_>,
-        configured: Option<&str>,
+        form: Form,
+        item_key: Option<&str>,
+        preset: Option<&'static Preset>,
     ) -> Result<Named, AcceptError> {
-        headers::check_content_type(head.content_type)?;
-        let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key"));
-        let configured = || Some((configured?.into(), "the connector's item_key"));
+        let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key".into()));
+        let configured = || Some((item_key?.into(), "the connector's item_key".into()));
+        // Elsewhere a request is what its caller makes of it.
+        let usual = || {
+            let preset = preset.filter(|_| head.address.is_some())?;
+            let named_by = format!("the preset {}", preset.name);
+            let field = match preset.is_generic() {
+                true => preset.item_key?,
+                // What has no object of its own is not to take the place of the one before.
+                false => preset.item_key.unwrap_or(DELIVERY),
+            };
+            Some((field.into(), named_by.into()))
+        };
+        let chosen = sent.or_else(configured);
         Ok(Named {
-            item_key: sent.or_else(configured),
+            by_preset: chosen.is_none(),
+            item_key: chosen.or_else(usual),
             idempotency_key: headers::idempotency_key(head.idempotency_key)?,
+            form,
         })
     }
 
-    async fn store_items(
+    async fn store_body(
         &self,
         known: &Known<'_>,
         named: &Named,
-        body: &[u8],
-    ) -> Result<Accepted, AcceptError> {
-        let items = self.flatten(body, named)?;
+        body: &Bytes,
+    ) -> Result<Stored, AcceptError> {
+        let key = &known.caller.key;
+        // The key may have been revoked while the body came.
+        if key.is_gone() {
+            return Err(AcceptError::Unauthorized);
+        }
+        if known.head.address.is_some() {
+            // Of a signed request the key is known only now.
+            self.check_caller(known)?;
+        }
+        let delivery = match self.read_delivery(known.context(), named, body)? {
+            Reading::Delivery(delivery) => delivery,
+            Reading::Greeting(greeting, say) => return Ok(Stored::Greeting(greeting, say)),
+        };
         let test = known.caller.test;
         let outcome = match test {
             true => Outcome::Test,
             false => Outcome::Accepted,
         };
-        let mut log = known.log_entry(outcome, 202);
-        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let mut log = known.log_entry(outcome, delivery.status);
+        let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
         log.bytes = body.len() as u64;
         log.item_key = named.item_key().map(Into::into);
-        log.idempotency_key = named.idempotency_key.clone();
-        let claim = (named.idempotency_key.as_deref())
-            .map(|key| claim(&log.connector, &log.stream, test, key, body));
-        self.submit(log, items, claim).await
+        log.sender = known.sender(delivery.event, delivery.id);
+        log.idempotency_key = delivery.idempotency_key;
+        log.error = delivery.odd;
+        let once = (delivery.repeat.as_deref()).or(log.idempotency_key.as_deref());
+        let once = once.map(str::to_owned);
+        let claimed = |log: &LogEntry, what: &str| {
+            let once = [once.as_deref()?, what].concat();
+            Some(claim(&log.connector, &log.stream, test, &once, body))
+        };
+        let (items, removed) = (delivery.items, delivery.removed);
+        let mut removal = (!removed.is_empty()).then(|| LogEntry {
+            items: count(&removed),
+            outcome: if test {
+                Outcome::Test
+            } else {
+                Outcome::Removed
+            },
+            ..log.clone()
+        });
+        let mut accepted = match &mut removal {
+            Some(removal) if items.is_empty() => {
+                let claim = claimed(removal, "");
+                self.submit(removal.clone(), removed, claim).await?
+            }
+            behind => {
+                log.items = count(&items);
+                let claim = claimed(&log, "");
+                let accepted = self.submit(log, items, claim).await?;
+                // What a delivery removes is a request of its own, behind what it brings.
+                if let Some(removal) = behind {
+                    removal.request_id = Uuid::now_v7();
+                    let claim = claimed(removal, " removed");
+                    self.submit(removal.clone(), removed, claim).await?;
+                }
+                accepted
+            }
+        };
+        accepted.status = delivery.status;
+        accepted.without_item_key = delivery.without_item_key;
+        if known.head.endpoint == Endpoint::Webhook {
+            let signs = &known.caller.key.signs;
+            let is_new = delivery.without_item_key && !test;
+            signs.unidentified.store(is_new, Ordering::Relaxed);
+        }
+        Ok(Stored::Accepted(accepted))
     }
 
     fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
-        let item_key =
-            (named.item_key.as_ref()).map(|(field, named_by)| flatten::ItemKey { field, named_by });
+        let by_field = named.item_key.as_ref().filter(|_| !named.is_by_delivery());
+        let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
         let limits = flatten::Limits {
             flattened_bytes_max: self.limits.flattened_bytes_max,
         };
@@ -241,7 +352,12 @@ impl Ingest {
             }
         };
         counter.inc();
-        Ok(Accepted { stream, receipt })
+        Ok(Accepted {
+            stream,
+            receipt,
+            status: 202,
+            without_item_key: false,
+        })
     }
 
     /// The answer to a request that was accepted.
@@ -255,7 +371,7 @@ impl Ingest {
         );
         Answer {
             quota: Some(known.quota.unwrap_or_else(|nothing_left| nothing_left)),
-            result: Ok(accepted),
+            result: Ok(Reply::Accepted(accepted)),
         }
     }
 
@@ -308,6 +424,13 @@ impl Ingest {
             limit_bytes: self.limits.body_bytes_max,
         }
     }
+}
+
+/// What a body came to.
+enum Stored {
+    Accepted(Accepted),
+    /// There was nothing to store; and what the log is to say of it.
+    Greeting(Greeting, Option<String>),
 }
 
 /// A test key's claims are apart: a rehearsal must not swallow the real request.

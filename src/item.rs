@@ -7,9 +7,12 @@
 //! The encoding, all integers little-endian:
 //!
 //! ```text
-//! u8 version = 1 · u32 count · then for each item:
+//! u8 version · u32 count · then for each item:
 //! u32 key_len · u32 fields_len · u64 shape · key · fields
 //! ```
+//!
+//! In version 2 the highest bit of a `key_len` says that `i64 version · u32 expire_after_seconds` stand before that key
+//! (see [`Standing`]); version 1 has no such records.
 //!
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
 //! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
@@ -20,6 +23,8 @@ mod nest;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
+
 use bytes::Bytes;
 
 pub use fields::{
@@ -28,8 +33,15 @@ pub use fields::{
 };
 pub use nest::nest;
 
-/// Version of the encoding, the first byte of every buffer.
+/// Versions of the encoding, the first byte of every buffer.
 const VERSION: u8 = 1;
+const WITH_STANDINGS: u8 = 2;
+/// In a `key_len`: a standing follows.
+const HAS_STANDING: u32 = 1 << 31;
+/// Bytes of a standing.
+const STANDING_BYTES: usize = 12;
+/// Stands for no version.
+const NO_VERSION: i64 = i64::MIN;
 /// Bytes before the first record: version and count.
 const HEADER_BYTES: usize = 5;
 /// Bytes of a record before its key: two lengths and the shape.
@@ -53,13 +65,25 @@ pub struct ItemRef<'a> {
     pub fields: &'a str,
     /// Hash of the ordered field names, see [`shape`]. Equal shapes: no new field has appeared.
     pub shape: u64,
+    /// What decides beside the order of acceptance.
+    pub standing: Standing,
+}
+
+/// How an item stands to others of its key, beside the order of acceptance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its source's count or time of changes, in thousandths of a count or in microseconds: it does not take the place
+    /// of a higher one.
+    pub version: Option<i64>,
+    /// After so long without another update it goes.
+    pub expire_after_seconds: Option<NonZeroU32>,
 }
 
 /// Why stored bytes are not the encoding of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorruptItems {
     /// The first byte names an encoding that this program does not know.
-    #[error("the stored items have the encoding version {0}, this program reads version 1")]
+    #[error("the stored items have the encoding version {0}, this program reads 1 and 2")]
     Version(u8),
     /// The bytes end inside the header or inside the record of this item.
     #[error("the stored items end early, at item {0}")]
@@ -80,7 +104,7 @@ impl Items {
     /// [`CorruptItems`] names the first item that does not fit; no input panics.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, CorruptItems> {
         let version = *bytes.first().ok_or(CorruptItems::Truncated(0))?;
-        if version != VERSION {
+        if !matches!(version, VERSION | WITH_STANDINGS) {
             return Err(CorruptItems::Version(version));
         }
         let count = bytes[1..]
@@ -169,6 +193,7 @@ impl ExactSizeIterator for Iter<'_> {}
 /// A record whose boundaries are known and whose text is not yet checked.
 struct RawRecord<'a> {
     shape: u64,
+    standing: Standing,
     key: &'a [u8],
     fields: &'a [u8],
 }
@@ -178,11 +203,21 @@ impl<'a> RawRecord<'a> {
     fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (key_len, rest) = bytes.split_first_chunk()?;
         let (fields_len, rest) = rest.split_first_chunk()?;
-        let (shape, rest) = rest.split_first_chunk()?;
-        let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_len) as usize)?;
+        let (shape, mut rest) = rest.split_first_chunk()?;
+        let key_len = u32::from_le_bytes(*key_len);
+        let mut standing = Standing::default();
+        if key_len & HAS_STANDING != 0 {
+            (standing, rest) = Standing::split(rest)?;
+        }
+        let (key, rest) = rest.split_at_checked((key_len & !HAS_STANDING) as usize)?;
         let (fields, rest) = rest.split_at_checked(u32::from_le_bytes(*fields_len) as usize)?;
-        let shape = u64::from_le_bytes(*shape);
-        Some((Self { shape, key, fields }, rest))
+        let record = Self {
+            shape: u64::from_le_bytes(*shape),
+            standing,
+            key,
+            fields,
+        };
+        Some((record, rest))
     }
 
     /// The record as text, or `None` if it is not UTF-8.
@@ -191,7 +226,23 @@ impl<'a> RawRecord<'a> {
             key: std::str::from_utf8(self.key).ok()?,
             fields: simdutf8::basic::from_utf8(self.fields).ok()?,
             shape: self.shape,
+            standing: self.standing,
         })
+    }
+}
+
+impl Standing {
+    /// The standing at the beginning, and what follows it.
+    #[cold]
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (version, rest) = bytes.split_first_chunk()?;
+        let (seconds, rest) = rest.split_first_chunk()?;
+        let version = i64::from_le_bytes(*version);
+        let standing = Self {
+            version: (version != NO_VERSION).then_some(version),
+            expire_after_seconds: NonZeroU32::new(u32::from_le_bytes(*seconds)),
+        };
+        Some((standing, rest))
     }
 }
 
@@ -291,6 +342,37 @@ impl ItemsWriter {
     /// Drops the item that was begun and not finished.
     pub fn abandon(&mut self) {
         self.bytes.truncate(self.record);
+    }
+
+    /// Like [`push`](Self::push), for an item that is more than its place in the order of acceptance.
+    ///
+    /// # Errors
+    /// [`Full`] if it would not fit; the item is dropped then.
+    pub fn push_with(&mut self, key: &str, fields: &str, standing: Standing) -> Result<(), Full> {
+        let record = self.record;
+        self.push(key, fields)?;
+        if standing == Standing::default() {
+            return Ok(());
+        }
+        if let Err(full) = self.reserve(STANDING_BYTES) {
+            self.bytes.truncate(record);
+            self.record = record;
+            self.count -= 1;
+            return Err(full);
+        }
+        let version = standing.version.unwrap_or(NO_VERSION).to_le_bytes();
+        let seconds = standing
+            .expire_after_seconds
+            .map_or(0, NonZeroU32::get)
+            .to_le_bytes();
+        let at = record + RECORD_BYTES;
+        self.bytes
+            .splice(at..at, version.into_iter().chain(seconds));
+        self.bytes[0] = WITH_STANDINGS;
+        // The highest byte of the length.
+        self.bytes[record + 3] |= (HAS_STANDING >> 24) as u8;
+        self.record = self.bytes.len();
+        Ok(())
     }
 
     /// Writes a whole item: flat JSON object text and its key. The shape is computed.

@@ -26,7 +26,7 @@
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
-//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`opaque`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, values whose type the compiler does not look into, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`opaque`], [`sender`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, values whose type the compiler does not look into, how tools sign, name and greet, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
 //! large dependency.
@@ -62,6 +62,21 @@
 //! changed, or, if that was refused, with what flattening makes of its kept body by the connector's settings of today
 //! ([`ingest::Ingest::send_again`]).
 //!
+//! # The way of a signed request
+//!
+//! A tool that signs sends to the address of its connector, `/api/webhook/{stream}/{connector}`. It carries no key, so who
+//! vouches for it is known only when its body is there:
+//!
+//! 1. [`ingest::Ingest::admit`] looks up the connector's signing keys for the stream, and asks their [`sender::Verifier`]s
+//!    about the headers: what is missing, or too old, is 401 before a byte of the body is read.
+//! 2. The body is read with the same cap and deadline, and verified as it came. Only now is the rate of the key charged.
+//!    What fails is charged to the connector's budget of failures, and its reason goes to the connector's log.
+//! 3. [`sender::handshake`] answers greetings, of which nothing is stored. [`sender::body`] makes JSON of what tools send.
+//! 4. What identifies items and repeats, which event it is and which 2xx the tool wants comes from the connector, or else
+//!    from a row of the table of [`sender::presets()`]. From here it goes the way of any request.
+//!
+//! A request with a key of the connector goes the same way without the signature.
+//!
 //! # The way of a change
 //!
 //! 1. A sink stages upserts and which items renderers are told of. In the commit each item that is really
@@ -83,7 +98,7 @@
 //! | file | written by | flushed |
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
-//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, the audit trail; the daemon: when keys were used | at every change; once a minute |
+//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, signing secrets, the audit trail; the daemon: when keys were used | at every change; once a minute |
 //! | `pool.db` | the lanes, one at a time | at every settlement: what was settled needs the journal no more; it keeps payloads a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |
@@ -122,7 +137,10 @@
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks; statements
 //!   reach only the database that its sink's `postgres` table names.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error, also if a receiver
-//!   repeats it to a plugin. Of headers only values on a short list are kept.
+//!   repeats it to a plugin. The one exception are signing secrets, which must be usable: those that were entered at run
+//!   time lie in `catalog.db` as they are, and are never shown. Of headers only values on a short list are kept.
+//! - Nothing of a signed request is decoded or parsed for its sender before its signature was found good over the bytes as
+//!   they came. The 401 to strangers does not say whether there is such a connector.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each
@@ -151,5 +169,6 @@ pub mod operate;
 pub mod plugin;
 pub mod pool;
 pub mod repair;
+pub mod sender;
 pub mod sqlite;
 pub mod text;

@@ -44,6 +44,8 @@ pub struct Metrics {
     pub rate_limited: Counter,
     /// Requests answered 503.
     pub unavailable: Counter,
+    /// Greetings of tools, and events that are none.
+    pub greetings: Counter,
     /// Items accepted.
     pub items: Counter,
     /// Bytes of bodies accepted.
@@ -175,6 +177,7 @@ impl Metrics {
             too_large: outcome("payload_too_large"),
             rate_limited: outcome("rate_limited"),
             unavailable: outcome("unavailable"),
+            greetings: outcome("handshake"),
             items,
             body_bytes,
             panics,

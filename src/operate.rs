@@ -16,6 +16,7 @@ mod resend;
 mod retries;
 mod sinks;
 mod status;
+pub mod trigger;
 
 use std::sync::Arc;
 

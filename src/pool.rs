@@ -12,6 +12,7 @@ mod apply;
 pub mod changes;
 pub mod copy;
 pub mod dead_letters;
+mod expiry;
 mod history;
 mod items;
 mod merge;

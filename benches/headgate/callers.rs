@@ -97,6 +97,7 @@ pub(crate) fn submission(keyed: bool) -> Result<Submission> {
             error: None,
             headers: None,
             sent_again_from: None,
+            sender: None,
         },
         items: items.into_items(),
         claim,

@@ -195,7 +195,7 @@ impl Batch {
                 write(item.fields, &mut fields);
                 fields.push('}');
                 writer
-                    .push(item.key, &fields)
+                    .push_with(item.key, &fields, item.standing)
                     .map_err(|_| DeriveError::TooLarge)?;
             }
             let items = writer.into_items();

@@ -3,14 +3,21 @@
 //! **Invariant**: a key that was revoked is never valid again.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use super::{KeyHash, Quota, key};
+use super::signing::Signing;
+use super::{KeyHash, Quota, Rules, key};
 use crate::clock;
-use crate::config::{self, ConnectorKind};
+use crate::config::{self, ConnectorKind, Verify};
+use crate::sender::{self, Preset};
+
+/// Requests without a valid key or signature that a connector may have at once, and a second.
+const FAILURES: (u32, u32) = (5, 20);
+/// Secrets that one delivery is tried with.
+const CANDIDATES_MAX: usize = 4;
 
 /// A configured source of data. What can be set of it is read as its own.
 #[derive(Debug, Clone)]
@@ -23,6 +30,19 @@ pub struct Connector {
     pub created_ms: Option<u64>,
     /// Its keys, by name.
     pub keys: Vec<Arc<IngestKey>>,
+    /// What it may have of requests to its address that nobody vouches for.
+    pub failures: Arc<Quota>,
+    /// What its requests show of how it is set up.
+    pub signs: Arc<Signs>,
+}
+
+/// Signs that a connector is set up wrong, since the daemon started.
+#[derive(Debug, Default)]
+pub struct Signs {
+    /// The newest request was one object that nothing identifies.
+    pub unidentified: AtomicBool,
+    /// Deliveries in a row whose time was ahead of this machine's clock (positive) or behind it.
+    pub clock: AtomicI32,
 }
 
 impl Deref for Connector {
@@ -43,7 +63,27 @@ impl Connector {
             },
             created_ms,
             keys: Vec::new(),
+            failures: Arc::new(Quota::new(FAILURES.0, FAILURES.1)),
+            signs: Arc::default(),
         }
+    }
+
+    /// The keys that a delivery to the stream may be signed with, the newest first.
+    pub fn signing_keys(&self, stream: &str, now_ms: u64) -> Vec<Arc<IngestKey>> {
+        let signs = |key: &&Arc<IngestKey>| {
+            key.signing.is_some() && *key.stream == *stream && key.is_valid_at(now_ms)
+        };
+        let mut keys: Vec<_> = self.keys.iter().filter(signs).cloned().collect();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.created_ms));
+        keys.truncate(CANDIDATES_MAX);
+        keys
+    }
+
+    /// The tool that sends, as far as it is known without a request.
+    pub fn preset(&self) -> Option<&'static Preset> {
+        let named = (self.settings.preset.as_deref()).and_then(sender::preset);
+        let signed = || (self.keys.iter()).find_map(|key| key.signing.as_ref());
+        named.or_else(|| signed().map(|signing| signing.verifier.preset()))
     }
 
     /// A key by its name.
@@ -99,7 +139,7 @@ impl KeyState {
 }
 
 /// What is written down of an ingest key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct KeyRow {
     pub(super) connector: Arc<str>,
     pub(super) name: Box<str>,
@@ -111,6 +151,9 @@ pub(super) struct KeyRow {
     pub(super) expires_ms: Option<u64>,
     pub(super) revoked_ms: Option<u64>,
     pub(super) created_ms: Option<u64>,
+    pub(super) allow_in_url: bool,
+    /// In place of a text of its own: how what it signs is verified.
+    pub(super) verify: Option<Arc<Verify>>,
 }
 
 impl KeyRow {
@@ -124,6 +167,8 @@ impl KeyRow {
             "stream": &*self.stream,
             "expires_at": self.expires_ms.map(clock::rfc3339),
             "revoked_at": self.revoked_ms.map(clock::rfc3339),
+            "allow_in_url": self.allow_in_url,
+            "verify": self.verify,
         })
     }
 }
@@ -139,6 +184,18 @@ pub struct IngestKey {
     pub connector: Arc<str>,
     /// The connector's default item key.
     pub item_key: Option<String>,
+    /// Where the connector's items are in a body.
+    pub items: Option<String>,
+    /// What its connector's requests show.
+    pub signs: Arc<Signs>,
+    /// What decides over its items.
+    pub rules: Rules,
+    /// The tool that has it.
+    pub preset: Option<&'static Preset>,
+    /// If it is the secret of signatures: what verifies them.
+    pub signing: Option<Arc<Signing>>,
+    /// Whether it may stand in a URL.
+    pub allow_in_url: bool,
     /// Whether it may remove items.
     pub may_delete: bool,
     /// The one stream that it may submit to.
@@ -168,6 +225,7 @@ impl IngestKey {
     pub(super) fn new(
         row: KeyRow,
         connector: &Connector,
+        rules: Rules,
         rate: (u32, u32),
         before: Option<&Arc<Self>>,
     ) -> Arc<Self> {
@@ -183,7 +241,21 @@ impl IngestKey {
         if let Some(known) = known {
             prefix.get_or_init(|| known);
         }
+        let signing = match (row.verify, before) {
+            (None, _) => None,
+            (Some(verify), Some(before)) if before.verify() == Some(&verify) => {
+                before.signing.clone()
+            }
+            (Some(verify), _) => Signing::new(verify, &row.connector, &row.name).map(Arc::new),
+        };
+        let named = (connector.settings.preset.as_deref()).and_then(sender::preset);
         let new = Self {
+            preset: named.or_else(|| Some(signing.as_ref()?.verifier.preset())),
+            items: connector.items.clone(),
+            signs: Arc::clone(&connector.signs),
+            rules,
+            signing,
+            allow_in_url: row.allow_in_url,
             name: row.name,
             description: row.description,
             connector: row.connector,
@@ -213,12 +285,28 @@ impl IngestKey {
             && self.description == other.description
             && self.connector == other.connector
             && self.item_key == other.item_key
+            && self.items == other.items
+            && self.rules == other.rules
+            && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
+            && self.verify() == other.verify()
+            && self.allow_in_url == other.allow_in_url
             && self.may_delete == other.may_delete
             && self.stream == other.stream
             && self.expires_ms == other.expires_ms
             && self.revoked_ms == other.revoked_ms
             && self.created_ms == other.created_ms
             && Arc::ptr_eq(&self.quota, &other.quota)
+    }
+
+    /// Where its requests go, if it is given to a tool: to the address of its connector, where that does not carry it.
+    pub fn path(&self) -> String {
+        let needs_address = self.signing.is_some() || self.preset.is_some();
+        sender::path(&self.stream, needs_address.then_some(&*self.connector))
+    }
+
+    /// How what it signs is verified.
+    pub fn verify(&self) -> Option<&Arc<Verify>> {
+        self.signing.as_ref().map(|signing| &signing.verify)
     }
 
     /// The part that may be shown; empty while only the digest is known.
@@ -228,6 +316,11 @@ impl IngestKey {
 
     pub(super) fn note_use(&self, secret: &str, unix_ms: u64) {
         self.prefix.get_or_init(|| key::prefix(secret).into());
+        self.used_ms.store(unix_ms, Ordering::Relaxed);
+    }
+
+    /// A delivery came that it had signed.
+    pub fn note_signature(&self, unix_ms: u64) {
         self.used_ms.store(unix_ms, Ordering::Relaxed);
     }
 
@@ -264,7 +357,8 @@ impl IngestKey {
 
     /// Whether its time has not run out and nobody revoked it.
     pub fn is_valid_at(&self, unix_ms: u64) -> bool {
-        self.expires_ms.is_none_or(|expires| unix_ms < expires) && !self.is_gone()
+        let has_ended = self.expires_ms.is_some_and(|expires| expires <= unix_ms);
+        !has_ended && self.revoked_ms.is_none() && !self.is_gone()
     }
 
     /// Whether it was revoked or removed since it was looked up.
@@ -294,6 +388,8 @@ impl IngestKey {
             expires_ms: self.expires_ms,
             revoked_ms: self.revoked_ms,
             created_ms: self.created_ms,
+            allow_in_url: self.allow_in_url,
+            verify: self.verify().cloned(),
         }
     }
 }

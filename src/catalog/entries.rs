@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::rows::Rows;
-use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
+use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
 use crate::clock;
 
 /// Everything that exists.
@@ -27,10 +27,17 @@ impl Entries {
     pub(super) fn build(rows: Rows, rate: (u32, u32), before: &Self) -> Self {
         let streams = rows.streams.into_iter();
         let streams = streams.map(|stream| (Arc::clone(&stream.name), Arc::new(stream)));
+        let streams: Streams = streams.collect();
         let connectors = rows.connectors.into_iter();
         let mut connectors: BTreeMap<Arc<str>, Connector> = connectors
             .map(|connector| (Arc::clone(&connector.name), connector))
             .collect();
+        for connector in connectors.values_mut() {
+            if let Some(before) = before.connectors.get(&connector.name) {
+                connector.failures = Arc::clone(&before.failures);
+                connector.signs = Arc::clone(&before.signs);
+            }
+        }
         let mut keys = HashMap::new();
         // Declared ones last: if a key is both, by another name, that is what counts.
         for row in rows.keys.into_iter().rev() {
@@ -38,7 +45,9 @@ impl Entries {
                 continue;
             };
             let old = before.keys.get(&row.hash);
-            let key = IngestKey::new(row, connector, rate, old);
+            let stream = streams.get(&row.stream).map(|stream| &stream.settings);
+            let rules = Rules::of(connector, stream);
+            let key = IngestKey::new(row, connector, rules, rate, old);
             if key.revoked_ms.is_none() {
                 keys.insert(key.hash, Arc::clone(&key));
             }
@@ -47,7 +56,6 @@ impl Entries {
         for connector in connectors.values_mut() {
             connector.keys.sort_by(|a, b| a.name.cmp(&b.name));
         }
-        let streams: Streams = streams.collect();
         let mut readers = HashMap::new();
         let mut read_keys = BTreeMap::new();
         for key in rows.read_keys.into_iter().rev() {

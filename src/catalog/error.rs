@@ -8,6 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::config::{Misfit, quoted};
+use crate::sender::Unfit;
 use crate::sqlite::FileError;
 
 /// Keys that a sentence names.
@@ -87,6 +88,15 @@ pub enum Fault {
     /// The old key has ended, and so would the new one.
     #[error("must be given: this key has expired, and the new one would be too")]
     Ended,
+    /// How requests are to be verified does not fit.
+    #[error("{}: {}", .0.field, .0.message)]
+    Verify(#[from] Unfit),
+    /// A key of the stream has this signing secret.
+    #[error("secret: another key of this stream has it; every key needs a secret of its own")]
+    SameSecret,
+    /// A key that signs is rotated without a new secret, or another with one.
+    #[error("secret: {0}")]
+    Secret(&'static str),
     /// There is no such stream.
     #[error("there is no stream {}{}", quoted(.name), did_you_mean(.meant.as_deref()))]
     NoStream {
@@ -107,6 +117,7 @@ impl Fault {
     pub fn with_field(&self, field: &str) -> String {
         match self {
             Self::StreamName(_) | Self::NoStream { .. } => self.to_string(),
+            Self::Verify(_) | Self::SameSecret | Self::Secret(_) => format!("{field}.{self}"),
             fault => format!("{field} {fault}"),
         }
     }

@@ -70,6 +70,16 @@ impl Quota {
         self.burst
     }
 
+    /// What an untouched bucket would say.
+    pub fn full(&self) -> Result<QuotaState, QuotaState> {
+        Ok(QuotaState {
+            burst: self.burst,
+            window_seconds: self.burst.div_ceil(self.requests_per_second),
+            remaining: self.burst,
+            reset_seconds: 0,
+        })
+    }
+
     /// Takes one request from the bucket.
     ///
     /// # Errors

@@ -34,11 +34,16 @@ impl Rows {
                     name: key.name.as_str().into(),
                     description: key.description.as_deref().map(Into::into),
                     hash: hash(key.digest()),
-                    prefix: prefix(key.secret.as_ref()).map(Arc::from),
+                    prefix: match &key.verify {
+                        Some(verify) => Some(verify.shown().into()),
+                        None => prefix(key.secret.as_ref()).map(Arc::from),
+                    },
                     stream: key.stream.as_str().into(),
                     expires_ms: time(key.expires_at.as_deref()),
                     revoked_ms: None,
                     created_ms: None,
+                    allow_in_url: key.allow_in_url,
+                    verify: key.verify.clone().map(Arc::new),
                 });
             }
             let settings = connector.clone();

@@ -6,6 +6,7 @@
 //! are few.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection as Database, Row, params};
 use serde::Serialize;
@@ -20,7 +21,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -106,21 +107,29 @@ ALTER TABLE keys ADD COLUMN description TEXT;
 ALTER TABLE read_keys ADD COLUMN description TEXT;
 ";
 
+/// Keys that may stand in a URL, and secrets that tools sign with: these are kept as they are.
+const SIGNING_4: &str = "
+ALTER TABLE keys ADD COLUMN allow_in_url INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE keys ADD COLUMN verify TEXT;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
     match format {
         1 => TABLES.to_owned(),
-        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
+        2 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
+        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
     }
 }
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     let from = [
-        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
-        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
-        SETTINGS_3,
+        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
+        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
+        &format!("{SETTINGS_3} {SIGNING_4}"),
+        SIGNING_4,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     Ok(database)
@@ -171,6 +180,9 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
         expires_ms: number(row, "expires_ms")?,
         revoked_ms: number(row, "revoked_ms")?,
         created_ms: number(row, "created_ms")?,
+        allow_in_url: row.get("allow_in_url")?,
+        verify: (row.get::<_, Option<String>>("verify")?)
+            .map(|json| Arc::new(config::written_verify(&json))),
     })
 }
 
@@ -239,7 +251,7 @@ pub(super) fn put_connector(
 pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             key.connector,
             key.name,
@@ -250,6 +262,8 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
             stored(key.revoked_ms),
             stored(key.created_ms),
             key.description,
+            key.allow_in_url,
+            key.verify.as_ref().map(|one| one.revealed().to_string()),
         ],
     )
 }

@@ -7,12 +7,15 @@
 use std::sync::Arc;
 
 use super::change::connector::{build_connector, insert_connector};
-use super::change::key::{NewKey, build_key, insert_key, reload_key};
+use super::change::key::{NewKey, insert_key, reload_key, require_own_secret};
 use super::change::stream::{build_stream, insert_stream};
 use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
 use crate::catalog::key::KeyText;
-use crate::config;
+use crate::config::{self, Verify};
+
+/// The name of a first key.
+pub const FIRST_KEY: &str = "main";
 
 /// What is to be made together.
 #[derive(Debug, Clone)]
@@ -23,6 +26,10 @@ pub struct SetUp {
     pub key: String,
     /// Where the key submits to.
     pub stream: FirstStream,
+    /// Whether the key may stand in a URL.
+    pub allow_in_url: bool,
+    /// How what the tool signs is verified, in place of a key's text.
+    pub verify: Option<Verify>,
 }
 
 /// The stream of a first key.
@@ -35,11 +42,11 @@ pub enum FirstStream {
 }
 
 impl Catalog {
-    /// Makes a connector with a key. The key's text is in the answer and nowhere else.
+    /// Makes a connector with a key. The key's text, if it has one, is in the answer and nowhere else.
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
-    pub fn set_up(&self, new: SetUp, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
+    pub fn set_up(&self, new: SetUp, actor: &Actor) -> Changed<(Option<KeyText>, Arc<IngestKey>)> {
         let connector = build_connector(new.connector)?;
         let (name, stream) = match new.stream {
             FirstStream::Existing(name) => (name, None),
@@ -48,13 +55,15 @@ impl Catalog {
                 (stream.name.to_string(), Some(stream))
             }
         };
-        let (text, key) = build_key(NewKey {
+        let (text, key) = self.build_key(NewKey {
             connector: connector.name.to_string(),
             name: new.key,
             description: None,
             stream: name,
             test: false,
             expires_ms: None,
+            allow_in_url: new.allow_in_url,
+            verify: new.verify,
         })?;
         let ((), entries) = self.commit_all(actor, |database, entries| {
             let mut changes = Vec::new();
@@ -63,6 +72,7 @@ impl Catalog {
                 None => check_stream(entries, "stream", &key.stream)?,
             }
             changes.push(insert_connector(database, entries, &connector)?);
+            require_own_secret(entries, &key)?;
             changes.push(insert_key(database, &key)?);
             Ok(((), changes))
         })?;

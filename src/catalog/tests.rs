@@ -102,9 +102,11 @@ impl Desk {
             stream: stream.to_owned(),
             test: false,
             expires_ms: None,
+            allow_in_url: false,
+            verify: None,
         };
         let (text, _) = self.catalog.create_key(new, &actor())?;
-        Ok(text.expose().to_owned())
+        Ok(text.expect("a text").expose().to_owned())
     }
 
     fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
@@ -170,7 +172,14 @@ fn keys_are_in_the_file_as_digests_only() {
     let rotated = desk
         .catalog
         .rotate_key("shop", "a", Rotation::default(), &actor());
-    secrets.push(rotated.expect("rotated").0.expose().to_owned());
+    secrets.push(
+        rotated
+            .expect("rotated")
+            .0
+            .expect("a text")
+            .expose()
+            .to_owned(),
+    );
     let mut bytes = Vec::new();
     for file in std::fs::read_dir(desk.folder.path()).expect("a folder") {
         bytes.extend(std::fs::read(file.expect("a file").path()).expect("a file"));
@@ -283,6 +292,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     let rotation = Rotation {
         grace_seconds: 3_600,
         expires_ms: None,
+        secret: None,
     };
     let before_ms = clock::unix_ms();
     let rotated = desk.catalog.rotate_key("shop", "web", rotation, &actor());
@@ -291,7 +301,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     assert_eq!(*before.name, *format!("web.{}", &old[8..16]));
     let ends_ms = before.expires_ms.expect("an end");
     assert!((before_ms + 3_600_000..=clock::unix_ms() + 3_600_000).contains(&ends_ms));
-    assert!(desk.caller(&old).is_some() && desk.caller(new.expose()).is_some());
+    assert!(desk.caller(&old).is_some() && desk.caller(new.expect("a text").expose()).is_some());
     assert!(before.is_valid_at(ends_ms - 1) && !before.is_valid_at(ends_ms));
     // A key that ends sooner is not prolonged by its grace, and its successor ends with it.
     let soon = clock::unix_ms() + 60_000;
@@ -301,6 +311,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     let rotation = Rotation {
         grace_seconds: 3_600,
         expires_ms: None,
+        secret: None,
     };
     let (_, now, before) = desk
         .catalog
@@ -483,6 +494,8 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
         stream: "orders".to_owned(),
         test: false,
         expires_ms: Some(1),
+        allow_in_url: false,
+        verify: None,
     };
     let told = desk
         .catalog

@@ -4,12 +4,17 @@
 //!
 //! **Invariant**: a connector goes with its keys, so it is not deleted without a yes.
 
+use reqwest::Method;
 use serde_json::{Map, Value};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{confirmed, note, shown};
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, number_or, text_or_none};
+use super::output::{confirmed, note, print, shown};
+use super::resource::{
+    Column, DESCRIPTION, ListArgs, Resource, delete_when, given, number_or, text_or_none,
+};
+
+pub(super) mod tool;
 
 /// What `headgate connector` is told.
 #[derive(Debug, clap::Args)]
@@ -26,7 +31,9 @@ Example:
   headgate connector list --output json",
               mut_arg("output", |arg| arg.help("How to print them; only JSON has the keys")))]
     List(ListArgs),
-    /// Create a connector
+    /// List the tools that are known: how they sign, and what identifies their items
+    Presets(tool::PresetsArgs),
+    /// Create a connector, also with a stream and a key for a tool
     Create(CreateArgs),
     /// Change a connector, from the next request on
     Change(ChangeArgs),
@@ -38,10 +45,21 @@ Example:
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  headgate connector create shop --kind webhook --item-key order.id --rate 50")]
+  headgate connector create shop --kind webhook --item-key order.id --rate 50
+  headgate connector create shop --from shopify --stream orders --secret-file shopify.secret
+
+With --from, the connector has a key at once, and standard error says which URL to give to the tool.")]
 struct CreateArgs {
     /// Its name: letters, digits, `_`, `.` or `-`
     name: String,
+    /// The tool that sends, one of `headgate connector presets`
+    #[arg(long, value_name = "PRESET", requires = "stream")]
+    from: Option<String>,
+    /// The stream of its first key; it is created if there is none
+    #[arg(long)]
+    stream: Option<String>,
+    #[command(flatten)]
+    secret: tool::SecretArgs,
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
@@ -89,9 +107,25 @@ struct Settings {
     /// How requests come: `ingest` for programs, `webhook` for tools that are given a URL
     #[arg(long, value_parser = ["ingest", "webhook"])]
     kind: Option<String>,
-    /// The field that identifies items when a request does not name one, such as order.id
+    /// The tool whose habits count for requests with a key of its own; empty: none
+    #[arg(long, value_name = "PRESET", value_parser = text_or_none)]
+    preset: Option<Value>,
+    /// The field that identifies items when a request does not name one, such as order.id; @delivery: each delivery is
+    /// an item of its own
     #[arg(long, value_name = "FIELD")]
     item_key: Option<String>,
+    /// Where the items are in a body, as the path of an array or an object; empty: they are the body
+    #[arg(long, value_name = "PATH", value_parser = text_or_none)]
+    items: Option<Value>,
+    /// The field that says how new an item is, a number or a time; empty: the order of acceptance decides
+    #[arg(long, value_name = "FIELD", value_parser = text_or_none)]
+    version_field: Option<Value>,
+    /// Which items are removals, such as _event=orders/delete,orders/cancelled; empty: none
+    #[arg(long, value_name = "FIELD=VALUES", value_parser = delete_when)]
+    delete_when: Option<Value>,
+    /// After so many seconds without another update an item is removed from the data pool; or `never`
+    #[arg(long, value_name = "SECONDS", value_parser = number_or("never"))]
+    expire_after: Option<Value>,
     /// Whether its keys may remove items: yes, no; or `default`, which is yes for `ingest` and no for `webhook`
     #[arg(long, value_name = "ANSWER", value_parser = ["yes", "no", "default"])]
     may_delete: Option<String>,
@@ -113,7 +147,12 @@ impl Settings {
         given([
             ("description", self.description),
             ("kind", self.kind.map(Value::from)),
+            ("preset", self.preset),
             ("item_key", self.item_key.map(Value::from)),
+            ("items", self.items),
+            ("version", self.version_field),
+            ("delete_when", self.delete_when),
+            ("expire_after_seconds", self.expire_after),
             ("may_delete", may_delete),
             ("requests_per_second", self.rate),
             ("burst", self.burst),
@@ -147,6 +186,8 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
                 .list(usize::MAX, args.output, none, COLUMNS)
                 .await
         }
+        ConnectorCommand::Presets(args) => tool::presets(&args),
+        ConnectorCommand::Create(args) if args.stream.is_some() => create_with_key(args).await,
         ConnectorCommand::Create(args) => {
             let connectors = connectors(&args.admin)?;
             connectors.create(&args.name, args.settings.body()).await?;
@@ -162,8 +203,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
             if args.no_item_key {
                 body.insert("item_key".to_owned(), Value::Null);
             }
-            let options =
-                "--description, --kind, --item-key, --no-item-key, --may-delete, --rate, --burst";
+            let options = "--description, --kind, --preset, --item-key, --no-item-key, --items, --version-field, --delete-when, --expire-after, --may-delete, --rate, --burst";
             connectors.change(&args.name, body, options).await
         }
         ConnectorCommand::Delete(args) => {
@@ -176,4 +216,36 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
             connectors.delete(&args.name, "").await
         }
     }
+}
+
+/// Makes a connector with its first key, and a stream for it if there is none.
+async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
+    let mut body = args.settings.body();
+    body.insert("name".to_owned(), args.name.as_str().into());
+    body.insert("stream".to_owned(), args.stream.into());
+    let preset = args.from.as_deref().map(tool::preset).transpose()?;
+    if let Some(preset) = preset {
+        body.entry("kind").or_insert_with(|| "webhook".into());
+        if !preset.signed() {
+            body.entry("preset").or_insert_with(|| preset.name.into());
+        }
+        body.extend(tool::key_of(preset, &args.secret)?);
+    } else if args.secret.secret_file.is_some() {
+        let message = "--secret-file is the secret of a tool: say which with --from";
+        return Err(CliError::wrong_use(message));
+    }
+    let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
+    let made = connectors.call(Method::POST, "", Some(body)).await?;
+    match (preset, made["secret"].as_str()) {
+        (Some(preset), _) => {
+            print(&format!("connector {} created\n", shown(&args.name)))?;
+            tool::tell(preset, &made);
+        }
+        (None, Some(secret)) => {
+            print(&format!("{}\n", shown(secret)))?;
+            note("this is the only time that the key is shown");
+        }
+        (None, None) => return Err(connectors.foreign("it has no key")),
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::client::AdminArgs;
+use super::connector::tool::{self, SecretArgs};
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
 use super::resource::{
@@ -56,8 +57,9 @@ Example:
 #[command(after_help = "\
 Example:
   SHOP_KEY=$(headgate key create shop main --stream orders)
+  headgate key create shop main --stream orders --verify shopify --secret-file shopify.secret
 
-Standard output has the key and nothing else.")]
+Standard output has the key and nothing else; a key that verifies signatures has no text.")]
 struct CreateArgs {
     /// The connector
     connector: String,
@@ -69,6 +71,14 @@ struct CreateArgs {
     /// The one stream that it may submit to
     #[arg(long)]
     stream: String,
+    /// The tool that signs with it, one of `headgate connector presets`; its secret comes with --secret-file
+    #[arg(long, value_name = "PRESET")]
+    verify: Option<String>,
+    #[command(flatten)]
+    secret: SecretArgs,
+    /// It may stand in a URL, for tools that can set nothing else
+    #[arg(long)]
+    allow_in_url: bool,
     /// A test key: its requests are checked and logged, and reach no sink
     #[arg(long)]
     test: bool,
@@ -100,7 +110,8 @@ struct KeysArgs {
 Examples:
   headgate key rotate shop main                # the old key lives on for a day
   headgate key rotate shop main --grace 15m
-  headgate key rotate shop main --grace 0      # it ends now")]
+  headgate key rotate shop main --grace 0      # it ends now
+  headgate key rotate shop main --secret-file new.secret    # what the tool signs with from now on")]
 struct RotateArgs {
     /// The connector
     connector: String,
@@ -112,6 +123,8 @@ struct RotateArgs {
     /// When the new key ends; without it, when the old one would have
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
+    #[command(flatten)]
+    secret: SecretArgs,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -205,13 +218,22 @@ impl Named {
 }
 
 async fn create(args: CreateArgs) -> Result<(), CliError> {
-    let body = given([
+    let mut body = given([
         ("name", Some(args.name.into())),
         ("description", args.description.map(Value::from)),
         ("stream", Some(args.stream.into())),
         ("test", Some(args.test.into())),
         ("expires_at", args.expires.map(Value::from)),
+        ("allow_in_url", args.allow_in_url.then_some(true.into())),
     ]);
+    match &args.verify {
+        Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.secret)?),
+        None if args.secret.secret_file.is_some() => {
+            let message = "--secret-file is the secret of a tool: say which with --verify";
+            return Err(CliError::wrong_use(message));
+        }
+        None => {}
+    }
     let keys = keys_of(&args.admin, &args.connector)?;
     let made = keys.call(Method::POST, "", Some(body)).await?;
     let hint = format!(
@@ -225,6 +247,7 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
     let body = given([
         ("grace_seconds", Some(args.grace.into())),
         ("expires_at", args.expires.map(Value::from)),
+        ("secret", args.secret.read()?.map(Value::from)),
     ]);
     let keys = keys_of(&args.admin, &args.connector)?;
     let below = format!("/{}/rotate", percent_encoded(&args.name));
@@ -274,11 +297,19 @@ pub(super) fn print_made(
     made: &Value,
     hint: &str,
 ) -> Result<(), CliError> {
-    let secret = made["secret"].as_str();
-    let secret = secret.ok_or_else(|| keys.foreign("it has no key"))?;
-    match output {
-        MadeOutput::Json => print(&json_pretty(made)?),
-        MadeOutput::Text => {
+    let secret = match (made["secret"].as_str(), &made["key"]["verify"]) {
+        (Some(secret), _) => Some(secret),
+        (None, Value::Object(_)) => None,
+        (None, _) => return Err(keys.foreign("it has no key")),
+    };
+    match (output, secret) {
+        (MadeOutput::Json, _) => print(&json_pretty(made)?),
+        (MadeOutput::Text, None) => {
+            note("what is signed with this secret is accepted from now on");
+            note(hint);
+            Ok(())
+        }
+        (MadeOutput::Text, Some(secret)) => {
             print(&format!("{}\n", shown(secret)))?;
             note("this is the only time that the key is shown");
             note(hint);

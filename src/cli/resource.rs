@@ -204,6 +204,18 @@ pub(super) fn number_or(
     }
 }
 
+/// A rule of removals, `FIELD=VALUE,VALUE`, or none.
+pub(super) fn delete_when(text: &str) -> Result<Value, String> {
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    let (field, values) = text
+        .split_once('=')
+        .ok_or("give a field and its values, such as _event=orders/delete")?;
+    let values: Vec<&str> = values.split(',').collect();
+    Ok(json!({"field": field, "is": values}))
+}
+
 /// Reads a text, of which an empty one stands for none.
 pub(super) fn text_or_none(text: &str) -> Result<Value, std::convert::Infallible> {
     Ok(match text {

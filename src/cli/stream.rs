@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::resource::{Column, DESCRIPTION, ListArgs, Resource, given, number_or, text_or_none};
+use super::resource::{
+    Column, DESCRIPTION, ListArgs, Resource, delete_when, given, number_or, text_or_none,
+};
 
 /// What `headgate stream` is told.
 #[derive(Debug, clap::Args)]
@@ -87,6 +89,15 @@ struct Settings {
     /// After so many seconds without data renderers are told that it is stale; or `never`
     #[arg(long, value_name = "SECONDS", value_parser = number_or("never"))]
     stale_after: Option<Value>,
+    /// The field that says how new an item is, a number or a time; empty: the order of acceptance decides
+    #[arg(long, value_name = "FIELD", value_parser = text_or_none)]
+    version_field: Option<Value>,
+    /// Which items are removals, such as _event=orders/delete,orders/cancelled; empty: none
+    #[arg(long, value_name = "FIELD=VALUES", value_parser = delete_when)]
+    delete_when: Option<Value>,
+    /// After so many seconds without another update an item is removed from the data pool; or `never`
+    #[arg(long, value_name = "SECONDS", value_parser = number_or("never"))]
+    expire_after: Option<Value>,
 }
 
 impl Settings {
@@ -95,6 +106,9 @@ impl Settings {
             ("description", self.description),
             ("on_update", self.on_update.map(Value::from)),
             ("stale_after_seconds", self.stale_after),
+            ("version", self.version_field),
+            ("delete_when", self.delete_when),
+            ("expire_after_seconds", self.expire_after),
         ])
     }
 }
@@ -123,7 +137,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
         }
         StreamCommand::Change(args) => {
             let streams = streams(&args.admin)?;
-            let options = "--description, --on-update, --stale-after";
+            let options = "--description, --on-update, --stale-after, --version-field, --delete-when, --expire-after";
             let body = args.settings.body();
             streams.change(&args.name, body, options).await
         }

@@ -184,7 +184,7 @@ impl Checker<'_> {
             given.is_some_and(|given| given.data != Data::Refused)
         });
         if given.count() > 1 {
-            let message = format!("wants either {}, not both", element.either());
+            let message = format!("wants only one of {}", element.either());
             self.report(path, node.line, message);
         }
         node

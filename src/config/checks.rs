@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
+use crate::sender;
 
 /// Longest name of a stream, in characters (contract: 1 to 128).
 const STREAM_NAME_CHARS_MAX: usize = 128;
@@ -100,6 +101,68 @@ pub(super) fn item_key(text: &str) -> Result<(), String> {
         Err(format!(
             "wants the name of a field, 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to identify items by position"
         ))
+    }
+}
+
+/// The name of a tool that is known.
+pub(super) fn preset(text: &str) -> Result<(), String> {
+    if sender::preset(text).is_some() {
+        return Ok(());
+    }
+    let names = sender::presets().iter().map(|preset| preset.name);
+    let meant = match problem::nearest(text, names) {
+        Some(meant) => format!("did you mean \"{meant}\"?"),
+        None => "`headgate connector presets` lists those that are known".to_owned(),
+    };
+    Err(format!("unknown preset {}; {meant}", quoted(text)))
+}
+
+/// The path of what holds the items of a body.
+pub(super) fn items_path(text: &str) -> Result<(), String> {
+    if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants the path of an array or an object such as \"value\", 1 to {ITEM_KEY_BYTES_MAX} bytes; leave it out to take the whole body"
+        ))
+    }
+}
+
+/// A text that a scheme is made of.
+pub(super) fn any(text: &str) -> Result<(), String> {
+    let fits = text.len() <= NAME_BYTES_MAX * 4 && !text.chars().any(char::is_control);
+    match fits {
+        true => Ok(()),
+        false => Err("wants at most 256 bytes without control characters".to_owned()),
+    }
+}
+
+/// A URL that a tool was given.
+pub(super) fn url(text: &str) -> Result<(), String> {
+    let rest = (text.strip_prefix("https://")).or_else(|| text.strip_prefix("http://"));
+    let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && text.len() <= HEADER_BYTES_MAX
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "wants a URL such as \"https://hooks.example.com\"; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
+/// What stands before the path in every URL of ours.
+pub(super) fn public_url(text: &str) -> Result<(), String> {
+    url(text)?;
+    match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
+        false => Ok(()),
+        true => Err(format!(
+            "wants what stands before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
+            quoted(text)
+        )),
     }
 }
 

@@ -42,6 +42,7 @@ impl Default for Server {
     fn default() -> Self {
         Server {
             listen: Listen::Tcp("127.0.0.1:8080".to_owned()),
+            public_url: None,
             shutdown_seconds: 30,
             connections_max: 20_000,
             write_stall_max: Duration::from_secs(60),

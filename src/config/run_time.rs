@@ -4,13 +4,13 @@
 //!
 //! **Invariant**: no message repeats a text that begins like a secret.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::schema::{CONNECTOR, Element, STREAM, Shape};
-use super::{Connector, Stream, quoted};
+use super::schema::{CONNECTOR, DELETE_WHEN, Element, Field, STREAM, Shape, VERIFY};
+use super::{Connector, DeleteWhen, Stream, Verify, hint, quoted};
 
 /// What is wrong with one field. As a text it follows the field's name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -66,6 +66,72 @@ pub fn written_stream(name: String, json: &str) -> Stream {
 pub fn written_connector(name: String, json: &str) -> Connector {
     let settings = written(&CONNECTOR, &name, json);
     Connector { name, ..settings }
+}
+
+/// How the deliveries of a key are to be verified: an object with what `verify` has in a file, its secrets as texts.
+///
+/// # Errors
+/// What does not fit, in a sentence.
+pub fn read_verify(value: &Value) -> Result<Verify, String> {
+    read_table("verify", value, VERIFY)?;
+    Verify::deserialize(value).map_err(|error| format!("verify cannot be read: {error}"))
+}
+
+/// Which items are removals, likewise.
+///
+/// # Errors
+/// What does not fit, in a sentence.
+pub fn read_delete_when(value: &Value) -> Result<DeleteWhen, String> {
+    read_table("delete_when", value, DELETE_WHEN)?;
+    let when = DeleteWhen::deserialize(value)
+        .map_err(|error| format!("delete_when cannot be read: {error}"))?;
+    match when.field.is_empty() || when.is.is_empty() {
+        true => Err("delete_when must have a field and at least one value in `is`".to_owned()),
+        false => Ok(when),
+    }
+}
+
+fn read_table(path: &str, value: &Value, fields: &[Field]) -> Result<(), String> {
+    let Some(table) = value.as_object() else {
+        return Err(format!("{path} must be an object"));
+    };
+    for (name, value) in table {
+        let Some(field) = fields.iter().find(|field| field.name == name) else {
+            let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
+            let hint = hint(name, &names);
+            return Err(format!("{path} has no field {}{hint}", quoted(name)));
+        };
+        let path = format!("{path}.{name}");
+        match (&field.shape, value) {
+            (_, Value::Null) | (Shape::Secret, Value::String(_)) => {}
+            // What names a file or a variable names it on the daemon's machine.
+            (Shape::Secret, _) => return Err(format!("{path} must be a text")),
+            (Shape::Table(fields), value) => read_table(&path, value, fields)?,
+            (Shape::Text(check), Value::String(text)) => {
+                check(text).map_err(|message| format!("{path}: {message}"))?;
+            }
+            (Shape::Choice(words), Value::String(text)) if words.contains(&text.as_str()) => {}
+            (Shape::List(check, _), Value::Array(texts)) => {
+                for text in texts {
+                    let text = text
+                        .as_str()
+                        .ok_or_else(|| format!("{path} must be a list of texts"))?;
+                    check(text).map_err(|message| format!("{path}: {message}"))?;
+                }
+            }
+            (Shape::Integer(min, max), Value::Number(number))
+                if number
+                    .as_u64()
+                    .is_some_and(|it| (*min..=*max).contains(&it)) => {}
+            (shape, _) => return Err(format!("{path} must be {}", shape.wants())),
+        }
+    }
+    Ok(())
+}
+
+/// How the deliveries of a key are verified, as it was written down. What cannot be read verifies nothing.
+pub fn written_verify(json: &str) -> Verify {
+    serde_json::from_str(json).unwrap_or_default()
 }
 
 fn written<T: DeserializeOwned + Default>(element: &Element, name: &str, json: &str) -> T {

@@ -50,10 +50,15 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// For messages: `` `secret` or `sha256` ``.
+    /// For messages: `` `secret`, `sha256` or `verify` ``.
     pub(super) fn either(&self) -> String {
         let quoted: Vec<String> = self.one_of.iter().map(|name| format!("`{name}`")).collect();
-        quoted.join(" or ")
+        match quoted.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            _ => quoted.concat(),
+        }
     }
 }
 
@@ -134,6 +139,7 @@ pub(super) const ROOT: &[Field] = &[
 
 const SERVER: &[Field] = &[
     field("listen", Shape::Text(checks::listen)),
+    field("public_url", Shape::Text(checks::public_url)),
     field("shutdown_seconds", Shape::Integer(0, 3600)),
     field("connections_max", Shape::Integer(1, 1_000_000)),
 ];
@@ -200,6 +206,9 @@ pub(super) const STREAM: Element = Element {
         field("description", Shape::Text(checks::description)),
         field("on_update", Shape::Choice(&["replace", "merge"])),
         field("stale_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
+        field("version", Shape::Text(checks::item_key)),
+        field("delete_when", Shape::Table(DELETE_WHEN)),
+        field("expire_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
     ],
     one_of: &[],
 };
@@ -209,7 +218,12 @@ pub(super) const CONNECTOR: Element = Element {
         required("name", Shape::Text(checks::name)),
         field("description", Shape::Text(checks::description)),
         required("kind", Shape::Choice(&["ingest", "webhook"])),
+        field("preset", Shape::Text(checks::preset)),
         field("item_key", Shape::Text(checks::item_key)),
+        field("items", Shape::Text(checks::items_path)),
+        field("version", Shape::Text(checks::item_key)),
+        field("delete_when", Shape::Table(DELETE_WHEN)),
+        field("expire_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
         field("may_delete", Shape::Boolean),
         field("requests_per_second", Shape::Integer(1, RATE_MAX)),
         field("burst", Shape::Integer(1, RATE_MAX)),
@@ -218,6 +232,11 @@ pub(super) const CONNECTOR: Element = Element {
     one_of: &[],
 };
 
+pub(super) const DELETE_WHEN: &[Field] = &[
+    field("field", Shape::Text(checks::item_key)),
+    field("is", Shape::List(checks::any, 1)),
+];
+
 const KEY: Element = Element {
     fields: &[
         required("name", Shape::Text(checks::name)),
@@ -225,10 +244,43 @@ const KEY: Element = Element {
         required("stream", Shape::Text(checks::stream_name)),
         field("secret", Shape::Secret),
         field("sha256", Shape::Digest(checks::sha256_of_key)),
+        field("verify", Shape::Table(VERIFY)),
         field("expires_at", Shape::Time),
+        field("allow_in_url", Shape::Boolean),
     ],
-    one_of: &["secret", "sha256"],
+    one_of: &["secret", "sha256", "verify"],
 };
+
+/// What each scheme takes of these its verifier says.
+pub(super) const VERIFY: &[Field] = &[
+    field("scheme", Shape::Text(checks::preset)),
+    field("secret", Shape::Secret),
+    field("verify_token", Shape::Secret),
+    field("replay", Shape::Choice(&["delivery", "body"])),
+    field("tolerance_seconds", Shape::Integer(0, u32::MAX as u64)),
+    field("url", Shape::Text(checks::url)),
+    field("answer", Shape::Integer(200, 204)),
+    field("header", Shape::Text(checks::header_name)),
+    field("prefix", Shape::Text(checks::any)),
+    field("separator", Shape::Text(checks::any)),
+    field("signed", Shape::Text(checks::any)),
+    field(
+        "hash",
+        Shape::Choice(&["sha1", "sha256", "sha384", "sha512"]),
+    ),
+    field("encoding", Shape::Choice(&["hex", "base64"])),
+    field("secret_encoding", Shape::Choice(&["text", "hex", "base64"])),
+    field("timestamp", Shape::Table(TIMESTAMP)),
+    field("id", Shape::Text(checks::any)),
+    field("event", Shape::Text(checks::any)),
+];
+
+const TIMESTAMP: &[Field] = &[
+    field("header", Shape::Text(checks::header_name)),
+    field("part", Shape::Text(checks::any)),
+    field("body", Shape::Text(checks::any)),
+    field("unit", Shape::Choice(&["s", "ms", "rfc3339"])),
+];
 
 const READ_KEY: Element = Element {
     fields: &[

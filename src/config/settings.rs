@@ -9,6 +9,7 @@
 
 mod caller;
 mod sink;
+mod verify;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Listen, Secret};
 
-pub use caller::{Connector, ConnectorKind, Key, OnUpdate, ReadKey, Stream};
+pub use caller::{Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream};
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
+pub use verify::{Replay, Verify};
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,8 @@ pub struct Settings {
 pub struct Server {
     /// Where ingest, live and items are served.
     pub listen: Listen,
+    /// The address that tools on the internet reach it by, such as `https://hooks.example.com`, without a path of ours.
+    pub public_url: Option<String>,
     /// How long open requests may take to finish after SIGTERM.
     pub shutdown_seconds: u64,
     /// Connections open at once on each listener.

@@ -13,7 +13,7 @@ use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
-use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, checks, pool};
+use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, pool};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -43,6 +43,7 @@ impl<'a> Validator<'a> {
         self.listeners(settings);
         self.limits(settings);
         self.keys(settings);
+        self.delete_when(settings);
         self.sinks(settings);
         self.general_warnings(settings);
     }
@@ -127,11 +128,16 @@ impl<'a> Validator<'a> {
     fn keys(&mut self, settings: &mut Settings) {
         let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
         let mut digests = HashMap::new();
+        let public_url = settings.server.public_url.as_deref();
         for (i, connector) in settings.connectors.iter_mut().enumerate() {
             for (j, key) in connector.keys.iter_mut().enumerate() {
                 let path = format!("connectors[{i}].keys[{j}]");
                 self.declared(&format!("{path}.stream"), &key.stream, &streams);
-                if self.resolve(&path, &mut key.secret, checks::ingest_key) {
+                let verified = match &mut key.verify {
+                    Some(verify) => self.verify(&path, verify, public_url),
+                    None => self.resolve(&path, &mut key.secret, checks::ingest_key),
+                };
+                if verified {
                     let label = format!(
                         "{} ({} of {})",
                         self.locate(&path, String::new()).path,
@@ -151,6 +157,25 @@ impl<'a> Validator<'a> {
                 let shown = self.locate(&path, String::new()).path;
                 let label = format!("{shown} ({})", quoted(&key.name));
                 self.distinct_key(&mut digests, &path, label, key.digest());
+            }
+        }
+    }
+
+    /// A rule of removals has a field and values.
+    fn delete_when(&mut self, settings: &Settings) {
+        let streams = settings.streams.iter().map(|one| &one.delete_when);
+        let connectors = settings.connectors.iter().map(|one| &one.delete_when);
+        for (list, rules) in [
+            ("streams", streams.collect::<Vec<_>>()),
+            ("connectors", connectors.collect()),
+        ] {
+            for (index, when) in rules.iter().enumerate() {
+                if let Some(when) = when
+                    && (when.field.is_empty() || when.is.is_empty())
+                {
+                    let message = "wants a field, and the values with which it removes: { field = \"_event\", is = [\"orders/delete\"] }";
+                    self.problem(&format!("{list}[{index}].delete_when"), message.to_owned());
+                }
             }
         }
     }
@@ -279,6 +304,48 @@ impl<'a> Validator<'a> {
                 false
             }
         }
+    }
+
+    /// Resolves the secrets of a signing key and sees whether they fit the scheme; false if it is of no use.
+    fn verify(&mut self, path: &str, verify: &mut Verify, public_url: Option<&str>) -> bool {
+        let path = format!("{path}.verify");
+        let problems = self.problems.len();
+        if verify.secret.is_none() {
+            let wants = Shape::Secret.wants();
+            self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
+        }
+        let secrets = [
+            ("secret", &mut verify.secret),
+            ("verify_token", &mut verify.verify_token),
+        ];
+        for (name, secret) in secrets {
+            let path = format!("{path}.{name}");
+            if let Some(secret) = secret {
+                match secret.resolve(&self.env) {
+                    Ok(()) => self.secret_shape(&path, secret, |_| Ok(())),
+                    Err(error) => self.problem(&path, error.to_string()),
+                }
+            }
+        }
+        if self.problems.len() > problems {
+            return false;
+        }
+        match verify.verifier() {
+            Err(unfit) => self.problem(&format!("{path}.{}", unfit.field), unfit.message),
+            Ok(verifier) if verifier.signs_url() && verifier.url().is_none() && public_url.is_none() => self.problem(
+                &format!("{path}.scheme"),
+                format!(
+                    "\"{}\" signs the URL that the tool was given: set server.public_url, or `url` here",
+                    verify.options.scheme
+                ),
+            ),
+            Ok(_) => {}
+        }
+        if verify.options.tolerance_seconds == Some(0) {
+            let message = "0: the age of a delivery is not looked at, so whoever has seen one can send it again later";
+            self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
+        }
+        self.problems.len() == problems
     }
 
     fn secret_shape(&mut self, path: &str, secret: &Secret, check: checks::Check) {

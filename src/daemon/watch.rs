@@ -59,6 +59,11 @@ impl Watch {
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
             let stopping = stop.clone();
+            let ending = stop.clone();
+            self.on_pool("expire items", move |pool| {
+                pool.expire(|| ending.is_cancelled())
+            })
+            .await;
             self.on_pool("forget removals", move |pool| {
                 pool.forget_removed(|| stopping.is_cancelled())
             })

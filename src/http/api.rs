@@ -21,6 +21,7 @@ mod retries;
 mod sinks;
 mod status;
 mod streams;
+mod trigger;
 
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
@@ -36,6 +37,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(streams::routes(operator))
         .push(connectors::routes(operator))
         .push(keys::routes(operator))
+        .push(trigger::routes(operator))
         .push(read_keys::routes(operator))
         .push(requests::routes(operator))
         .push(resend::routes(operator))

@@ -24,6 +24,7 @@ impl From<&(String, SinkState)> for SinkStateData {
         let (state, at) = match state {
             SinkState::Waiting => ("waiting", None),
             SinkState::Done(at_ms) => ("done", at_ms.map(clock::rfc3339)),
+            SinkState::Stale { at_ms, .. } => ("stale", at_ms.map(clock::rfc3339)),
             SinkState::Retrying => ("retrying", None),
             SinkState::Failed => ("failed", None),
             SinkState::Discarded(at_ms) => ("discarded", Some(clock::rfc3339(*at_ms))),

@@ -33,6 +33,7 @@ mod sink_table;
 mod snippets;
 mod stream;
 mod text;
+mod tool;
 
 use std::sync::Arc;
 

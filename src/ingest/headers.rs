@@ -2,22 +2,49 @@
 //!
 //! **Invariant**: a header that cannot be understood is refused, never ignored.
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::request::Head;
 use crate::error::AcceptError;
+use crate::sender::body::Form;
 
 const ITEM_KEY_BYTES_MAX: usize = 1_024;
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-/// The secret of `Authorization: Bearer <secret>`; the scheme in any case (RFC 9110).
-pub(super) fn bearer(authorization: Option<&[u8]>) -> Option<&str> {
+/// The secret of `Authorization: Bearer <secret>`, or of `Basic`: its password, or the name where there is no password.
+/// The scheme may be in any case (RFC 9110).
+pub(super) fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(authorization?).ok()?;
     let (scheme, secret) = text.trim().split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then_some(secret.trim())
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Cow::Borrowed(secret.trim()));
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let both = String::from_utf8(BASE64.decode(secret.trim()).ok()?).ok()?;
+    let (name, password) = both.split_once(':').unwrap_or((&both, ""));
+    let secret = if password.is_empty() { name } else { password };
+    Some(Cow::Owned(secret.to_owned()))
+}
+
+/// How the body is written. At the address of a connector tools send what they are used to; elsewhere it is JSON, as it
+/// is.
+pub(super) fn form(head: &Head<'_>) -> Result<Form, AcceptError> {
+    match head.address {
+        None => check_content_type(head.content_type).map(|()| Form::JSON),
+        Some(address) => {
+            let encoding = address.headers.get("content-encoding");
+            Form::of(head.content_type, encoding.map(str::as_bytes)).map_err(AcceptError::invalid)
+        }
+    }
 }
 
 /// `application/json`, with or without parameters, or any type whose name ends in `+json`.
-pub(super) fn check_content_type(content_type: Option<&[u8]>) -> Result<(), AcceptError> {
+fn check_content_type(content_type: Option<&[u8]>) -> Result<(), AcceptError> {
     let Some(value) = content_type else {
         return Err(AcceptError::invalid(
             "the header Content-Type is missing; send `Content-Type: application/json`",
@@ -71,7 +98,7 @@ pub(super) fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Box<str>>, 
 
 #[cfg(test)]
 mod tests {
-    use super::{bearer, check_content_type, idempotency_key, item_key};
+    use super::{check_content_type, idempotency_key, item_key, secret};
 
     #[test]
     fn json_media_types_pass_and_others_name_what_is_wanted() {
@@ -99,13 +126,29 @@ mod tests {
     }
 
     #[test]
-    fn bearer_takes_the_secret_and_nothing_else() {
-        assert_eq!(bearer(Some(b"Bearer ik_x")), Some("ik_x"));
-        assert_eq!(bearer(Some(b"bearer  ik_x ")), Some("ik_x"));
-        for bad in [&b"ik_x"[..], b"Basic ik_x", b"", b"Bearer", b"\xff"] {
-            assert_eq!(bearer(Some(bad)), None);
+    fn a_secret_is_the_bearer_s_or_the_password_of_basic() {
+        for good in [
+            &b"Bearer ik_x"[..],
+            b"bearer  ik_x ",
+            b"Basic OmlrX3g=",
+            b"basic bmFtZTppa194",
+            b"Basic aWtfeA==",
+            b"Basic aWtfeDo=",
+        ] {
+            assert_eq!(secret(Some(good)).as_deref(), Some("ik_x"), "{good:?}");
         }
-        assert_eq!(bearer(None), None);
+        for bad in [
+            &b"ik_x"[..],
+            b"Basic ik_x",
+            b"Digest ik_x",
+            b"",
+            b"Bearer",
+            b"\xff",
+            b"Basic /w==",
+        ] {
+            assert_eq!(secret(Some(bad)), None, "{bad:?}");
+        }
+        assert_eq!(secret(None), None);
     }
 
     #[test]

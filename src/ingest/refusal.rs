@@ -5,6 +5,7 @@
 //! **Invariant**: a refusal is logged, also when the caller goes away before its body has come. Refusals of our own
 //! making (503) are not: the log is what cannot be written then. Floods are counted, and logged once a second.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,9 +13,10 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::Ingest;
+use super::address::Unproven;
 use super::gate::BodyBudget;
-use super::request::{Answer, Head, Known, Named};
-use crate::catalog::{Caller, QuotaState};
+use super::request::{Address, Answer, Head, Known, Named};
+use crate::catalog::{Caller, IngestKey, QuotaState};
 use crate::error::AcceptError;
 use crate::journal::log::Endpoint;
 use crate::journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
@@ -55,6 +57,7 @@ impl Refusal<'_> {
         let log = self.entry.as_mut().and_then(|entry| entry.log.as_mut());
         if let (Some((log, kept)), Some((caller, _))) = (log, &self.caller) {
             let head = &self.head;
+            let said = |address: Address<'_>| said(&address, &caller.key);
             log.bytes = body.len() as u64;
             *kept = Some(RefusedBody {
                 body,
@@ -63,6 +66,7 @@ impl Refusal<'_> {
                 item_key: value(head.item_key),
                 idempotency_key: value(head.idempotency_key),
                 test: caller.test,
+                headers: head.address.map(said),
             });
         }
     }
@@ -77,6 +81,63 @@ impl Ingest {
             caller: None,
             error: AcceptError::Unauthorized,
             entry: None,
+            budget: None,
+        })
+    }
+
+    /// A request to the address of a connector that nobody vouches for. What is wrong is told in the connector's log,
+    /// and only there.
+    pub(super) fn refuse_stranger<'a>(
+        &'a self,
+        unproven: Unproven<'a>,
+        error: AcceptError,
+        reason: Option<String>,
+    ) -> Box<Refusal<'a>> {
+        let head = unproven.head();
+        let connector = unproven.connector();
+        let within = connector.failures.take();
+        let error = match (error, within) {
+            (AcceptError::Unauthorized, Err(state)) => AcceptError::RateLimited {
+                retry_after_seconds: state.reset_seconds,
+            },
+            (error, _) => error,
+        };
+        let count = match error {
+            AcceptError::Unavailable { .. } => None,
+            _ => connector.failures.note_refusal(head.received_ms),
+        };
+        let entry = count.map(|count| {
+            let mut message = reason.unwrap_or_else(|| error.to_string());
+            if count > 1 {
+                let _ = write!(message, " ({count} requests since the last entry)");
+            }
+            let stream = head.stream.unwrap_or_default().into();
+            let log = LogEntry {
+                endpoint: head.endpoint,
+                http_status: error.status().0,
+                bytes: head.content_length.unwrap_or(0),
+                client: head.client,
+                headers: head.headers.map(Into::into),
+                error: Some(message.into()),
+                ..LogEntry::of(
+                    head.request_id,
+                    head.received_ms,
+                    Arc::clone(&connector.name),
+                    stream,
+                    Outcome::Rejected,
+                )
+            };
+            Entry {
+                journal: &self.journal,
+                log: Some((log, None)),
+            }
+        });
+        Box::new(Refusal {
+            head,
+            started: unproven.started(),
+            caller: None,
+            error,
+            entry,
             budget: None,
         })
     }
@@ -188,6 +249,21 @@ impl Ingest {
     /// Writes the log entries of floods that have ended. Called once a second.
     pub fn log_floods(&self, unix_ms: u64) {
         let connectors = self.catalog.connectors();
+        for connector in &connectors {
+            let Some(count) = connector.failures.unlogged_refusals(unix_ms) else {
+                continue;
+            };
+            let message = format!(
+                "requests without a valid key or signature ({count} requests since the last entry)"
+            );
+            let name = Arc::clone(&connector.name);
+            self.journal.record(LogEntry {
+                endpoint: Endpoint::Webhook,
+                http_status: 401,
+                error: Some(message.into()),
+                ..LogEntry::of(Uuid::now_v7(), unix_ms, name, "".into(), Outcome::Rejected)
+            });
+        }
         for key in connectors.iter().flat_map(|one| &one.keys) {
             let Some(count) = key.quota.unlogged_refusals(unix_ms) else {
                 continue;
@@ -204,6 +280,26 @@ impl Ingest {
             });
         }
     }
+}
+
+/// The headers of a delivery that its meaning depends on.
+fn said(address: &Address<'_>, key: &IngestKey) -> Vec<(String, String)> {
+    let verifier = key.signing.as_ref().map(|signing| &signing.verifier);
+    let signed: Vec<_> = (verifier.iter())
+        .flat_map(|one| [one.id(), one.event()])
+        .flatten()
+        .collect();
+    let usual = key.preset.map(|preset| [preset.id, preset.event]);
+    let means = |name: &str| {
+        let by_tool = (usual.iter().flatten().flatten()).any(|source| source.is_header(name));
+        let by_key = signed.iter().any(|source| source.is_header(name));
+        name == "content-encoding" || name.starts_with("ce-") || by_tool || by_key
+    };
+    let headers = address.headers.0.iter().filter(|(name, _)| means(name));
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    headers
+        .map(|(name, value)| ((*name).to_owned(), text(value)))
+        .collect()
 }
 
 impl From<JournalError> for AcceptError {

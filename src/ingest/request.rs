@@ -4,16 +4,22 @@
 //!
 //! **Invariant**: what is admitted holds its place in the budget of all bodies until it is answered.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use uuid::Uuid;
 
+use super::address::Unproven;
+use super::conventions::DELIVERY;
 use super::gate::BodyBudget;
 use crate::catalog::{Caller, QuotaState};
 use crate::error::AcceptError;
-use crate::journal::log::{Client, Endpoint};
+use crate::journal::log::{Client, Endpoint, Sender};
 use crate::journal::{LogEntry, Outcome, Receipt};
+use crate::sender::Headers;
+use crate::sender::body::Form;
+use crate::sender::handshake::Answer as Greeting;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +43,10 @@ pub struct Head<'a> {
     pub stream: Option<&'a str>,
     /// `Authorization`
     pub authorization: Option<&'a [u8]>,
+    /// `?access_token=`
+    pub access_token: Option<&'a str>,
+    /// What a request to the address of a connector says beside that.
+    pub address: Option<Address<'a>>,
     /// `Content-Type`
     pub content_type: Option<&'a [u8]>,
     /// `Content-Length`
@@ -49,6 +59,19 @@ pub struct Head<'a> {
     pub client: Client,
     /// What [`super::loggable_headers`] made of the headers, for the log.
     pub headers: Option<&'a str>,
+}
+
+/// A request to the address of a connector, as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Address<'a> {
+    /// Name of the connector.
+    pub connector: &'a str,
+    /// `POST`, or another of a tool's greetings.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// Every header; names in lower case.
+    pub headers: Headers<'a>,
 }
 
 /// Why a body could not be read.
@@ -84,6 +107,7 @@ impl Known<'_> {
             http_status,
             key: key.prefix(),
             client: head.client,
+            sender: self.sender(None, None),
             headers: head.headers.map(Into::into),
             ..LogEntry::of(
                 head.request_id,
@@ -96,24 +120,60 @@ impl Known<'_> {
     }
 }
 
+impl Known<'_> {
+    /// What the tool says of a delivery to the address of its connector.
+    pub(super) fn sender(
+        &self,
+        event: Option<Box<str>>,
+        delivery: Option<Box<str>>,
+    ) -> Option<Box<Sender>> {
+        self.head.address?;
+        let key = &self.caller.key;
+        let scheme = (key.signing.as_ref()).map(|signing| &*signing.verify.options.scheme);
+        Some(Box::new(Sender {
+            scheme: scheme.map(Into::into),
+            event,
+            delivery,
+        }))
+    }
+}
+
 /// What the headers of a submission say.
 #[derive(Debug)]
 pub(super) struct Named {
     /// The field that identifies items, and whose words these are.
-    pub(super) item_key: Option<(Box<str>, &'static str)>,
+    pub(super) item_key: Option<(Box<str>, Cow<'static, str>)>,
+    /// Whether that is what the tool's preset says.
+    pub(super) by_preset: bool,
     pub(super) idempotency_key: Option<Box<str>>,
+    /// How the body is written.
+    pub(super) form: Form,
 }
 
 impl Named {
     pub(super) fn item_key(&self) -> Option<&str> {
         self.item_key.as_ref().map(|(field, _)| &**field)
     }
+
+    /// Whether each delivery is an item of its own.
+    pub(super) fn is_by_delivery(&self) -> bool {
+        self.item_key() == Some(DELIVERY)
+    }
+}
+
+/// Who vouches for a request.
+#[derive(Debug)]
+pub(super) enum Voucher<'a> {
+    /// The key that it carries.
+    Key(Known<'a>),
+    /// Its signature will, or not, when the body is there.
+    Signature(Unproven<'a>),
 }
 
 /// A request whose head is good. Its body is read next.
 #[derive(Debug)]
 pub struct Admitted<'a> {
-    pub(super) known: Known<'a>,
+    pub(super) voucher: Voucher<'a>,
     pub(super) named: Named,
     /// What is read of the body is taken from this.
     pub budget: BodyBudget,
@@ -124,8 +184,17 @@ pub struct Admitted<'a> {
 pub struct Answer {
     /// What the key has left, if it was recognised and not refused before.
     pub quota: Option<QuotaState>,
-    /// The stream and the receipt, or why not.
-    pub result: Result<Accepted, AcceptError>,
+    /// What was done, or why nothing was.
+    pub result: Result<Reply, AcceptError>,
+}
+
+/// The answer to a request that was not refused.
+#[derive(Debug)]
+pub enum Reply {
+    /// It was accepted.
+    Accepted(Accepted),
+    /// It was a greeting.
+    Greeting(Greeting),
 }
 
 /// A request that was accepted.
@@ -135,4 +204,8 @@ pub struct Accepted {
     pub stream: Arc<str>,
     /// What the journal says.
     pub receipt: Receipt,
+    /// The status that the sender wants to hear; 202 where it does not matter.
+    pub status: u16,
+    /// Whether its items were told apart by nothing but their places, in a request of a tool.
+    pub without_item_key: bool,
 }

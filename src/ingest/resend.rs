@@ -12,9 +12,10 @@ use std::time::Instant;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::{Accepted, Head, Ingest, claim};
+use super::conventions::{Context, Reading};
+use super::{Accepted, Address, Head, Ingest, claim, headers};
 use crate::batch::Entry;
-use crate::catalog::Connector;
+use crate::catalog::{Connector, Rules};
 use crate::clock;
 use crate::config::OnUpdate;
 use crate::error::AcceptError;
@@ -22,6 +23,7 @@ use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint, LogRow};
 use crate::journal::{Claim, LogEntry, Outcome, RefusedBody, StorageError};
 use crate::pool::{Pool, PoolError};
+use crate::sender::Headers;
 
 /// What is kept of a request.
 #[derive(Debug)]
@@ -118,6 +120,7 @@ impl Ingest {
                 "nothing is kept of a request with a test key; send it with a live key",
             ),
             Outcome::Removed => Kept::Nothing(REMOVAL),
+            Outcome::Handshake => Kept::Nothing(GREETING),
         })
     }
 
@@ -165,7 +168,7 @@ impl Ingest {
             ..from.clone()
         };
         let (items, claim) = match kept {
-            Kept::Body(kept) => self.run_again(&kept, &connector, &mut log)?,
+            Kept::Body(kept) => self.run_again(&kept, &connector, &from.key, &mut log)?,
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
                 (self.not_newer(&entry, newer).await?, None)
@@ -208,17 +211,19 @@ impl Ingest {
         let mut older = ItemsWriter::new(usize::MAX, entry.items.byte_len());
         for item in entry.items.iter().filter(|item| !newer.contains(item.key)) {
             // Part of what fitted before.
-            let fits = older.push(item.key, item.fields);
+            let fits = older.push_with(item.key, item.fields, item.standing);
             fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
         }
         Ok(older.into_items())
     }
 
-    /// The pipeline over a body that was refused: what it comes to goes into the log entry.
+    /// The pipeline over a body that was refused, that came with the key of this prefix: what it comes to goes into the log
+    /// entry.
     fn run_again(
         &self,
         kept: &RefusedBody,
         connector: &Connector,
+        prefix: &str,
         log: &mut LogEntry,
     ) -> Result<(Items, Option<Claim>), AgainError> {
         let named: &str = &kept.stream;
@@ -230,12 +235,23 @@ impl Ingest {
         if kept.body.len() as u64 > self.limits.body_bytes_max {
             return Err(self.too_large().into());
         }
+        let headers = kept.headers.as_deref().unwrap_or_default();
+        let headers: Vec<_> = (headers.iter())
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
         let head = Head {
             request_id: log.request_id,
             received_ms: log.received_ms,
             endpoint: log.endpoint,
             stream: Some(&kept.stream),
             authorization: None,
+            access_token: None,
+            address: kept.headers.is_some().then_some(Address {
+                connector: &connector.name,
+                method: "POST",
+                target: "",
+                headers: Headers(&headers),
+            }),
             content_type: kept.content_type.as_deref(),
             content_length: None,
             item_key: kept.item_key.as_deref(),
@@ -243,18 +259,44 @@ impl Ingest {
             client: log.client,
             headers: None,
         };
-        let admitted = self.read_headers(&head, connector.item_key.as_deref())?;
-        let items = self.flatten(&kept.body, &admitted)?;
+        let form = headers::form(&head)?;
+        let item_key = connector.item_key.as_deref();
+        let preset = connector.preset();
+        let named = self.read_headers(&head, form, item_key, preset)?;
+        let rules = (connector.keys.iter()).find(|key| *key.stream == *kept.stream);
+        let rules = rules.map_or_else(Rules::default, |key| key.rules.clone());
+        let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
+        let signing = used.and_then(|key| key.signing.as_deref());
+        let context = Context {
+            request_id: log.request_id,
+            address: head.address,
+            preset,
+            signing,
+            items: connector.items.as_deref(),
+            rules: &rules,
+            received_ms: log.received_ms,
+        };
+        let delivered = match self.read_delivery(context, &named, &kept.body)? {
+            Reading::Delivery(delivered) => delivered,
+            Reading::Greeting(..) => return Err(AgainError::NothingToSend(GREETING)),
+        };
+        let mut items = delivered.items;
+        if items.is_empty() && !delivered.removed.is_empty() {
+            log.outcome = Outcome::Removed;
+            items = delivered.removed;
+        }
         log.stream = kept.stream.as_ref().into();
         if kept.test {
             log.outcome = Outcome::Test;
         }
         log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
         log.bytes = kept.body.len() as u64;
-        log.item_key = admitted.item_key().map(Into::into);
-        log.idempotency_key = admitted.idempotency_key;
-        let key = log.idempotency_key.as_deref();
-        let claim = key.map(|key| claim(&log.connector, &log.stream, kept.test, key, &kept.body));
+        log.item_key = named.item_key().map(Into::into);
+        log.idempotency_key = delivered.idempotency_key;
+        let once = delivered.repeat.as_deref();
+        let once = once.or(log.idempotency_key.as_deref());
+        let claim =
+            once.map(|once| claim(&log.connector, &log.stream, kept.test, once, &kept.body));
         Ok((items, claim))
     }
 
@@ -266,6 +308,7 @@ impl Ingest {
     }
 }
 
+const GREETING: &str = "the request was a greeting of the tool, or an event that is none";
 const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
 const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
 

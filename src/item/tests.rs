@@ -60,7 +60,7 @@ fn damage_is_named() {
     };
     check(Vec::clear, CorruptItems::Truncated(0));
     check(|bytes| bytes.truncate(3), CorruptItems::Truncated(0));
-    check(|bytes| bytes[0] = 2, CorruptItems::Version(2));
+    check(|bytes| bytes[0] = 3, CorruptItems::Version(3));
     check(|bytes| bytes[1] = 3, CorruptItems::Truncated(2));
     check(|bytes| bytes[1] = 1, CorruptItems::Trailing(19));
     check(|bytes| bytes.push(0), CorruptItems::Trailing(1));
@@ -300,5 +300,51 @@ proptest! {
         if let Ok(expected) = serde_json::from_str::<String>(&format!("\"{junk}\"")) {
             prop_assert_eq!(decoded, expected);
         }
+    }
+}
+
+#[test]
+fn standings_travel_with_their_items() {
+    let plain = Standing::default();
+    let versioned = Standing {
+        version: Some(-7),
+        expire_after_seconds: None,
+    };
+    let expiring = Standing {
+        version: Some(i64::MAX),
+        expire_after_seconds: NonZeroU32::new(u32::MAX),
+    };
+    let wanted = [
+        ("a", r#"{"n":1}"#, versioned),
+        ("b", "{}", plain),
+        ("ü", r#"{"n":3}"#, expiring),
+    ];
+    let mut writer = ItemsWriter::new(1 << 20, 0);
+    for (key, fields, standing) in wanted {
+        writer
+            .push_with(key, fields, standing)
+            .expect("there is room");
+    }
+    let items = writer.into_items();
+    let again = Items::from_bytes(items.as_bytes().clone()).expect("whole");
+    for items in [&items, &again] {
+        let found: Vec<_> = items
+            .iter()
+            .map(|item| (item.key, item.fields, item.standing))
+            .collect();
+        assert_eq!(found, wanted);
+        assert_eq!(items.as_bytes()[0], 2);
+    }
+    // An item that does not fit leaves those before it as they are.
+    let mut writer = ItemsWriter::new(items.byte_len(), 0);
+    for (key, fields, standing) in wanted {
+        writer
+            .push_with(key, fields, standing)
+            .expect("there is room");
+    }
+    writer.push_with("c", "{}", versioned).expect_err("full");
+    assert_eq!(writer.into_items(), items);
+    for end in 0..items.byte_len() {
+        Items::from_bytes(items.as_bytes().slice(..end)).expect_err("cut");
     }
 }

@@ -19,8 +19,8 @@ use crate::batch::Entry;
 use crate::{clock, sqlite};
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
-     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 const INSERT_PAYLOAD: &str = "INSERT INTO payloads (seq, crc32, items) VALUES (?1, ?2, ?3)";
 
 pub(super) struct Group<'a> {
@@ -205,6 +205,7 @@ impl<'a> Group<'a> {
             log.error.as_deref(),
             log.headers.as_deref(),
             log.sent_again_from.as_ref().map(|id| &id.as_bytes()[..]),
+            (log.sender.as_ref()).and_then(|sender| serde_json::to_string(sender).ok()),
         ])?;
         self.spans.add(self.connection, self.last_seq, log, &client)
     }

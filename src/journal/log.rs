@@ -9,6 +9,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
@@ -29,16 +30,19 @@ pub enum Outcome {
     Test,
     /// A removal, stored and on its way to the sinks.
     Removed,
+    /// A greeting of a tool, or an event that is none: answered, with nothing to store.
+    Handshake,
 }
 
 impl Outcome {
     /// All of them.
-    pub(super) const ALL: [Outcome; 5] = [
+    pub(super) const ALL: [Outcome; 6] = [
         Outcome::Accepted,
         Outcome::Rejected,
         Outcome::Duplicate,
         Outcome::Test,
         Outcome::Removed,
+        Outcome::Handshake,
     ];
 
     /// What the sinks are asked for; none: they do not hear of it.
@@ -46,7 +50,7 @@ impl Outcome {
         match self {
             Self::Accepted => Some(Action::Upsert),
             Self::Removed => Some(Action::Remove),
-            Self::Rejected | Self::Duplicate | Self::Test => None,
+            Self::Rejected | Self::Duplicate | Self::Test | Self::Handshake => None,
         }
     }
 
@@ -58,6 +62,7 @@ impl Outcome {
             Self::Duplicate => 2,
             Self::Test => 3,
             Self::Removed => 4,
+            Self::Handshake => 5,
         }
     }
 
@@ -67,6 +72,7 @@ impl Outcome {
             2 => Self::Duplicate,
             3 => Self::Test,
             4 => Self::Removed,
+            5 => Self::Handshake,
             _ => Self::Accepted,
         }
     }
@@ -77,7 +83,7 @@ impl Outcome {
 pub enum Endpoint {
     /// `POST /api/ingest`
     Ingest,
-    /// `POST /api/webhook/{stream}`
+    /// `POST /api/webhook/{stream}`, or the address of a connector below it
     Webhook,
     /// `DELETE /api/streams/{stream}/items/{key}`
     Items,
@@ -175,6 +181,19 @@ pub struct LogEntry {
     pub headers: Option<Box<str>>,
     /// The request that it was sent again from.
     pub sent_again_from: Option<Uuid>,
+    /// What the tool said of a delivery to the address of its connector.
+    pub sender: Option<Box<Sender>>,
+}
+
+/// What a tool says of a delivery, and how that was verified.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The scheme that the delivery was verified by; none: it came with a key.
+    pub scheme: Option<Box<str>>,
+    /// The name of the event.
+    pub event: Option<Box<str>>,
+    /// The delivery's id.
+    pub delivery: Option<Box<str>>,
 }
 
 impl LogEntry {
@@ -203,6 +222,7 @@ impl LogEntry {
             error: None,
             headers: None,
             sent_again_from: None,
+            sender: None,
         }
     }
 
@@ -215,7 +235,15 @@ impl LogEntry {
             &self.error,
             &self.headers,
         ];
-        texts.into_iter().map(text).sum()
+        let sender = self.sender.iter().flat_map(|sender| {
+            let Sender {
+                scheme,
+                event,
+                delivery,
+            } = &**sender;
+            [scheme, event, delivery]
+        });
+        texts.into_iter().chain(sender).map(text).sum()
     }
 
     /// Name and value of each header worth knowing; none: the value is not kept.
@@ -262,7 +290,7 @@ impl Filter {
 }
 
 pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector, stream, outcome, endpoint, \
-     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from FROM requests WHERE ";
+     http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender FROM requests WHERE ";
 
 impl Journal {
     /// One request.
@@ -347,6 +375,8 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
             error: text("errors")?,
             headers: text("headers")?,
             sent_again_from: id("sent_again_from")?,
+            // What cannot be read says nothing.
+            sender: text("sender")?.and_then(|json| serde_json::from_str(&json).ok()),
         },
     })
 }

@@ -32,13 +32,17 @@ pub struct RefusedBody {
     pub idempotency_key: Option<Box<[u8]>>,
     /// Whether it came with a test key.
     pub test: bool,
+    /// Of a request to the address of a connector: the headers that its tool says something in.
+    pub headers: Option<Vec<(String, String)>>,
 }
 
 impl RefusedBody {
     pub(super) fn byte_len(&self) -> usize {
         let headers = [&self.content_type, &self.item_key, &self.idempotency_key];
         let headers = headers.into_iter().flatten().map(|value| value.len());
-        self.body.len() + self.stream.len() + headers.sum::<usize>()
+        let said = self.headers.iter().flatten();
+        let said = said.map(|(name, value)| name.len() + value.len());
+        self.body.len() + self.stream.len() + headers.sum::<usize>() + said.sum::<usize>()
     }
 }
 
@@ -74,8 +78,8 @@ impl Bodies {
         let all = self.bytes(connection)?;
         connection
             .prepare_cached(
-                "INSERT INTO bodies (seq, received_ms, bytes, test, stream, content_type, item_key, idempotency_key, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT INTO bodies (seq, received_ms, bytes, test, stream, content_type, item_key, idempotency_key, body, headers)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
                 seq.cast_signed(),
@@ -87,6 +91,7 @@ impl Bodies {
                 kept.item_key.as_deref(),
                 kept.idempotency_key.as_deref(),
                 &kept.body[..],
+                (kept.headers.as_ref()).and_then(|pairs| serde_json::to_string(pairs).ok()),
             ])?;
         self.bytes = Some(all + bytes);
         Ok(())
@@ -169,7 +174,7 @@ impl Journal {
 
     /// The body of a refused request, if it is kept.
     pub async fn refused_body(&self, seq: u64) -> Result<Option<RefusedBody>, StorageError> {
-        let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body FROM bodies WHERE seq = ?";
+        let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body, headers FROM bodies WHERE seq = ?";
         let row = sqlx::query(sql).bind(seq.cast_signed());
         let Some(row) = row.fetch_optional(self.reads()).await? else {
             return Ok(None);
@@ -181,6 +186,8 @@ impl Journal {
         Ok(Some(RefusedBody {
             body: row.try_get::<Vec<u8>, _>("body")?.into(),
             stream: row.try_get::<String, _>("stream")?.into(),
+            headers: (row.try_get::<Option<String>, _>("headers")?)
+                .and_then(|json| serde_json::from_str(&json).ok()),
             content_type: value("content_type")?,
             item_key: value("item_key")?,
             idempotency_key: value("idempotency_key")?,

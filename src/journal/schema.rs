@@ -15,7 +15,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -90,6 +90,12 @@ CREATE TABLE timeline (
 );
 ";
 
+/// What tools say of their deliveries, and the headers that they say it in.
+const SENDERS_5: &str = "
+ALTER TABLE requests ADD COLUMN sender TEXT;
+ALTER TABLE bodies ADD COLUMN headers TEXT;
+";
+
 /// Of the alias `r`: accepted requests, all of which have a payload until every sink has them. Removals that older
 /// versions logged were answered 200 and had none.
 pub(super) const ACCEPTED: &str = "(r.outcome = 0 OR (r.outcome = 4 AND r.http_status = 202))";
@@ -112,12 +118,14 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")?;
     }
-    let from_2 = format!("{TIMELINE_3} {CLAIMS_4}");
+    let from_3 = format!("{CLAIMS_4} {SENDERS_5}");
+    let from_2 = format!("{TIMELINE_3} {from_3}");
     let from = [
         &*format!("{TABLES} {LOG} {SENT_AGAIN} {from_2}"),
         &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {from_2}"),
         &from_2,
-        CLAIMS_4,
+        &from_3,
+        SENDERS_5,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

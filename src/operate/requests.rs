@@ -117,7 +117,7 @@ impl Requests {
                     Status::Accepted | Status::Processed => {
                         self.accepted_page(filter, status, limit, budget).await?
                     }
-                    Status::Failed | Status::Discarded => {
+                    Status::Stale | Status::Failed | Status::Discarded => {
                         self.given_up_page(filter, status, limit, budget).await?
                     }
                     _ => self.plain_page(&filter, limit, budget).await?,
@@ -212,7 +212,7 @@ impl Requests {
         }
     }
 
-    /// Requests that have dead letters, or had some that were discarded.
+    /// Requests that have dead letters, or had some that were discarded, or have items that changed nothing.
     async fn given_up_page(
         &self,
         mut filter: Filter,
@@ -229,6 +229,7 @@ impl Requests {
             };
             let seqs = match status {
                 Status::Discarded => self.pool.discarded_seqs(range.end, chunk).await?,
+                Status::Stale => self.pool.stale_seqs(range.end, chunk).await?,
                 _ => self.pool.failed_seqs(range.end, chunk).await?,
             };
             let rows = self.journal.log_at(&filter, &seqs).await?;

@@ -3,6 +3,7 @@
 //! **Invariant**: what is wrong is named, not only coloured: there is no problem exactly when everything works.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use super::Operator;
 use super::condition::{Condition, SinkCondition};
@@ -21,6 +22,8 @@ const WAL_BYTES_MAX: u64 = 256 << 20;
 const REFUSED_MIN: u64 = 10;
 const REFUSED_MINUTES: usize = 5;
 const REFUSED_PERCENT: u64 = 20;
+/// So many deliveries in a row that are refused for their time, all on the same side, are one.
+const CLOCK_REFUSALS: u32 = 10;
 
 impl Operator {
     /// What does not work, in sentences.
@@ -54,6 +57,7 @@ impl Operator {
             }
             problems.extend(undelivered(sink));
         }
+        problems.extend(self.misfits());
         problems.extend(self.refused_lately());
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(
@@ -110,6 +114,30 @@ impl Operator {
                 "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
                 share(unknown, all.requests)
             ));
+        }
+        problems
+    }
+}
+
+impl Operator {
+    /// What requests show of how connectors are set up.
+    fn misfits(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for connector in self.catalog.connectors() {
+            let name = &connector.name;
+            if connector.signs.unidentified.load(Ordering::Relaxed) {
+                problems.push(format!(
+                    "nothing identifies what the connector {name} sends: each request takes the place of the one before; set item_key for it"
+                ));
+            }
+            let clock = connector.signs.clock.load(Ordering::Relaxed);
+            if clock.unsigned_abs() >= CLOCK_REFUSALS {
+                let side = if clock > 0 { "behind" } else { "ahead of" };
+                problems.push(format!(
+                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time",
+                    clock.unsigned_abs()
+                ));
+            }
         }
         problems
     }

@@ -1,6 +1,7 @@
 //! Applying staged effects to the table `items`.
 //!
-//! **Invariant**: what was accepted later wins: a row is overwritten only by a request accepted later,
+//! **Invariant**: what was accepted later wins, unless both have a version and the other's is higher: a row is
+//! overwritten only by a request accepted later,
 //! or by a later item of the same request, and a removed item comes back only with a request accepted
 //! after its removal, and only with what came after it. In whatever order a sink hands items over, the outcome is
 //! that of the order of acceptance. Every change takes the next number of the one sequence.
@@ -13,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::changes::Change;
 use super::merge::{Fields, Order};
 use super::pass::Pass;
-use super::removal;
+use super::removal::{self, Removed};
 use super::views::Views;
 use crate::batch::{Batch, Slice};
 use crate::clock;
@@ -22,20 +23,23 @@ use crate::item::{self, ItemRef};
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
 /// `accepted_seq` guards against older requests that are retried.
-const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9) \
+const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, expires_ms) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
      ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
      updated_at = excluded.updated_at, request_id = excluded.request_id, \
-     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged \
-     WHERE excluded.accepted_seq > items.accepted_seq \
-     OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position)";
-const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at FROM items WHERE stream = ?1 AND key = ?2";
+     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged, \
+     version = excluded.version, expires_ms = excluded.expires_ms \
+     WHERE iif(excluded.version <> items.version, excluded.version > items.version, \
+     excluded.accepted_seq > items.accepted_seq \
+     OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position))";
+const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version FROM items WHERE stream = ?1 AND key = ?2";
 const SET_FIELDS: &str =
     "UPDATE items SET fields = ?3, merged = ?4, seq = ?5 WHERE stream = ?1 AND key = ?2";
 const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 const TOUCH: &str = "UPDATE items SET seq = ?3 WHERE stream = ?1 AND key = ?2";
 
 /// One item of the batch with what the row needs beside it.
+#[derive(Clone)]
 struct Row<'a> {
     stream: &'a Arc<str>,
     item: ItemRef<'a>,
@@ -47,6 +51,17 @@ impl Row<'_> {
     /// Its place in the order of acceptance.
     fn order(&self) -> Order {
         (self.origin.accepted_seq, self.position)
+    }
+
+    fn version(&self) -> Option<i64> {
+        self.item.standing.version
+    }
+
+    /// When it goes if nothing renews it: milliseconds of time lived.
+    fn expires_ms(&self) -> Option<i64> {
+        let seconds = self.item.standing.expire_after_seconds?;
+        let ms = clock::lived_ms() + u64::from(seconds.get()) * 1_000;
+        Some(ms.cast_signed())
     }
 }
 
@@ -63,6 +78,8 @@ pub(super) struct Target<'a> {
     pub(super) views: &'a mut Views,
     pub(super) on_update: &'a HashMap<Arc<str>, OnUpdate>,
     pub(super) removals: &'a mut removal::Removals,
+    /// Who does it.
+    pub(super) sink: &'a str,
 }
 
 /// Writes every item of the batch. Renderers hear of it if `published`.
@@ -98,14 +115,24 @@ pub(super) fn upsert(
     for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
         let Some(oldest) = same.first() else { continue };
         let (stream, key) = (oldest.stream, oldest.item.key);
-        let removed = target
-            .removals
-            .through(connection, stream, key, oldest.order())?;
-        let after =
-            same.partition_point(|row| removed.is_some_and(|removed| row.order() <= removed));
-        let same = &same[after..];
-        let Some(last) = same.last() else { continue };
         let merges = target.on_update.get(stream).copied() == Some(OnUpdate::Merge);
+        let has_version = same.iter().any(|row| row.version().is_some());
+        let removals = &target.removals;
+        let removed = removals.of(connection, stream, key, oldest.order(), has_version)?;
+        let versions;
+        let same = match has_version {
+            false => {
+                let is_after = |row: &Row<'_>| {
+                    removed.is_some_and(|removed| removed.is_after(row.order(), None))
+                };
+                &same[same.partition_point(is_after)..]
+            }
+            true => {
+                versions = target.by_version(same, removed, merges)?;
+                &versions
+            }
+        };
+        let Some(last) = same.last() else { continue };
         let merged = match merges {
             true => merge_into_pool(connection, same, pass.next())?,
             false => Merged::No,
@@ -135,8 +162,11 @@ pub(super) fn upsert(
             last.origin.accepted_seq,
             last.position,
             merged,
+            last.version(),
+            last.expires_ms(),
         ])?;
         if written == 0 {
+            target.note_if_stale(last)?;
             continue;
         }
         if published {
@@ -150,6 +180,59 @@ pub(super) fn upsert(
     Ok(())
 }
 
+impl Target<'_> {
+    /// Updates of one item, some of them with a version, without those that a higher version has left behind; the one
+    /// that counts is the last.
+    fn by_version<'a>(
+        &self,
+        same: &[Row<'a>],
+        removed: Option<Removed>,
+        merges: bool,
+    ) -> Result<Vec<Row<'a>>, rusqlite::Error> {
+        let mut rows: Vec<Row<'a>> = Vec::with_capacity(same.len());
+        let mut highest = match same.first() {
+            Some(row) => stored(self.connection, row.stream, row.item.key)?
+                .filter(|_| merges)
+                .and_then(|row| row.version),
+            None => None,
+        };
+        for row in same {
+            let is_removed = removed.is_some_and(|one| one.is_after(row.order(), row.version()));
+            let is_lower =
+                matches!((highest, row.version()), (Some(highest), Some(own)) if own < highest);
+            if is_removed || is_lower {
+                self.note_stale(row)?;
+                continue;
+            }
+            highest = highest.max(row.version());
+            rows.push(row.clone());
+        }
+        Ok(rows)
+    }
+
+    /// The same, if it was left out for its version and not because it is there already.
+    fn note_if_stale(&self, row: &Row<'_>) -> Result<(), rusqlite::Error> {
+        if row.version().is_none() {
+            return Ok(());
+        }
+        match stored(self.connection, row.stream, row.item.key)? {
+            Some(there) if there.version > row.version() => self.note_stale(row),
+            _ => Ok(()),
+        }
+    }
+
+    /// The log is to say that it changed nothing.
+    fn note_stale(&self, row: &Row<'_>) -> Result<(), rusqlite::Error> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO stale (sink, seq, items) VALUES (?1, ?2, 1)
+                 ON CONFLICT (sink, seq) DO UPDATE SET items = items + 1",
+            )?
+            .execute(params![self.sink, row.origin.accepted_seq])?;
+        Ok(())
+    }
+}
+
 /// Removes every item of the batch, as far as it was not accepted later, and remembers that.
 pub(super) fn delete(
     target: &mut Target<'_>,
@@ -161,21 +244,25 @@ pub(super) fn delete(
         let stream = &slice.entry.stream;
         for (position, item) in slice.items() {
             let order = (slice.entry.seq.cast_signed(), position);
+            let removed = Removed {
+                order,
+                version: item.standing.version,
+            };
             let row = stored(connection, stream, item.key)?;
-            let there = row.as_ref().is_some_and(|row| row.order <= order);
+            let there = (row.as_ref()).is_some_and(|row| removed.is_after(row.order, row.version));
             if there {
                 connection
                     .prepare_cached(DELETE)?
                     .execute([&**stream, item.key])?;
                 pass.tell(stream, 0, |seq| Change::removed(seq, item.key));
-            } else if let Some(row) = row {
+            } else if let Some(row) = row.filter(|row| row.version.is_none()) {
                 remove_older_fields(connection, stream, item.key, &row, order, pass)?;
             }
             // Also if it is not here: an older request may still bring it, or some of its fields.
             let seq = if there { pass.seq() } else { 0 };
             target
                 .removals
-                .note(connection, stream, item.key, order, seq)?;
+                .note(connection, stream, item.key, removed, seq)?;
         }
     }
     Ok(())
@@ -252,6 +339,7 @@ struct Stored {
     merged: Option<String>,
     order: Order,
     updated_at: String,
+    version: Option<i64>,
 }
 
 impl Stored {
@@ -273,6 +361,7 @@ fn stored(
                 merged: row.get(1)?,
                 order: (row.get(2)?, row.get(3)?),
                 updated_at: row.get(4)?,
+                version: row.get(5)?,
             })
         })
         .optional()

@@ -5,6 +5,9 @@
 //! renderers that come back learn of it: for them the newest ones are kept, by count. One that nobody is told of
 //! (nothing was there) has the number 0 and is only for the first.
 //!
+//! A removal with a version of its source is remembered longer: what is older by that version may come from outside at any
+//! time. The newest of these are kept, by count.
+//!
 //! Nothing here looks at a clock: how far every sink has come says what can still arrive.
 //!
 //! **Invariant**: when renderers cannot be told of a removal any more, the history's floor has risen to it: nobody
@@ -21,6 +24,8 @@ use crate::batch::Entry;
 
 /// Removals that renderers can be told of: the newest ones.
 const TOLD_MAX: i64 = 100_000;
+/// Removals with a version that nothing else needs: the newest ones.
+const VERSIONS_MAX: i64 = 100_000;
 /// Tombstones that are looked at in one transaction.
 const CHUNK: u32 = 1_000;
 /// Forgetting ends after this time, at the next chunk.
@@ -52,6 +57,8 @@ struct Forgetting {
     told: bool,
     /// Up to this number there are more than are kept for renderers.
     excess: Option<i64>,
+    /// There are removals with a version that were not counted yet.
+    versions: bool,
     /// Up to here tombstones without a number were looked at: request, stream and key.
     at: (i64, String, String),
     /// When it began at the first one.
@@ -70,6 +77,7 @@ impl Removals {
             told_max: TOLD_MAX,
             forgetting: Forgetting {
                 told: true,
+                versions: true,
                 ..Forgetting::default()
             },
         })
@@ -85,23 +93,29 @@ impl Removals {
         self.absent.clear();
     }
 
-    /// The place in the order of acceptance through which the item was removed, if it was by something that was accepted
-    /// after `oldest`.
-    pub(super) fn through(
+    /// How the item was removed, if that matters to what was accepted at `oldest` or later, or has a version.
+    pub(super) fn of(
         &self,
         connection: &Connection,
         stream: &str,
         key: &str,
         oldest: (i64, u32),
-    ) -> Result<Option<(i64, u32)>, rusqlite::Error> {
-        if self.last.get(stream).is_none_or(|last| *last < oldest.0) {
+        has_version: bool,
+    ) -> Result<Option<Removed>, rusqlite::Error> {
+        let last = self.last.get(stream);
+        if last.is_none_or(|last| *last < oldest.0 && !has_version) {
             return Ok(None);
         }
         connection
             .prepare_cached(
-                "SELECT accepted_seq, position FROM removed WHERE stream = ?1 AND key = ?2",
+                "SELECT accepted_seq, position, version FROM removed WHERE stream = ?1 AND key = ?2",
             )?
-            .query_row([stream, key], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row([stream, key], |row| {
+                Ok(Removed {
+                    order: (row.get(0)?, row.get(1)?),
+                    version: row.get(2)?,
+                })
+            })
             .optional()
     }
 
@@ -111,13 +125,15 @@ impl Removals {
         connection: &Connection,
         stream: &Arc<str>,
         key: &str,
-        order: (i64, u32),
+        removed: Removed,
         seq: u64,
     ) -> Result<(), rusqlite::Error> {
+        let Removed { order, version } = removed;
         connection
             .prepare_cached(
-                "INSERT INTO removed (stream, key, seq, accepted_seq, position) VALUES (?1, ?2, ?3, ?4, ?5)
+                "INSERT INTO removed (stream, key, seq, accepted_seq, position, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                  ON CONFLICT (stream, key) DO UPDATE SET seq = max(excluded.seq, seq),
+                 version = max(coalesce(excluded.version, version), coalesce(version, excluded.version)),
                  position = CASE WHEN (excluded.accepted_seq, excluded.position) > (accepted_seq, position)
                      THEN excluded.position ELSE position END,
                  accepted_seq = max(excluded.accepted_seq, accepted_seq)",
@@ -127,10 +143,12 @@ impl Removals {
                 key,
                 seq.cast_signed(),
                 order.0,
-                order.1
+                order.1,
+                version,
             ])?;
         match seq {
-            0 => self.absent.push((Arc::clone(stream), key.to_owned())),
+            0 if version.is_none() => self.absent.push((Arc::clone(stream), key.to_owned())),
+            0 => self.forgetting.versions = true,
             _ => self.forgetting.told = true,
         }
         let last = self.last.entry(Arc::clone(stream)).or_insert(0);
@@ -145,7 +163,7 @@ impl Removals {
         }
         let low_water = low_water(connection)?;
         let mut forget = connection.prepare_cached(&format!(
-            "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND accepted_seq <= ?3 AND {NO_LETTER}"
+            "DELETE FROM removed WHERE stream = ?1 AND key = ?2 AND seq = 0 AND version IS NULL AND accepted_seq <= ?3 AND {NO_LETTER}"
         ))?;
         for (stream, key) in self.absent.drain(..) {
             forget.execute(params![&*stream, key, low_water])?;
@@ -186,6 +204,7 @@ impl Removals {
         connection
             .prepare_cached("UPDATE removed SET seq = 0 WHERE seq > 0 AND seq <= ?1")?
             .execute([through])?;
+        self.forgetting.versions = true;
         connection
             .prepare_cached("UPDATE history SET floor = max(floor, ?1)")?
             .execute([through])?;
@@ -204,7 +223,7 @@ impl Removals {
         }
         let mut select = connection.prepare_cached(&format!(
             "SELECT accepted_seq, stream, key, {NO_LETTER} FROM removed
-             WHERE seq = 0 AND accepted_seq <= ?1 AND (accepted_seq, stream, key) > (?2, ?3, ?4)
+             WHERE seq = 0 AND version IS NULL AND accepted_seq <= ?1 AND (accepted_seq, stream, key) > (?2, ?3, ?4)
              ORDER BY accepted_seq, stream, key LIMIT {CHUNK}"
         ))?;
         let (accepted_seq, stream, key) = &forgetting.at;
@@ -226,6 +245,45 @@ impl Removals {
         }
         Ok(more)
     }
+
+    /// A chunk of the removals with a version that are too many; true if there may be more.
+    fn forget_versions(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
+        if !self.forgetting.versions {
+            return Ok(false);
+        }
+        let forgotten = connection
+            .prepare_cached(
+                "UPDATE removed SET version = NULL WHERE (stream, key) IN (
+                     SELECT stream, key FROM removed INDEXED BY removed_versions
+                     WHERE seq = 0 AND version IS NOT NULL AND accepted_seq <= (
+                         SELECT accepted_seq FROM removed INDEXED BY removed_versions
+                         WHERE seq = 0 AND version IS NOT NULL ORDER BY accepted_seq DESC LIMIT 1 OFFSET ?1)
+                     ORDER BY accepted_seq LIMIT ?2)",
+            )?
+            .execute(params![VERSIONS_MAX, CHUNK])?;
+        // What has none any more is looked at like the others.
+        self.forgetting.versions = forgotten > 0;
+        Ok(forgotten > 0)
+    }
+}
+
+/// How an item was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The place of the removal in the order of acceptance.
+    pub(super) order: (i64, u32),
+    /// What its source counted, or said the time was.
+    pub(super) version: Option<i64>,
+}
+
+impl Removed {
+    /// Whether an update is older.
+    pub(super) fn is_after(&self, order: (i64, u32), version: Option<i64>) -> bool {
+        match (self.version, version) {
+            (Some(own), Some(other)) if own != other => own > other,
+            _ => order <= self.order,
+        }
+    }
 }
 
 impl Pool {
@@ -238,9 +296,12 @@ impl Pool {
             writer.removals.begin();
             for entry in entries {
                 for (item, position) in entry.items.iter().zip(0..) {
-                    let order = (entry.seq.cast_signed(), position);
+                    let removed = Removed {
+                        order: (entry.seq.cast_signed(), position),
+                        version: item.standing.version,
+                    };
                     let (removals, stream) = (&mut writer.removals, &entry.stream);
-                    removals.note(&writer.connection, stream, item.key, order, 0)?;
+                    removals.note(&writer.connection, stream, item.key, removed, 0)?;
                 }
             }
             Ok(())
@@ -261,12 +322,17 @@ impl Pool {
     /// Whether it is worth a transaction to look.
     fn may_forget(&self) -> Result<bool, PoolError> {
         let writer = self.lock();
-        let Forgetting { told, excess, .. } = writer.removals.forgetting;
-        let others = "SELECT EXISTS (SELECT 1 FROM removed WHERE seq = 0)";
-        Ok(
-            told || excess.is_some()
-                || writer.connection.query_row(others, [], |row| row.get(0))?,
-        )
+        let Forgetting {
+            told,
+            excess,
+            versions,
+            ..
+        } = writer.removals.forgetting;
+        let others = "SELECT EXISTS (SELECT 1 FROM removed WHERE seq = 0 AND version IS NULL)";
+        Ok(told
+            || versions
+            || excess.is_some()
+            || writer.connection.query_row(others, [], |row| row.get(0))?)
     }
 
     /// True if there may be more.
@@ -274,8 +340,9 @@ impl Pool {
         let (floor, more) = self.write(|writer| {
             let connection = &writer.connection;
             let floor = writer.removals.forget_told(connection)?;
+            let versions = writer.removals.forget_versions(connection)?;
             let more = writer.removals.forget_others(connection)?;
-            Ok((floor, more || floor.is_some()))
+            Ok((floor, more || versions || floor.is_some()))
         })?;
         if let Some(floor) = floor {
             self.floor

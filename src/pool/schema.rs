@@ -13,7 +13,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -215,10 +215,29 @@ CREATE INDEX removed_others ON removed (accepted_seq, stream, key) WHERE seq = 0
 CREATE INDEX retries_by_seq ON retries (first_seq) WHERE resent = 0;
 ";
 
+/// Versions that sources give their items, and when items expire, in time lived. A removal that has a version is
+/// remembered for what comes late from outside, too: nobody can tell for how long, so the newest are kept. `stale` says
+/// of which requests items changed nothing because a higher version was there.
+const STANDING_5: &str = "
+ALTER TABLE items ADD COLUMN version INTEGER;
+ALTER TABLE items ADD COLUMN expires_ms INTEGER;
+CREATE INDEX items_that_expire ON items (expires_ms) WHERE expires_ms IS NOT NULL;
+ALTER TABLE removed ADD COLUMN version INTEGER;
+DROP INDEX removed_others;
+CREATE INDEX removed_others ON removed (accepted_seq, stream, key) WHERE seq = 0 AND version IS NULL;
+CREATE INDEX removed_versions ON removed (accepted_seq) WHERE seq = 0 AND version IS NOT NULL;
+CREATE TABLE stale (
+    sink TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    items INTEGER NOT NULL,
+    PRIMARY KEY (sink, seq)
+) WITHOUT ROWID;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4}");
+    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(
@@ -228,6 +247,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         ),
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
+        STANDING_5,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

@@ -78,6 +78,7 @@ impl Writer {
             views: &mut self.views,
             on_update: &self.on_update,
             removals: &mut self.removals,
+            sink: &settlement.sink,
         };
         let Staged {
             effects,

@@ -17,6 +17,13 @@ pub enum SinkState {
     Waiting,
     /// Delivered, at this Unix time in milliseconds where it is still known.
     Done(Option<u64>),
+    /// Delivered, and so many of its items changed nothing: the pool had a higher version of them.
+    Stale {
+        /// When, as of what was delivered.
+        at_ms: Option<u64>,
+        /// How many.
+        items: u64,
+    },
     /// Failed, to be tried again.
     Retrying,
     /// Some of its items are dead letters.
@@ -40,7 +47,7 @@ pub struct GivenUp {
 /// of the last: nothing is said to be done before it was.
 const PROGRESS_GRAIN_MS: u64 = 100;
 /// What only the request log needs: it goes with the entries of which it speaks.
-const TESTIMONY: [&str; 3] = ["progress", "settled_late", "discarded"];
+const TESTIMONY: [&str; 4] = ["progress", "settled_late", "discarded", "stale"];
 /// Rows of it that are deleted in one go.
 const EXPIRE_CHUNK: i64 = 5_000;
 /// Reasons of one sink for one request, and dead letters that are looked at for them.
@@ -142,6 +149,11 @@ impl Pool {
         self.seqs_of("discarded", before, limit).await
     }
 
+    /// The same for those of which items changed nothing.
+    pub async fn stale_seqs(&self, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
+        self.seqs_of("stale", before, limit).await
+    }
+
     async fn seqs_of(&self, table: &str, before: u64, limit: u32) -> Result<Vec<u64>, PoolError> {
         // From one number to the next, however many rows have it.
         let sql = format!(
@@ -210,6 +222,7 @@ impl Pool {
                 coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= request.value AS passed,
                 coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= request.value AS before_start,
                 (SELECT at_ms FROM discarded WHERE sink = ?1 AND seq = request.value) AS discarded_ms,
+                (SELECT items FROM stale WHERE sink = ?1 AND seq = request.value) AS stale_items,
                 (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = request.value) AS late_ms,
                 (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1) AS at_ms
              FROM json_each(?2) AS request ORDER BY request.key",
@@ -246,7 +259,11 @@ fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
     {
         SinkState::Discarded(at_ms)
     } else if row.try_get("passed")? {
-        SinkState::Done(at("late_ms")?.or(at("at_ms")?))
+        let at_ms = at("late_ms")?.or(at("at_ms")?);
+        match at("stale_items")? {
+            None => SinkState::Done(at_ms),
+            Some(items) => SinkState::Stale { at_ms, items },
+        }
     } else {
         SinkState::Waiting
     }))

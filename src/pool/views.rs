@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use crate::item::{ItemRef, field_name, members, shape};
+use crate::item::{ItemRef, Standing, field_name, members, shape};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;
@@ -339,6 +339,7 @@ pub(super) fn learn(connection: &Connection) -> Result<(), rusqlite::Error> {
             key: "",
             fields,
             shape: shape(fields),
+            standing: Standing::default(),
         };
         views.note(&stream, std::iter::once(&item));
     }

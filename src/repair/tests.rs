@@ -24,7 +24,7 @@ fn fill(connection: &Connection, file: &str) {
     match file {
         CATALOG => {
             for row in 0..ROWS {
-                let sql = "INSERT INTO keys VALUES ('c' || (?1 % 7), 'key' || ?1, ?2, 'ik_live_', 's', NULL, NULL, 5, 'for tests')";
+                let sql = "INSERT INTO keys VALUES ('c' || (?1 % 7), 'key' || ?1, ?2, 'ik_live_', 's', NULL, NULL, 5, 'for tests', 0, NULL)";
                 let digest = [row.to_be_bytes(); 4].concat();
                 connection
                     .execute(sql, rusqlite::params![row, digest])
@@ -40,7 +40,7 @@ fn fill(connection: &Connection, file: &str) {
             for row in 0..ROWS {
                 let stream = if row % 2 == 0 { "even" } else { "odd" };
                 let fields = format!("{{\"n\":{row},\"text\":\"{}\"}}", "x".repeat(size(row)));
-                let sql = "INSERT INTO items VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0, NULL)";
+                let sql = "INSERT INTO items VALUES (?1, 'key' || ?2, ?3, ?2, 't', 't', 'r', ?2, 0, NULL, NULL, NULL)";
                 connection
                     .execute(sql, rusqlite::params![stream, row, fields])
                     .expect("an item");
@@ -51,7 +51,7 @@ fn fill(connection: &Connection, file: &str) {
                      INSERT INTO sink_state VALUES ('pool', 'a', x'01');
                      INSERT INTO dead_letters VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5, 5, 0);
                      DELETE FROM dead_letters;
-                     INSERT INTO removed VALUES ('odd', 'gone', 301, 301, 0);
+                     INSERT INTO removed VALUES ('odd', 'gone', 301, 301, 0, NULL);
                      UPDATE history SET epoch = 9, seq = 301;",
                 )
                 .expect("the rest");
@@ -315,7 +315,7 @@ fn killed(file: &str) -> (Vec<u8>, Vec<u8>) {
         .pragma_update(None, "wal_autocheckpoint", 0)
         .expect("a setting");
     for row in 0..20 {
-        let sql = "INSERT INTO items VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0, NULL)";
+        let sql = "INSERT INTO items VALUES ('s', 'key' || ?1, ?2, ?1, 't', 't', 'r', ?1, 0, NULL, NULL, NULL)";
         let fields = format!("{{\"text\":\"{}\"}}", "x".repeat(1_500));
         connection
             .execute(sql, rusqlite::params![row, fields])
@@ -408,7 +408,7 @@ fn sinks_look_back_for_what_a_hole_in_a_log_hides() {
     // Every page has an older version in the log, and what follows the newest one is flushed.
     for value in 0..3 {
         for key in 0..40 {
-            let sql = "INSERT OR REPLACE INTO items VALUES ('s', 'key' || ?1, ?2, ?3, 't', 't', 'r', ?3, 0, NULL)";
+            let sql = "INSERT OR REPLACE INTO items VALUES ('s', 'key' || ?1, ?2, ?3, 't', 't', 'r', ?3, 0, NULL, NULL, NULL)";
             let fields = format!("{{\"n\":{value},\"text\":\"{}\"}}", "x".repeat(900));
             pool.execute(sql, rusqlite::params![key, fields, value * 40 + key])
                 .expect("an item");

@@ -620,7 +620,8 @@ fn a_journal_of_format_1_is_taken_over() {
              CREATE INDEX requests_by_connector ON requests (connector);
              CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
              DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
-             ALTER TABLE requests DROP COLUMN sent_again_from; PRAGMA user_version = 1;",
+             ALTER TABLE requests DROP COLUMN sent_again_from; ALTER TABLE requests DROP COLUMN sender;
+             PRAGMA user_version = 1;",
     );
     let process = folder.spawn();
     assert_eq!(process.request(&id)["headers"], json!([]));

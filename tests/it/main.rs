@@ -32,6 +32,7 @@ mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not
 mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
+mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod stored; // what a daemon has stored, read and changed beside it
 mod structure; // the house rules that a text search can hold

@@ -98,6 +98,7 @@ fn filled(path: &str, request_id: &str) -> String {
         ("/retries/{id}", "/retries/1"),
         ("/streams/{name}", "/streams/orders"),
         ("/{stream}", "/orders"),
+        ("/{connector}", "/tests"),
         ("/items/{key}", "/items/1"),
         ("/{request_id}", &format!("/{request_id}")),
     ] {

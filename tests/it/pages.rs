@@ -6,6 +6,7 @@ mod managed; // what the forms make, change and refuse
 mod settings; // the configuration, and backups
 mod shown; // what the pages say
 mod site; // somebody who is signed in, without a browser
+mod tools; // tools that sign: their forms, their pages
 mod written; // what the buttons do
 
 /// Somebody who has signed in, for other modules.

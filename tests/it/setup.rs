@@ -177,6 +177,27 @@ impl Setup {
         self
     }
 
+    /// Gives a webhook connector a key that verifies signatures, with `verify = …` and further settings of the key.
+    pub(crate) fn signing_key(
+        mut self,
+        connector: &str,
+        name: &str,
+        stream: &str,
+        settings: &str,
+    ) -> Self {
+        let connector = self.connector_mut(connector);
+        if !connector.settings.contains("kind =") {
+            connector.settings.push_str("kind = \"webhook\"\n");
+        }
+        let toml = format!(
+            "{{ name = {}, stream = {}, {settings} }}",
+            quoted(name),
+            quoted(stream)
+        );
+        connector.keys.push((String::new(), toml));
+        self
+    }
+
     /// Declares a new read key for streams, with further settings as TOML lines.
     pub(crate) fn read_key(self, name: &str, streams: &[&str], settings: &str) -> Self {
         let secret = generate(KeyKind::Read).expect("the system has randomness");

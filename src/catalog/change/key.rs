@@ -18,8 +18,10 @@ use crate::catalog::connector::KeyRow;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::key::{self, KeyKind, KeyText, generate};
-use crate::catalog::{Catalog, CatalogError, IngestKey, KeyState, Kind, schema};
+use crate::catalog::{Catalog, CatalogError, IngestKey, KeyHash, KeyState, Kind, schema};
 use crate::clock;
+use crate::config::{Secret, Verify};
+use crate::sender::Unfit;
 
 /// Grace after a rotation, at most.
 pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
@@ -40,6 +42,10 @@ pub struct NewKey {
     pub test: bool,
     /// When it ends: Unix time in milliseconds.
     pub expires_ms: Option<u64>,
+    /// Whether it may stand in a URL.
+    pub allow_in_url: bool,
+    /// In place of a text of its own: how what its tool signs is verified.
+    pub verify: Option<Verify>,
 }
 
 /// What is to be changed of an ingest key.
@@ -49,6 +55,8 @@ pub struct KeyPatch {
     pub description: Option<Option<String>>,
     /// As in [`NewKey`].
     pub expires_ms: Option<Option<u64>>,
+    /// As in [`NewKey`].
+    pub allow_in_url: Option<bool>,
 }
 
 /// How a key is to be rotated.
@@ -58,14 +66,21 @@ pub struct Rotation {
     pub grace_seconds: u64,
     /// When the new one ends; if it is not said, when the old one would have.
     pub expires_ms: Option<Option<u64>>,
+    /// What the tool signs with from now on, for a key that verifies signatures.
+    pub secret: Option<Secret>,
 }
 
 /// Ingest keys.
 impl Catalog {
-    /// Makes a key. Its text is in the answer and nowhere else.
-    pub fn create_key(&self, new: NewKey, actor: &Actor) -> Changed<(KeyText, Arc<IngestKey>)> {
-        let (text, row) = build_key(new)?;
+    /// Makes a key. Its text, if it has one, is in the answer and nowhere else.
+    pub fn create_key(
+        &self,
+        new: NewKey,
+        actor: &Actor,
+    ) -> Changed<(Option<KeyText>, Arc<IngestKey>)> {
+        let (text, row) = self.build_key(new)?;
         let ((), entries) = self.commit(actor, |database, entries| {
+            require_own_secret(entries, &row)?;
             let connector = find_connector(entries, &row.connector)?;
             require_free(Kind::Key, connector.key(&row.name).is_some())?;
             require_capacity(connector.keys.len())?;
@@ -91,6 +106,7 @@ impl Catalog {
             let description = patch.description.map(|one| one.map(Into::into));
             set_if_given(&mut key.description, description);
             set_if_given(&mut key.expires_ms, patch.expires_ms);
+            set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             Ok(())
         })
     }
@@ -117,7 +133,7 @@ impl Catalog {
         name: &str,
         rotation: Rotation,
         actor: &Actor,
-    ) -> Changed<(KeyText, Arc<IngestKey>, Arc<IngestKey>)> {
+    ) -> Changed<(Option<KeyText>, Arc<IngestKey>, Arc<IngestKey>)> {
         let grace_seconds = Some(rotation.grace_seconds);
         check_range("grace_seconds", grace_seconds, 0, GRACE_SECONDS_MAX)?;
         check_future(rotation.expires_ms.flatten())?;
@@ -134,18 +150,26 @@ impl Catalog {
             }
             require_capacity(self.connector(connector).map_or(0, |one| one.keys.len()))?;
             let test = before.prefix.as_deref().is_some_and(key::is_test);
-            let text = generate(if test {
-                KeyKind::IngestTest
-            } else {
-                KeyKind::Ingest
-            })?;
+            let form = match (&before.verify, rotation.secret) {
+                (None, None) => KeyForm::generated(test)?,
+                (Some(verify), Some(secret)) => {
+                    let mut verify = Verify::clone(verify);
+                    verify.secret = Some(secret);
+                    self.signed(verify, &before.stream)?
+                }
+                (None, Some(_)) => return Err(Fault::Secret(MADE_HERE).of("rotation")),
+                (Some(_), None) => return Err(Fault::Secret(MADE_THERE).of("rotation")),
+            };
             let new = KeyRow {
-                hash: text.hash(),
-                prefix: Some(text.prefix().into()),
+                hash: form.hash,
+                prefix: Some(form.prefix),
+                verify: form.verify,
                 expires_ms,
                 created_ms: Some(now_ms),
                 ..before.clone()
             };
+            require_own_secret(entries, &new)?;
+            let text = form.text;
             let mut old = KeyRow {
                 name: name_rotated(&before),
                 ..before.clone()
@@ -216,27 +240,88 @@ impl Catalog {
     }
 }
 
-pub(in crate::catalog) fn build_key(new: NewKey) -> Changed<(KeyText, KeyRow)> {
-    check_own_name(&new.name)?;
-    check_own_description(new.description.as_deref())?;
-    check_future(new.expires_ms)?;
-    let text = generate(if new.test {
-        KeyKind::IngestTest
-    } else {
-        KeyKind::Ingest
-    })?;
-    let row = KeyRow {
-        connector: new.connector.into(),
-        name: new.name.into(),
-        description: new.description.map(Into::into),
-        hash: text.hash(),
-        prefix: Some(text.prefix().into()),
-        stream: new.stream.into(),
-        expires_ms: new.expires_ms,
-        revoked_ms: None,
-        created_ms: Some(clock::unix_ms()),
-    };
-    Ok((text, row))
+/// What a key is found by, and shown by.
+struct KeyForm {
+    text: Option<KeyText>,
+    hash: KeyHash,
+    prefix: Arc<str>,
+    verify: Option<Arc<Verify>>,
+}
+
+impl KeyForm {
+    /// A key of our own making.
+    fn generated(test: bool) -> Changed<Self> {
+        let text = generate(match test {
+            true => KeyKind::IngestTest,
+            false => KeyKind::Ingest,
+        })?;
+        Ok(Self {
+            hash: text.hash(),
+            prefix: text.prefix().into(),
+            text: Some(text),
+            verify: None,
+        })
+    }
+}
+
+const MADE_HERE: &str = "only a key that verifies signatures takes one; this one is made here";
+const MADE_THERE: &str =
+    "must be given: this key verifies signatures, and its tool makes the new secret";
+
+/// No other key has the secret of this one.
+pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
+    let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
+    match row.verify.is_some() && keys.any(|key| key.row().hash == row.hash) {
+        true => Err(Fault::SameSecret.of("verify")),
+        false => Ok(()),
+    }
+}
+
+impl Catalog {
+    pub(in crate::catalog) fn build_key(&self, new: NewKey) -> Changed<(Option<KeyText>, KeyRow)> {
+        check_own_name(&new.name)?;
+        check_own_description(new.description.as_deref())?;
+        check_future(new.expires_ms)?;
+        let form = match new.verify {
+            None => KeyForm::generated(new.test)?,
+            Some(verify) => self.signed(verify, &new.stream)?,
+        };
+        let row = KeyRow {
+            connector: new.connector.into(),
+            name: new.name.into(),
+            description: new.description.map(Into::into),
+            hash: form.hash,
+            prefix: Some(form.prefix),
+            stream: new.stream.into(),
+            expires_ms: new.expires_ms,
+            revoked_ms: None,
+            created_ms: Some(clock::unix_ms()),
+            allow_in_url: new.allow_in_url,
+            verify: form.verify,
+        };
+        Ok((form.text, row))
+    }
+
+    /// A key in the form of a signing secret.
+    fn signed(&self, verify: Verify, stream: &str) -> Changed<KeyForm> {
+        let verifier = verify
+            .verifier()
+            .map_err(|unfit| Fault::from(unfit).of("verify"))?;
+        if verifier.signs_url() && verifier.url().is_none() && self.public_url.is_none() {
+            let message = "it signs the URL that the tool was given: set server.public_url in the configuration, or `url` here".to_owned();
+            let unfit = Unfit {
+                field: "scheme",
+                message,
+            };
+            return Err(Fault::from(unfit).of("verify"));
+        }
+        Ok(KeyForm {
+            text: None,
+            hash: KeyHash::from_bytes(verify.digest(stream)),
+            prefix: verify.shown().into(),
+            verify: Some(Arc::new(verify)),
+        })
+    }
 }
 
 /// Writes a key whose connector and stream are there.

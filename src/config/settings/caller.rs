@@ -1,11 +1,12 @@
 //! Streams, connectors, keys and read keys. The catalog keeps the settings of those that are made at run time in the
 //! same form.
 //!
-//! **Invariant**: a key has exactly one of `secret` and `sha256`; [`load`](crate::config::load) sees to it.
+//! **Invariant**: a key has exactly one of `secret`, `sha256` and `verify`; [`load`](crate::config::load) sees to it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::Verify;
 use crate::config::{Secret, checks};
 
 /// `[[streams]]`: a named destination for items.
@@ -20,6 +21,22 @@ pub struct Stream {
     pub on_update: OnUpdate,
     /// After so long without data, renderers are told that the stream is stale.
     pub stale_after_seconds: Option<u64>,
+    /// The field that says how new an item is: a number or a time. One that is lower than the pool's changes nothing.
+    pub version: Option<String>,
+    /// Which items are removals.
+    pub delete_when: Option<DeleteWhen>,
+    /// After so long without another update an item is removed from the data pool.
+    pub expire_after_seconds: Option<u32>,
+}
+
+/// Which items are removals: those whose field has one of some values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeleteWhen {
+    /// The name of a field; `_event`: the event of the delivery.
+    pub field: String,
+    /// Texts, or numbers and booleans as text.
+    pub is: Vec<String>,
 }
 
 /// What an update does to the fields that it does not name.
@@ -53,8 +70,19 @@ pub struct Connector {
     pub description: Option<String>,
     /// How its requests come.
     pub kind: ConnectorKind,
-    /// The item key of requests without `X-Item-Key`.
+    /// The tool that sends, by the name of its preset: what its requests are called and how its items are identified.
+    /// Without it, the scheme that its keys are verified by says so.
+    pub preset: Option<String>,
+    /// The item key of requests without `X-Item-Key`; `@delivery`: each delivery is an item of its own.
     pub item_key: Option<String>,
+    /// Where the items are in a body that holds more: the path of an array or an object.
+    pub items: Option<String>,
+    /// Overrides [`Stream::version`] for what it sends.
+    pub version: Option<String>,
+    /// Overrides [`Stream::delete_when`] for what it sends.
+    pub delete_when: Option<DeleteWhen>,
+    /// Overrides [`Stream::expire_after_seconds`] for what it sends.
+    pub expire_after_seconds: Option<u32>,
     /// Whether its keys may remove items; without it, those of `ingest` may and those of `webhook` may not.
     pub may_delete: Option<bool>,
     /// Overrides [`requests_per_second`](crate::config::Limits::requests_per_second) for each of its keys.
@@ -72,7 +100,7 @@ pub enum ConnectorKind {
     /// `POST /api/ingest`.
     #[default]
     Ingest,
-    /// `POST /api/webhook/{stream}`.
+    /// `POST /api/webhook/{stream}`, or `POST /api/webhook/{stream}/{connector}`.
     Webhook,
 }
 
@@ -86,7 +114,7 @@ impl ConnectorKind {
     }
 }
 
-/// An ingest key: exactly one of `secret` and `sha256`.
+/// An ingest key: exactly one of `secret`, `sha256` and `verify`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Key {
@@ -100,8 +128,12 @@ pub struct Key {
     pub secret: Option<Secret>,
     /// The SHA-256 of the key, 64 lowercase hex digits.
     pub sha256: Option<String>,
+    /// How requests are verified that carry a signature in place of a key.
+    pub verify: Option<Verify>,
     /// From when on it is refused, in RFC 3339.
     pub expires_at: Option<String>,
+    /// Whether it may stand in a URL, for tools that can set nothing else.
+    pub allow_in_url: bool,
 }
 
 /// `[[read_keys]]`: a key for renderers; exactly one of `secret` and `sha256`.
@@ -125,9 +157,12 @@ pub struct ReadKey {
 }
 
 impl Key {
-    /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
+    /// What it is known by: the SHA-256 of its text, where it has one. Always some after [`load`](crate::config::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
-        digest(self.secret.as_ref(), self.sha256.as_deref())
+        match &self.verify {
+            Some(verify) => Some(verify.digest(&self.stream)),
+            None => digest(self.secret.as_ref(), self.sha256.as_deref()),
+        }
     }
 }
 

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Connector, DEFAULT_TOML, Http, Key, Postgres, ReadKey, Secret, Settings, Sink, Stream,
-    environment, explain, load, render_text,
+    Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Secret, Settings, Sink,
+    Stream, Verify, environment, explain, load, render_text,
 };
 use super::{FULL, Place};
+use crate::sender::{Options, Timestamp};
 
 /// Every path of the schema, with `[]` for elements.
 fn schema_paths(path: &str, fields: &[Field], paths: &mut BTreeSet<String>) {
@@ -51,15 +52,49 @@ fn value_paths(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
     }
 }
 
+/// A verification with all that can be set of one.
+fn every_option() -> Verify {
+    let text = || Some("x".to_owned());
+    Verify {
+        options: Options {
+            scheme: "hmac".to_owned(),
+            tolerance_seconds: Some(1),
+            url: text(),
+            answer: Some(200),
+            header: text(),
+            prefix: text(),
+            separator: text(),
+            signed: text(),
+            hash: text(),
+            encoding: text(),
+            secret_encoding: text(),
+            timestamp: Some(Timestamp {
+                header: text(),
+                part: text(),
+                body: text(),
+                unit: text(),
+            }),
+            id: text(),
+            event: text(),
+        },
+        ..Verify::default()
+    }
+}
+
 #[test]
 fn the_schema_names_what_the_settings_have() {
     let settings = Settings {
-        streams: vec![Stream::default()],
+        streams: vec![Stream {
+            delete_when: Some(DeleteWhen::default()),
+            ..Stream::default()
+        }],
         connectors: vec![Connector {
             keys: vec![Key {
                 secret: Some(Secret::new("x")),
+                verify: Some(every_option()),
                 ..Key::default()
             }],
+            delete_when: Some(DeleteWhen::default()),
             ..Connector::default()
         }],
         read_keys: vec![ReadKey::default()],

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::clock;
-use crate::config::{hint, quoted};
+use crate::config::{self, DeleteWhen, Verify, hint, quoted};
 use crate::http::body;
 use crate::http::error::ApiError;
 
@@ -119,6 +119,16 @@ pub(super) fn rate(name: &str, value: Value) -> Result<u32, ApiError> {
 pub(super) fn flag(name: &str, value: Value) -> Result<bool, ApiError> {
     let flag = value.as_bool();
     flag.ok_or_else(|| ApiError::invalid(format!("{name} must be true or false")))
+}
+
+/// Which items are removals.
+pub(super) fn delete_when(_: &str, value: Value) -> Result<DeleteWhen, ApiError> {
+    config::read_delete_when(&value).map_err(ApiError::invalid)
+}
+
+/// How deliveries are verified.
+pub(super) fn verify(_: &str, value: Value) -> Result<Verify, ApiError> {
+    config::read_verify(&value).map_err(ApiError::invalid)
 }
 
 /// A time: Unix time in milliseconds.

@@ -9,15 +9,14 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, flag, nullable, number, optional, required, text, time};
+use super::body::{self, Field, flag, nullable, number, optional, required, text, time, verify};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
 use crate::clock;
-use crate::config::ConnectorKind;
+use crate::config::{ConnectorKind, Secret};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
-use crate::text::percent_encoded;
 
 const GRACE_SECONDS_DEFAULT: u64 = 86_400;
 
@@ -51,6 +50,8 @@ pub(super) struct KeyData {
     stream: String,
     /// Where to send, on the service listener.
     path: String,
+    /// The same as a whole URL; null unless `server.public_url` says what stands before the path.
+    url: Option<String>,
     /// `active`, `expired` or `revoked`.
     state: &'static str,
     /// When it ends, RFC 3339.
@@ -63,27 +64,33 @@ pub(super) struct KeyData {
     created_at: Option<String>,
     /// When somebody came with it last, RFC 3339; null: not yet, as far as is known.
     last_used_at: Option<String>,
+    /// Whether it may stand in a URL, as `?access_token=`.
+    allow_in_url: bool,
+    /// If requests are verified by their signature: how, without the secret.
+    verify: Option<serde_json::Value>,
 }
 
 impl KeyData {
-    pub(super) fn new(key: &IngestKey, kind: ConnectorKind) -> Self {
+    pub(super) fn new(key: &IngestKey, kind: ConnectorKind, public_url: Option<&str>) -> Self {
+        let path = match kind {
+            ConnectorKind::Ingest => "/api/ingest".to_owned(),
+            ConnectorKind::Webhook => key.path(),
+        };
         Self {
+            url: public_url.map(|before| format!("{before}{path}")),
+            path,
             name: key.name.to_string(),
             description: key.description.as_deref().map(str::to_owned),
             prefix: key.prefix().to_string(),
             stream: key.stream.to_string(),
-            path: match kind {
-                ConnectorKind::Ingest => "/api/ingest".to_owned(),
-                ConnectorKind::Webhook => {
-                    format!("/api/webhook/{}", percent_encoded(&key.stream))
-                }
-            },
             state: key.state().as_str(),
             expires_at: key.expires_ms.map(clock::rfc3339),
             revoked_at: key.revoked_ms.map(clock::rfc3339),
             declared: key.created_ms.is_none(),
             created_at: key.created_ms.map(clock::rfc3339),
             last_used_at: key.used_ms().map(clock::rfc3339),
+            allow_in_url: key.allow_in_url,
+            verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
         }
     }
 }
@@ -91,8 +98,8 @@ impl KeyData {
 /// A new ingest key.
 #[derive(Debug, Serialize, ToSchema)]
 struct MadeKey {
-    /// The key itself, shown only here.
-    secret: String,
+    /// The key itself, shown only here; null: it has no text, its tool signs.
+    secret: Option<String>,
     /// What will be shown of it.
     key: KeyData,
     /// After a rotation: the one before, which ends.
@@ -117,6 +124,13 @@ struct NewKey {
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
+    /// Whether it may stand in a URL, as `?access_token=`.
+    #[salvo(schema(value_type = bool, required = false))]
+    allow_in_url: Field,
+    /// In place of a text of its own: how what its tool signs is verified, as `verify` stands in a configuration file;
+    /// secrets are texts.
+    #[salvo(schema(value_type = Option<serde_json::Value>))]
+    verify: Field,
 }
 
 /// What is to be changed of a key; what is absent stays.
@@ -128,6 +142,9 @@ struct KeyPatch {
     /// When it ends, RFC 3339; null: never.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
+    /// Whether it may stand in a URL, as `?access_token=`.
+    #[salvo(schema(value_type = bool, required = false))]
+    allow_in_url: Field,
 }
 
 /// How a key is to be rotated.
@@ -139,6 +156,9 @@ struct RotateKeyBody {
     /// When the new key ends, RFC 3339; null: never. If absent: when the old one would have.
     #[salvo(schema(value_type = Option<String>))]
     expires_at: Field,
+    /// What the tool signs with from now on; for a key that verifies signatures, and only for such a key.
+    #[salvo(schema(value_type = String, required = false))]
+    secret: Field,
 }
 
 struct ListKeys(Operator);
@@ -155,7 +175,7 @@ struct ListKeys(Operator);
 impl ListKeys {
     async fn handle(&self, req: &mut Request) -> Result<Listing<KeyData>, ApiError> {
         let connector = find(&self.0, req)?;
-        let show = |key: &IngestKey| KeyData::new(key, connector.kind);
+        let show = |key: &IngestKey| KeyData::new(key, connector.kind, self.0.catalog.public_url());
         paging::by_name(&connector.keys, |one| &one.name, show, req)
     }
 }
@@ -186,13 +206,15 @@ impl CreateKey {
             stream: required("stream", body.stream, text)?,
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+            verify: nullable("verify", body.verify, verify)?.flatten(),
         };
         let created = self
             .0
             .change(by(req), move |catalog, by| catalog.create_key(wanted, by));
         let (secret, key) = created.await?;
         Ok(envelope::created(MadeKey {
-            secret: secret.expose().to_owned(),
+            secret: secret.map(|secret| secret.expose().to_owned()),
             key: show(&self.0, &key),
             previous: None,
         }))
@@ -215,7 +237,11 @@ impl GetKey {
         let connector = find(&self.0, req)?;
         let key = connector.key(&param(req, "name"));
         let key = key.ok_or(CatalogError::NotFound(Kind::Key))?;
-        Ok(envelope::ok(KeyData::new(key, connector.kind)))
+        Ok(envelope::ok(KeyData::new(
+            key,
+            connector.kind,
+            self.0.catalog.public_url(),
+        )))
     }
 }
 
@@ -240,6 +266,7 @@ impl ChangeKey {
         let patch = catalog::KeyPatch {
             description: nullable("description", body.description, text)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?,
+            allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
         };
         let (id, name) = (param(req, "id"), param(req, "name"));
         let changed = self.0.change(by(req), move |catalog, by| {
@@ -297,6 +324,7 @@ impl RotateKey {
         let rotation = Rotation {
             grace_seconds: grace.unwrap_or(GRACE_SECONDS_DEFAULT),
             expires_ms: nullable("expires_at", body.expires_at, time)?,
+            secret: optional("secret", body.secret, text)?.map(Secret::new),
         };
         let (id, name) = (param(req, "id"), param(req, "name"));
         let rotated = self.0.change(by(req), move |catalog, by| {
@@ -304,7 +332,7 @@ impl RotateKey {
         });
         let (secret, key, previous) = rotated.await?;
         Ok(envelope::created(MadeKey {
-            secret: secret.expose().to_owned(),
+            secret: secret.map(|secret| secret.expose().to_owned()),
             key: show(&self.0, &key),
             previous: Some(show(&self.0, &previous)),
         }))
@@ -337,7 +365,11 @@ impl RevokeKey {
 
 fn show(operator: &Operator, key: &IngestKey) -> KeyData {
     let connector = operator.catalog.connector(&key.connector);
-    KeyData::new(key, connector.map_or(ConnectorKind::Ingest, |one| one.kind))
+    KeyData::new(
+        key,
+        connector.map_or(ConnectorKind::Ingest, |one| one.kind),
+        operator.catalog.public_url(),
+    )
 }
 
 /// The connector that the path names.

@@ -17,7 +17,7 @@ use crate::http::error::ApiError;
 use crate::http::sink_state::SinkStateData;
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
-use crate::journal::log::Filter;
+use crate::journal::log::{Filter, Sender};
 use crate::operate::Operator;
 use crate::operate::requests::{Report, Status};
 
@@ -38,7 +38,7 @@ struct LoggedRequest {
     request_id: String,
     /// Number of items; 0 if it was refused.
     items_received: u32,
-    /// `accepted`, `processed`, `failed`, `discarded`, `rejected`, `duplicate`, `test` or `removed`.
+    /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
     status: &'static str,
     /// Why it was refused, what is odd about it, or why sinks gave up on it.
     errors: Vec<String>,
@@ -62,6 +62,12 @@ struct LoggedRequest {
     idempotency_key: Option<String>,
     /// The first request, for a repeat.
     duplicate_of: Option<String>,
+    /// How a delivery to the address of its connector was verified: the scheme; null: it came with a key.
+    scheme: Option<String>,
+    /// The event of such a delivery, as its tool names it.
+    event: Option<String>,
+    /// The id of such a delivery.
+    delivery_id: Option<String>,
     /// Headers worth knowing.
     headers: Vec<HeaderData>,
     /// The request that this one was sent again from.
@@ -96,6 +102,10 @@ impl From<(&str, Option<&str>)> for HeaderData {
 impl From<&Report> for LoggedRequest {
     fn from(report: &Report) -> Self {
         let entry = &report.row.entry;
+        let said = |what: fn(&Sender) -> Option<&str>| {
+            let said = entry.sender.as_deref().and_then(what);
+            said.map(str::to_owned)
+        };
         Self {
             timestamp: clock::rfc3339(entry.received_ms),
             request_id: entry.request_id.to_string(),
@@ -112,6 +122,9 @@ impl From<&Report> for LoggedRequest {
             item_key: entry.item_key.as_deref().map(str::to_owned),
             idempotency_key: entry.idempotency_key.as_deref().map(str::to_owned),
             duplicate_of: report.row.duplicate_of.map(|id| id.to_string()),
+            scheme: said(|sender| sender.scheme.as_deref()),
+            event: said(|sender| sender.event.as_deref()),
+            delivery_id: said(|sender| sender.delivery.as_deref()),
             headers: entry.headers().map(HeaderData::from).collect(),
             sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
             sent_again_as: None,
@@ -132,7 +145,7 @@ struct ListRequests(Operator);
     operation_id = "list_requests",
     parameters(
         ("id" = String, Path, description = "Id of the connector."),
-        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, failed, discarded, rejected, duplicate, test, removed."),
+        ("status" = Option<String>, Query, description = "Only these, separated by commas: accepted, processed, stale, failed, discarded, rejected, duplicate, test, removed, handshake."),
         ("since" = Option<String>, Query, description = "Received at or after this time, RFC 3339."),
         ("until" = Option<String>, Query, description = "Received at or before this time, RFC 3339."),
         ("text" = Option<String>, Query, description = "Only what has this text in its error, idempotency key, key, or client, in any case of the letters A to Z; or the request with this id. At most 200 characters."),

@@ -6,7 +6,7 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, nullable, number, optional, required, set, text};
+use super::body::{self, Field, nullable, number, optional, rate, required, set, text};
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Kind, Stream};
 use crate::clock;
@@ -44,6 +44,12 @@ struct StreamData {
     on_update: &'static str,
     /// After so long without data, renderers are told that it is stale.
     stale_after_seconds: Option<u64>,
+    /// The field that says how new an item is.
+    version: Option<String>,
+    /// Which items are removals.
+    delete_when: Option<serde_json::Value>,
+    /// After so long without another update an item is removed from the data pool.
+    expire_after_seconds: Option<u32>,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
@@ -57,6 +63,12 @@ impl From<&Stream> for StreamData {
             description: stream.description.clone(),
             on_update: stream.on_update.as_str(),
             stale_after_seconds: stream.stale_after_seconds,
+            version: stream.version.clone(),
+            delete_when: stream
+                .delete_when
+                .as_ref()
+                .and_then(|when| serde_json::to_value(when).ok()),
+            expire_after_seconds: stream.expire_after_seconds,
             declared: stream.created_ms.is_none(),
             created_at: stream.created_ms.map(clock::rfc3339),
         }
@@ -78,6 +90,16 @@ struct NewStream {
     /// After so long without data, renderers are told that it is stale; null: never.
     #[salvo(schema(value_type = Option<u64>))]
     stale_after_seconds: Field,
+    /// The field that says how new an item is, a number or a time: one that is lower than the data pool's changes nothing;
+    /// null: the order of acceptance decides.
+    #[salvo(schema(value_type = Option<String>))]
+    version: Field,
+    /// Which items are removals: `{"field": "_event", "is": ["orders/delete"]}`; null: none.
+    #[salvo(schema(value_type = Option<serde_json::Value>))]
+    delete_when: Field,
+    /// After so long without another update an item is removed from the data pool; null: never.
+    #[salvo(schema(value_type = Option<u32>))]
+    expire_after_seconds: Field,
 }
 
 /// What is to be changed of a stream; what is absent stays.
@@ -92,6 +114,16 @@ struct StreamPatch {
     /// After so long without data, renderers are told that it is stale; null: never.
     #[salvo(schema(value_type = Option<u64>))]
     stale_after_seconds: Field,
+    /// The field that says how new an item is, a number or a time: one that is lower than the data pool's changes nothing;
+    /// null: the order of acceptance decides.
+    #[salvo(schema(value_type = Option<String>))]
+    version: Field,
+    /// Which items are removals: `{"field": "_event", "is": ["orders/delete"]}`; null: none.
+    #[salvo(schema(value_type = Option<serde_json::Value>))]
+    delete_when: Field,
+    /// After so long without another update an item is removed from the data pool; null: never.
+    #[salvo(schema(value_type = Option<u32>))]
+    expire_after_seconds: Field,
 }
 
 impl StreamPatch {
@@ -99,10 +131,16 @@ impl StreamPatch {
         let description = nullable("description", self.description, text)?;
         let on_update = optional("on_update", self.on_update, body::choice(ON_UPDATE))?;
         let stale = nullable("stale_after_seconds", self.stale_after_seconds, number)?;
+        let version = nullable("version", self.version, text)?;
+        let delete_when = nullable("delete_when", self.delete_when, body::delete_when)?;
+        let expire = nullable("expire_after_seconds", self.expire_after_seconds, rate)?;
         Ok(move |stream: &mut config::Stream| {
             set(&mut stream.description, description);
             set(&mut stream.on_update, on_update);
             set(&mut stream.stale_after_seconds, stale);
+            set(&mut stream.version, version);
+            set(&mut stream.delete_when, delete_when);
+            set(&mut stream.expire_after_seconds, expire);
         })
     }
 }
@@ -146,6 +184,9 @@ impl CreateStream {
             description: body.description,
             on_update: body.on_update,
             stale_after_seconds: body.stale_after_seconds,
+            version: body.version,
+            delete_when: body.delete_when,
+            expire_after_seconds: body.expire_after_seconds,
         };
         given.read()?(&mut stream);
         let created = self.0.change(by(req), move |catalog, by| {

@@ -13,7 +13,9 @@ pub(super) fn class_of(status: Status) -> &'static str {
         Status::Processed => "good",
         Status::Accepted => "warn",
         Status::Failed | Status::Discarded | Status::Rejected => "bad",
-        Status::Duplicate | Status::Test | Status::Removed => "",
+        Status::Stale | Status::Duplicate | Status::Test | Status::Removed | Status::Handshake => {
+            ""
+        }
     }
 }
 
@@ -37,6 +39,7 @@ pub(super) fn sink_state(state: SinkState) -> (&'static str, &'static str) {
     match state {
         SinkState::Waiting => ("warn", "waiting"),
         SinkState::Done(_) => ("good", "done"),
+        SinkState::Stale { .. } => ("", "stale"),
         SinkState::Retrying => ("warn", "retrying"),
         SinkState::Failed => ("bad", "failed"),
         SinkState::Discarded(_) => ("bad", "discarded"),

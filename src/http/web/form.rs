@@ -3,8 +3,8 @@
 //! The pages that change something are built with it: a form that is refused comes back as it was sent. Its controls are
 //! in `form/controls.rs`, its sentences in `form/words.rs`.
 //!
-//! **Invariant**: what was typed comes back, but for what looks like a secret. Every message is shown at its field and
-//! in the list above the form, and the first field that is wrong has the focus.
+//! **Invariant**: what was typed comes back, but for what is a secret or looks like one. Every message is shown at its
+//! field and in the list above the form, and the first field that is wrong has the focus.
 
 mod controls;
 mod words;
@@ -108,6 +108,11 @@ impl Typed {
         self.raw(name) == "yes"
     }
 
+    /// Whether the form that was sent has such a field.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.data.get(name).is_some()
+    }
+
     /// All that were chosen.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         self.data.all(name).map(str::to_owned).collect()
@@ -188,7 +193,8 @@ impl Typed {
         };
         match error {
             CatalogError::Invalid { field, fault } => {
-                self.reject(named(field), words::of_fault(&fault))
+                let field = named(words::field_of(field, &fault));
+                self.reject(field, words::of_fault(&fault));
             }
             CatalogError::Taken(kind) => {
                 let field = match kind {

@@ -2,7 +2,9 @@
 //!
 //! `guard` reads them before a page does anything, and hands them on in the depot.
 //!
-//! **Invariant**: a body is read up to a limit only, and never appears in a message.
+//! **Invariant**: a body is read up to a limit only, and never appears in a message or in `Debug`.
+
+use std::fmt;
 
 use salvo_core::{Depot, Request};
 
@@ -11,9 +13,16 @@ use crate::http::body;
 /// The field of every form that holds the session's form token.
 pub(super) const FORM_TOKEN: &str = "form_token";
 
-/// The fields of a form.
-#[derive(Debug, Default, Clone)]
+/// The fields of a form. `Debug` shows their names: a value may be a secret.
+#[derive(Default, Clone)]
 pub(super) struct FormData(Vec<(String, String)>);
+
+impl fmt::Debug for FormData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).finish()
+    }
+}
 
 impl FormData {
     /// Reads the body, or says why it cannot be read.

@@ -14,6 +14,7 @@ use salvo_core::{Depot, Request, Response, Writer, async_trait};
 use super::form_data::FORM_TOKEN;
 use super::sessions::{IssuedKey, Visitor};
 use super::text::{plain, text, text_of};
+use crate::catalog::key::KeyText;
 use crate::catalog::{CatalogError, KeyHash, Kind};
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
@@ -121,6 +122,19 @@ pub(super) enum FormAnswer {
     Issued(IssuedKey),
     /// The form: as it is asked for, or as it was sent with what is wrong.
     Form(StatusCode, FormPage),
+}
+
+impl FormAnswer {
+    /// A key was made: its text, if it has one, is shown once on the page of `path`.
+    pub(super) fn made(path: String, key: &str, secret: Option<KeyText>) -> Self {
+        match secret {
+            Some(secret) => Self::Issued(IssuedKey::new(path, key, secret)),
+            None => Self::Done(
+                path,
+                format!("The key {key} verifies signatures from now on."),
+            ),
+        }
+    }
 }
 
 #[async_trait]

@@ -13,7 +13,7 @@ use super::form_data::FormData;
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
 use super::guard::by;
 use super::text::{bytes, count, text, text_of, time};
-use super::{badge, paths, snippets};
+use super::{badge, paths, snippets, tool};
 use crate::clock;
 use crate::ingest::{AgainError, Kept, SentAgain};
 use crate::operate::Operator;
@@ -152,7 +152,8 @@ fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
                     Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
                     Status::Test => li { "Came with a test key: checked and logged, nothing was stored" },
                     Status::Removed => li.good { "Removed an item" },
-                    Status::Accepted | Status::Processed | Status::Failed | Status::Discarded => {
+                    Status::Handshake => li.good { "A greeting of the tool, or an event that is none: answered " (entry.http_status) ", nothing was stored" },
+                    Status::Accepted | Status::Processed | Status::Stale | Status::Failed | Status::Discarded => {
                         li.good { "Committed as number " (report.row.seq) ", then answered " (entry.http_status) ": " (count(u64::from(entry.items), "item")) }
                         @for (sink, state) in &report.sinks { (at_sink(&entry.request_id.to_string(), sink, *state, token)) }
                         @if report.sinks.is_empty() { li { "No sink wants its stream" } }
@@ -207,6 +208,7 @@ fn facts(report: &Report, connector_is_there: bool) -> Markup {
             dt { "Endpoint" } dd { (entry.endpoint.as_str()) }
             dt { "Key" } @if entry.key.is_empty() { dd { "none" } } @else { dd.mono { (text(&entry.key)) "…" } }
             dt { "From" } dd { (text(&entry.client.to_string())) }
+            @if let Some(said) = &entry.sender { (tool::facts(said)) }
             @if let Some(field) = &entry.item_key { dt { "Item key" } dd { (text(field)) } }
             @if let Some(key) = &entry.idempotency_key { dt { "Idempotency key" } dd { (text_of(key, ERROR_CHARS_MAX)) } }
         } }

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use salvo_core::Request;
 
 use super::host;
-use super::text::segment;
+use super::text::{segment, visible_json};
+use crate::catalog::IngestKey;
 use crate::catalog::key::KeyText;
 use crate::operate::Operator;
 use crate::text::shell_quoted as quoted;
@@ -18,8 +19,30 @@ use crate::text::shell_quoted as quoted;
 pub(super) struct Address {
     /// `http://127.0.0.1:8080`
     base: String,
+    /// What stands before the path in the URLs of tools, if the configuration says so.
+    public: Option<String>,
     /// The path of the Unix socket, if it listens on one.
     socket: Option<String>,
+}
+
+/// What a snippet sends, and where to.
+#[derive(Debug)]
+pub(super) struct Sample<'a> {
+    path: String,
+    /// The field that identifies the item, if it is not `id`.
+    item_key: Option<&'a str>,
+}
+
+impl<'a> Sample<'a> {
+    /// What a key is for.
+    pub(super) fn of(key: &'a IngestKey) -> Self {
+        let usual = || key.preset?.item_key;
+        let item_key = key.item_key.as_deref().or_else(usual);
+        Self {
+            path: key.path(),
+            item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
+        }
+    }
 }
 
 impl Address {
@@ -28,9 +51,14 @@ impl Address {
         self.socket.as_deref()
     }
 
-    /// Where a stream's data is posted to.
-    pub(super) fn url(&self, stream: &str) -> String {
-        format!("{}/api/webhook/{}", self.base, segment(stream))
+    /// Where this path of the service is.
+    pub(super) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// The same as tools are given it, who call from elsewhere.
+    pub(super) fn for_tools(&self, path: &str) -> String {
+        format!("{}{path}", self.public.as_deref().unwrap_or(&self.base))
     }
 
     /// Where data is posted to whose stream the key says.
@@ -48,9 +76,11 @@ impl Address {
 /// requested under.
 pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     let listen = &operator.about.service_address;
+    let public = operator.catalog.public_url().map(str::to_owned);
     if let Some(path) = listen.strip_prefix("unix:") {
         return Address {
             base: "http://localhost".to_owned(),
+            public,
             socket: Some(path.to_owned()),
         };
     }
@@ -65,6 +95,7 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     });
     Address {
         base: base.unwrap_or_else(|| listen.clone()),
+        public,
         socket: None,
     }
 }
@@ -73,10 +104,10 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
 /// variable `HEADGATE_KEY`.
 pub(super) fn all(
     address: &Address,
-    stream: &str,
+    sample: &Sample<'_>,
     key: Option<&KeyText>,
 ) -> Vec<(&'static str, String)> {
-    let mut snippets = without_key(address, stream);
+    let mut snippets = without_key(address, sample);
     if let Some(key) = key {
         for (_, code) in &mut snippets {
             for (from_variable, as_text) in KEY {
@@ -111,12 +142,57 @@ const KEY: [(&str, &str); 7] = [
     ("\t\"os\"\n", ""),
 ];
 
-fn without_key(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
-    let url = address.url(stream);
+/// How each language writes the item, and the same with `{field}` in place of `id`, as a JSON string, which every one of
+/// them reads as it is meant. `{quoted}` is the whole body as a word of a shell, `{literal}` as Go has it.
+const ITEM: [(&str, &str); 5] = [
+    ("'{\"id\": 1, \"name\": \"first\"}'", "{quoted}"),
+    (
+        "{ id: 1, name: \"first\" }",
+        "{ {field}: 1, name: \"first\" }",
+    ),
+    (
+        "{\"id\": 1, \"name\": \"first\"})",
+        "{{field}: 1, \"name\": \"first\"})",
+    ),
+    (
+        "new { id = 1, name = \"first\" }",
+        "new Dictionary<string, object> { [{field}] = 1, [\"name\"] = \"first\" }",
+    ),
+    ("`{\"id\": 1, \"name\": \"first\"}`", "{literal}"),
+];
+
+/// The snippet with the field that identifies items.
+fn with_item_key(code: &str, field: &str) -> String {
+    let json = |text: &str| serde_json::Value::from(text).to_string();
+    let field = json(field);
+    let field = visible_json(&field);
+    let body = format!("{{{field}: 1, \"name\": \"first\"}}");
+    let Some((id, item)) = ITEM.iter().find(|(id, _)| code.contains(id)) else {
+        return code.to_owned();
+    };
+    let item = match *item {
+        "{quoted}" => quoted(&body),
+        // Between backquotes Go reads it as it is, but for backquotes.
+        "{literal}" if body.contains('`') => json(&body),
+        "{literal}" => format!("`{body}`"),
+        item => item.replace("{field}", &field),
+    };
+    code.replace(id, &item)
+}
+
+fn without_key(address: &Address, sample: &Sample<'_>) -> Vec<(&'static str, String)> {
+    let url = address.at(&sample.path);
+    let filled = |code: &str| {
+        let code = match sample.item_key {
+            Some(field) => with_item_key(code, field),
+            None => code.to_owned(),
+        };
+        code.replace("{url}", &url)
+    };
     if let Some(socket) = &address.socket {
         let socket = quoted(socket);
         let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {socket}"));
-        return vec![("curl", code.replace("{url}", &url))];
+        return vec![("curl", filled(&code))];
     }
     [
         ("curl", CURL),
@@ -125,7 +201,7 @@ fn without_key(address: &Address, stream: &str) -> Vec<(&'static str, String)> {
         ("C#", C_SHARP),
         ("Go", GO),
     ]
-    .map(|(language, code)| (language, code.replace("{url}", &url)))
+    .map(|(language, code)| (language, filled(code)))
     .into()
 }
 
@@ -145,16 +221,49 @@ mod tests {
         let key = generate(KeyKind::Ingest).expect("random numbers");
         let address = Address {
             base: "http://127.0.0.1:8080".to_owned(),
+            public: None,
             socket: None,
         };
-        for (language, code) in all(&address, "orders", Some(&key)) {
+        let sample = Sample {
+            path: "/api/webhook/orders".to_owned(),
+            item_key: None,
+        };
+        for (language, code) in all(&address, &sample, Some(&key)) {
             assert_eq!(code.matches(key.expose()).count(), 1, "{language}: {code}");
             for left in ["HEADGATE_KEY", "{key}", "os."] {
                 assert!(!code.contains(left), "{language}: {code}");
             }
         }
-        for (language, code) in all(&address, "orders", None) {
+        for (language, code) in all(&address, &sample, None) {
             assert_eq!(code.matches("HEADGATE_KEY").count(), 1, "{language}");
         }
+    }
+
+    #[test]
+    fn the_item_key_takes_the_place_of_id_in_every_language() {
+        let check = |field: &str, expected: [&str; 5]| {
+            for (code, expected) in [CURL, NODE, PYTHON, C_SHARP, GO].iter().zip(expected) {
+                let code = with_item_key(code, field);
+                assert!(code.contains(expected), "{expected}: {code}");
+            }
+        };
+        check(
+            "order.id",
+            [
+                r#"-d '{"order.id": 1, "name": "first"}'"#,
+                r#"JSON.stringify({ "order.id": 1, name: "first" })"#,
+                r#"json.dumps({"order.id": 1, "name": "first"}).encode()"#,
+                r#"new Dictionary<string, object> { ["order.id"] = 1, ["name"] = "first" }"#,
+                r#"strings.NewReader(`{"order.id": 1, "name": "first"}`)"#,
+            ],
+        );
+        let hostile = with_item_key(CURL, "it's\u{202e}");
+        assert!(hostile.contains(r#"-d '{"it'\''s\u202e": 1"#), "{hostile}");
+        let hostile = with_item_key(GO, "`");
+        assert!(
+            hostile.contains(r#"strings.NewReader("{\"`\": 1, \"name\": \"first\"}")"#)
+                || hostile.contains(r#":= strings.NewReader("{\"`\": 1"#),
+            "{hostile}"
+        );
     }
 }

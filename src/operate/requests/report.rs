@@ -19,6 +19,8 @@ pub enum Status {
     Accepted,
     /// In every sink that wants its stream.
     Processed,
+    /// In every sink, and none of its items changed the data pool: it had a higher version of them.
+    Stale,
     /// Some sink gave up on some of its items.
     Failed,
     /// Some sink gave up on some of its items, and somebody discarded them.
@@ -31,19 +33,23 @@ pub enum Status {
     Test,
     /// Removed an item.
     Removed,
+    /// A greeting of a tool, or an event that is none: answered, with nothing to store.
+    Handshake,
 }
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 8] = [
+    pub const ALL: [Status; 10] = [
         Status::Accepted,
         Status::Processed,
+        Status::Stale,
         Status::Failed,
         Status::Discarded,
         Status::Rejected,
         Status::Duplicate,
         Status::Test,
         Status::Removed,
+        Status::Handshake,
     ];
 
     /// Its name in the API.
@@ -51,12 +57,14 @@ impl Status {
         match self {
             Self::Accepted => "accepted",
             Self::Processed => "processed",
+            Self::Stale => "stale",
             Self::Failed => "failed",
             Self::Discarded => "discarded",
             Self::Rejected => "rejected",
             Self::Duplicate => "duplicate",
             Self::Test => "test",
             Self::Removed => "removed",
+            Self::Handshake => "handshake",
         }
     }
 
@@ -68,11 +76,14 @@ impl Status {
     /// How it stands in the log.
     pub(super) fn outcome(self) -> Outcome {
         match self {
-            Self::Accepted | Self::Processed | Self::Failed | Self::Discarded => Outcome::Accepted,
+            Self::Accepted | Self::Processed | Self::Stale | Self::Failed | Self::Discarded => {
+                Outcome::Accepted
+            }
             Self::Rejected => Outcome::Rejected,
             Self::Duplicate => Outcome::Duplicate,
             Self::Test => Outcome::Test,
             Self::Removed => Outcome::Removed,
+            Self::Handshake => Outcome::Handshake,
         }
     }
 }
@@ -102,6 +113,7 @@ impl Requests {
                 Outcome::Duplicate => Status::Duplicate,
                 Outcome::Test => Status::Test,
                 Outcome::Removed => Status::Removed,
+                Outcome::Handshake => Status::Handshake,
             },
             row,
             processed_ms: None,
@@ -129,16 +141,21 @@ impl Requests {
         }
         let accepted = |report: &&mut Report| report.row.entry.outcome.action().is_some();
         for report in reports.iter_mut().filter(accepted) {
-            let is = |wanted: fn(&SinkState) -> bool| {
+            let count = u64::from(report.row.entry.items);
+            let is = |wanted: &dyn Fn(&SinkState) -> bool| {
                 let mut states = report.sinks.iter().map(|(_, state)| state);
                 states.any(wanted)
             };
-            let became = if is(|state| *state == SinkState::Failed) {
+            let became = if is(&|state| *state == SinkState::Failed) {
                 Status::Failed
-            } else if is(|state| matches!(state, SinkState::Waiting | SinkState::Retrying)) {
+            } else if is(&|state| matches!(state, SinkState::Waiting | SinkState::Retrying)) {
                 Status::Accepted
-            } else if is(|state| matches!(state, SinkState::Discarded(_))) {
+            } else if is(&|state| matches!(state, SinkState::Discarded(_))) {
                 Status::Discarded
+            } else if is(
+                &|state| matches!(state, SinkState::Stale { items, .. } if *items >= count),
+            ) {
+                Status::Stale
             } else {
                 Status::Processed
             };
@@ -146,9 +163,9 @@ impl Requests {
             if report.row.entry.outcome == Outcome::Accepted {
                 report.status = became;
             }
-            if became == Status::Processed {
+            if matches!(became, Status::Processed | Status::Stale) {
                 let done = report.sinks.iter().map(|(_, state)| match state {
-                    SinkState::Done(at_ms) => *at_ms,
+                    SinkState::Done(at_ms) | SinkState::Stale { at_ms, .. } => *at_ms,
                     _ => None,
                 });
                 report.processed_ms = done.max().flatten();

@@ -83,6 +83,7 @@ async fn what_was_discarded_is_never_done() {
         let name = |state| match state {
             SinkState::Waiting => "waiting",
             SinkState::Done(_) => "done",
+            SinkState::Stale { .. } => "stale",
             SinkState::Retrying => "retrying",
             SinkState::Failed => "failed",
             SinkState::Discarded(_) => "discarded",

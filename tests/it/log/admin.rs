@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 43] = [
+const GUARDED: [(Method, &str); 44] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -22,6 +22,7 @@ const GUARDED: [(Method, &str); 43] = [
     (Method::PATCH, "/api/admin/connectors/shop"),
     (Method::DELETE, "/api/admin/connectors/shop"),
     (Method::GET, "/api/admin/connectors/shop/keys"),
+    (Method::POST, "/api/admin/connectors/shop/trigger"),
     (Method::POST, "/api/admin/connectors/shop/keys"),
     (Method::GET, "/api/admin/connectors/shop/keys/key-0"),
     (Method::PATCH, "/api/admin/connectors/shop/keys/key-0"),

@@ -67,6 +67,7 @@ async fn an_accepted_request_is_logged_with_every_field() {
         "status": "processed", "errors": [], "connector": "shop", "stream": "orders",
         "endpoint": "webhook", "http_status": 202, "key": &secret[..16], "bytes": body.len(),
         "client": "127.0.0.1", "item_key": "id", "idempotency_key": "k-1", "duplicate_of": null,
+        "scheme": null, "event": null, "delivery_id": null,
         "headers": [{"name": "content-type", "value": "application/json"}, {"name": "accept", "value": null}],
         "sent_again_from": null,
         "processed_at": entry["processed_at"],

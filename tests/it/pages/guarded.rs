@@ -4,7 +4,7 @@ use super::site::Site;
 use crate::process::Client;
 use crate::setup::{ADMIN_TOKEN, Setup};
 
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "/",
     "/sources",
     "/sources/tests",
@@ -16,6 +16,7 @@ const PAGES: [&str; 14] = [
     "/streams/orders",
     "/streams/orders/item?key=1",
     "/new/source",
+    "/new/tool",
     "/new/stream",
     "/new/read-key",
     "/audit",

@@ -10,14 +10,14 @@ use crate::program::output;
 use crate::setup::Setup;
 
 /// The secret that a page shows once.
-fn secret(page: &str) -> Option<String> {
+pub(super) fn secret(page: &str) -> Option<String> {
     let (_, rest) = page.split_once(r#"<code id="secret">"#)?;
     Some(rest.split('<').next()?.to_owned())
 }
 
 /// Where an answer leads.
 #[track_caller]
-fn leads_to(answer: &Answer, path: &str) {
+pub(super) fn leads_to(answer: &Answer, path: &str) {
     let location = answer.header("location");
     // The head is in lower case.
     let path = &path.to_lowercase();
@@ -31,7 +31,7 @@ fn leads_to(answer: &Answer, path: &str) {
 
 /// The message at a field, and that the field has the focus.
 #[track_caller]
-fn is_wrong(answer: &Answer, status: u16, field: &str, message: &str) {
+pub(super) fn is_wrong(answer: &Answer, status: u16, field: &str, message: &str) {
     assert_eq!(answer.status, status, "{}", answer.body);
     let at_field = format!(r#"id="{field}-wrong">{message}"#);
     assert!(

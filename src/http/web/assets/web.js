@@ -1,5 +1,5 @@
 // What the admin pages need a script for: the sign-in link, questions before something is lost, copying, keys that are
-// shown once, and when not to ask for news.
+// shown once, finding a tool in the list, and when not to ask for news.
 //
 // Invariant: every page can be read, and every form sent, without it.
 
@@ -35,14 +35,37 @@ document.addEventListener("click", async (event) => {
 // A key that is shown once goes with its page, also where the browser would keep the page to come back to.
 addEventListener("pagehide", () => document.querySelectorAll("[data-once]").forEach((once) => once.remove()));
 
-// The line that waits for the first request turns green. It is not part of what is replaced, so that it is read out.
+// The line that waits for the first request turns green, or amber while what comes is refused. It is not part of what is
+// replaced, so that it is read out.
 document.addEventListener("htmx:afterSettle", () => {
-  const line = document.querySelector("#first:not(.good)");
+  const line = document.getElementById("first");
   const came = document.getElementById("first-came");
-  if (!line || !came) return;
-  line.classList.add("good");
-  line.replaceChildren(...came.cloneNode(true).childNodes);
+  const news = came ?? document.getElementById("first-refused");
+  if (!line || !news || line.textContent === news.textContent) return;
+  line.classList.toggle("good", came !== null);
+  line.classList.toggle("refused", came === null);
+  line.replaceChildren(...news.cloneNode(true).childNodes);
 });
+
+// The list of tools: what is typed leaves those with such a name. With one left, Enter opens it.
+const finder = document.getElementById("find-tool");
+if (finder) {
+  const tools = [...document.querySelectorAll("#tools li")];
+  const left = () => tools.filter((tool) => !tool.hidden);
+  const find = () => {
+    const wanted = finder.value.trim().toLowerCase();
+    for (const tool of tools) tool.hidden = !tool.textContent.toLowerCase().includes(wanted);
+    const count = left().length;
+    document.getElementById("found").textContent = count ? `${count} of ${tools.length} tools` : "No tool of this name: see below the list.";
+  };
+  finder.addEventListener("input", find);
+  finder.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && left().length === 1) left()[0].querySelector("a").click();
+  });
+  document.getElementById("find").hidden = false;
+  find();
+  finder.focus();
+}
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.
 document.addEventListener("htmx:beforeRequest", (event) => {

@@ -15,7 +15,10 @@ use crate::http::web::paths;
 use crate::http::web::text::{count, text};
 use crate::operate::Operator;
 
-/// `/sources/{name}/change`
+/// Longest item key.
+const ITEM_KEY_CHARS_MAX: usize = 255;
+
+/// `/sources/{name}/change`, with an item key to choose `?item_key=FIELD`
 pub(super) struct ChangeConnector(pub(super) Operator);
 
 #[handler]
@@ -23,10 +26,11 @@ impl ChangeConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let connector = find_changeable(&self.0, req)?;
         let Some(mut typed) = Typed::sent(depot) else {
-            let typed = settings::initial(depot, &connector);
+            let chosen = req.query::<String>("item_key");
+            let typed = settings::initial(depot, &connector, chosen.map(beginning));
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
-        let changed = settings::read(&mut typed, connector.name.to_string());
+        let changed = settings::read(&mut typed, connector.settings.clone());
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_connector(&id, |settings| *settings = changed, by)
@@ -39,10 +43,16 @@ impl ChangeConnector {
     }
 }
 
+/// As much of an item key as there may be.
+fn beginning(item_key: String) -> String {
+    item_key.chars().take(ITEM_KEY_CHARS_MAX).collect()
+}
+
 fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
     let fields = html! {
         p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
         (settings::kind_field(typed))
+        (settings::tool_fields(typed))
         (settings::fields(typed, &operator.catalog))
         (form::buttons("Save", &paths::connector(&connector.name)))
     };

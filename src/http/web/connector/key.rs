@@ -11,17 +11,23 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::find_connector;
+use super::{find_connector, verification};
 use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyPatch, KeyState, Kind, Rotation};
 use crate::clock;
 use crate::http::web::description;
 use crate::http::web::form::{self, Field, Typed, form_time};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::key::{self, ENDS, Ending};
-use crate::http::web::paths;
-use crate::http::web::sessions::IssuedKey;
 use crate::http::web::text::{text, time};
+use crate::http::web::{paths, tool};
 use crate::operate::Operator;
+
+/// Whether a key may stand in a URL.
+const IN_URL: Field<'_> = Field {
+    name: "allow_in_url",
+    label: "May stand in a URL",
+    hint: "As ?access_token=, only for tools that have a field for the URL and nothing else: URLs are kept in logs and histories.",
+};
 
 /// Words of the field `grace_unit`, in seconds.
 const UNITS: [(&str, u64); 4] = [
@@ -60,11 +66,14 @@ impl ShowKey {
 
 /// The page of the key, with what was sent in the one of its forms that was sent.
 fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
+    // A box that is not ticked is not sent.
+    let in_url = key.allow_in_url && !typed.has(ENDS.name);
     let values = [
         description::initial(key.description.as_deref()),
         ("expires_at", form_time(key.expires_ms)),
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
+        (IN_URL.name, if in_url { "yes" } else { "" }.to_owned()),
     ];
     let typed = typed.with_defaults(Typed::new(depot, "", &values));
     typed.show(page(key, &typed))
@@ -81,6 +90,7 @@ impl ChangeKey {
         let patch = KeyPatch {
             description: Some(description::read(&typed)),
             expires_ms: Some(typed.time(ENDS.name)),
+            allow_in_url: takes_url(&key).then(|| typed.is_ticked(IN_URL.name)),
         };
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
@@ -102,9 +112,13 @@ impl RotateKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let key = find_key(&self.0, req)?;
         let mut typed = Typed::sent(depot).unwrap_or_default();
-        let rotation = read_rotation(&mut typed);
+        let rotation = read_rotation(&mut typed, &key);
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
-        let fields = [("grace_seconds", "grace"), ("expires_at", "new_end")];
+        let fields = [
+            ("grace_seconds", "grace"),
+            ("expires_at", "new_end"),
+            ("scheme", "secret"),
+        ];
         let rotated = typed.submit(&self.0, req, &fields, move |catalog, by| {
             catalog.rotate_key(&id, &name, rotation, by)
         });
@@ -113,15 +127,25 @@ impl RotateKey {
         };
         let ends_ms = old.revoked_ms.or(old.expires_ms).unwrap_or_default();
         let path = paths::connector(&key.connector);
-        Ok(FormAnswer::Issued(IssuedKey {
-            previous: Some((old.name.to_string(), ends_ms)),
-            ..IssuedKey::new(path, &new.name, secret)
-        }))
+        let mut made = FormAnswer::made(path, &new.name, secret);
+        match &mut made {
+            FormAnswer::Issued(issued) => issued.previous = Some((old.name.to_string(), ends_ms)),
+            FormAnswer::Done(_, flash) => {
+                *flash = format!(
+                    "The key {} verifies with the new secret. The one before it is called {} now, and ends {}.",
+                    new.name,
+                    old.name,
+                    clock::rfc3339(ends_ms)
+                );
+            }
+            FormAnswer::Form(..) => {}
+        }
+        Ok(made)
     }
 }
 
 /// How the form says that the key is to be rotated.
-fn read_rotation(typed: &mut Typed) -> Rotation {
+fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
     let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
     let grace = typed.text("grace").parse::<u64>().ok();
     let grace = grace.and_then(|grace| grace.checked_mul(unit));
@@ -140,6 +164,7 @@ fn read_rotation(typed: &mut Typed) -> Rotation {
             None => None,
             ends => Some(ends),
         },
+        secret: (key.signing.is_some()).then(|| verification::read_secret(typed)),
     }
 }
 
@@ -154,9 +179,9 @@ fn page(key: &IngestKey, typed: &Typed) -> FormPage {
             div.panel { (facts(key)) }
             @if !is_revoked {
                 h2 { "Rotate" }
-                (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed)) p.row { button { "Rotate the key" } } }))
+                (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed, key)) p.row { button { "Rotate the key" } } }))
                 h2 { "Change" }
-                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) p.row { button.plain { "Save" } } }))
+                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) @if takes_url(key) { (typed.tick(IN_URL)) } p.row { button.plain { "Save" } } }))
             }
             p.row {
                 @if !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -170,12 +195,30 @@ fn page(key: &IngestKey, typed: &Typed) -> FormPage {
 fn facts(key: &IngestKey) -> Markup {
     html! { dl {
         (description::fact(key.description.as_deref()))
-        dt { "Begins with" } dd.mono { (text(&key.prefix())) "…" }
+        dt { @if key.signing.is_some() { "Kind" } @else { "Begins with" } } dd { (form_of(key)) }
         dt { "Stream" } dd { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
         dt { "State" } dd { (state(key)) }
         dt { "Last used" } dd { (last_used(key)) }
         @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
     } }
+}
+
+/// What it begins with, or verifies; and whether it may stand in a URL.
+pub(super) fn form_of(key: &IngestKey) -> Markup {
+    let prefix = key.prefix();
+    html! { span {
+        @match key.verify() {
+            Some(verify) => { "verifies " (tool::scheme(&verify.options.scheme)) br; span.mono.quiet { (text(&verify.shown())) "…" } },
+            None if prefix.is_empty() => span.quiet { "known after its first request" },
+            None => span.mono { (text(&prefix)) "…" },
+        }
+        @if key.allow_in_url { br; span.badge { "may stand in a URL" } }
+    } }
+}
+
+/// Whether it has a text that could stand in one.
+fn takes_url(key: &IngestKey) -> bool {
+    key.signing.is_none()
 }
 
 /// Whether it can be used, and how long.
@@ -194,7 +237,7 @@ pub(super) fn last_used(key: &IngestKey) -> Markup {
     } }
 }
 
-fn rotate_fields(typed: &Typed) -> Markup {
+fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     let grace = Field {
         name: "grace",
         label: "The old key works for another",
@@ -216,7 +259,13 @@ fn rotate_fields(typed: &Typed) -> Markup {
         hint: "",
     };
     html! {
-        p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." }
+        @match &key.signing {
+            Some(signing) => {
+                p { "A key with the new secret takes the name. What is signed with the old secret is taken until the end of the grace." }
+                (verification::secret(typed, "New secret", signing.verifier.preset().secret_hint))
+            },
+            None => p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." },
+        }
         div.fields {
             (typed.number_input(grace, "24"))
             (typed.select(unit, &UNITS.map(|(unit, _)| (unit, unit))))

@@ -37,7 +37,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "There is no connector. " a href="/new/source" { "Make the first one" } ", or declare it in the configuration." }
+            p.panel { "There is no connector. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "make one for a program" } ", or declare it in the configuration." }
         } @else {
             div.table { table {
                 thead { tr { th { "Connector" } th { "Streams" } th { "Kind" } th { "Last request" } th.number { "Last hour" } th.number { "Refused" } th { "" } } }
@@ -51,7 +51,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                     td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
                         @if place > 0 { ", " } (text(stream))
                     } } }
-                    td data-label="Kind" { span { (connector.kind.as_str()) } }
+                    td data-label="Kind" { span { (connector.kind.as_str()) @if let Some(preset) = connector.preset() { br; span.quiet { (preset.title) } } } }
                     td data-label="Last request" { span { @match newest {
                         Some(report) => { (time(&clock::rfc3339(report.row.entry.received_ms))) " " (badge::status(report.status)) },
                         None => span.quiet { "none yet" },
@@ -71,7 +71,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
     Ok(Page {
         title: "Data sources".to_owned(),
         place: Place::Connectors,
-        still: html! { p.row { a.button href="/new/source" { "New connector" } } },
+        still: html! { p.row { a.button href="/new/tool" { "Connect a tool" } a.button.plain href="/new/source" { "New connector" } } },
         live,
         old: false,
     })

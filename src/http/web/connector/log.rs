@@ -153,7 +153,10 @@ fn entry(report: &Report) -> Markup {
     html! {
         tr {
             td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_ms))) }
-            td data-label="Status" { (badge::status(report.status)) }
+            td data-label="Status" { span {
+                (badge::status(report.status))
+                @if let Some(event) = entry.sender.as_ref().and_then(|said| said.event.as_deref()) { br; span.quiet { (text(event)) } }
+            } }
             td.number data-label="Items" { (grouped(u64::from(entry.items))) }
             td data-label="Errors" { span { @for (place, error) in report.errors().enumerate() {
                 @if place > 0 { "; " } (text_of(error, ERROR_CHARS_MAX))

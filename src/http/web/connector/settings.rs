@@ -1,6 +1,7 @@
 //! What can be set of a connector: the fields that its forms share.
 //!
-//! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words.
+//! **Invariant**: the form that creates a connector and the one that changes it have the same fields and words. What a
+//! form has no field for stays as it is.
 
 use maud::{Markup, html};
 use salvo_core::Depot;
@@ -10,25 +11,32 @@ use crate::config::{self, ConnectorKind, RATE_MAX};
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
 use crate::http::web::text::grouped;
+use crate::sender::{self, Preset};
 
-/// The form with the connector as it is.
-pub(super) fn initial(depot: &Depot, connector: &Connector) -> Typed {
+/// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
+pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {
     let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
     let may_delete = match connector.may_delete {
         Some(true) => "yes",
         Some(false) => "no",
         None => "",
     };
-    let item_key = connector.item_key.as_deref().unwrap_or_default();
+    let first = if chosen.is_some() { "item_key" } else { "kind" };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let values = [
         description::initial(connector.description.as_deref()),
         ("kind", connector.kind.as_str().to_owned()),
-        ("item_key", item_key.to_owned()),
+        ("preset", text(&connector.preset)),
+        (
+            "item_key",
+            chosen.unwrap_or_else(|| text(&connector.item_key)),
+        ),
+        ("items", text(&connector.items)),
         ("may_delete", may_delete.to_owned()),
         ("requests_per_second", number(connector.requests_per_second)),
         ("burst", number(connector.burst)),
     ];
-    Typed::new(depot, "kind", &values)
+    Typed::new(depot, first, &values)
 }
 
 /// How its requests come.
@@ -47,6 +55,28 @@ pub(super) fn kind_field(typed: &Typed) -> Markup {
     )
 }
 
+/// The tool that sends, and where it has its items.
+pub(super) fn tool_fields(typed: &Typed) -> Markup {
+    let preset = Field {
+        name: "preset",
+        label: "Tool",
+        hint: "What its requests are called and how its items are identified. Keys that verify signatures say so by themselves.",
+    };
+    let items = Field {
+        name: "items",
+        label: "Where the items are (optional)",
+        hint: "The path of an array or an object in a body that holds more, like value. Without one it is the whole body, unless the tool is known to do otherwise.",
+    };
+    let mut known: Vec<&Preset> = sender::presets().iter().collect();
+    known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
+    let mut words = vec![("", "as its keys say")];
+    words.extend(known.iter().map(|preset| (preset.name, preset.title)));
+    html! {
+        (typed.select(preset, &words))
+        (typed.input(items, 255, false))
+    }
+}
+
 /// What a connector can do without.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let (rate, burst) = catalog.rate();
@@ -54,7 +84,7 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let item_key = Field {
         name: "item_key",
         label: "Item key (optional)",
-        hint: "The field that identifies an item, like order.id: sent again, it updates the item. A request can name another with X-Item-Key. Without any, items are identified by their position.",
+        hint: "The field that identifies an item, like order.id: sent again, it updates the item; @delivery makes each delivery an item of its own. A request can name another with X-Item-Key. Without any, items are identified as their tool is known to do it, or by their position.",
     };
     let may_delete = Field {
         name: "may_delete",
@@ -82,17 +112,22 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
     }
 }
 
-/// The connector of this name as the form has it.
-pub(super) fn read(typed: &mut Typed, name: String) -> config::Connector {
+/// The connector as the form has it; what the form does not ask for stays.
+pub(super) fn read(typed: &mut Typed, before: config::Connector) -> config::Connector {
+    let text = |typed: &Typed, name: &str, before: Option<String>| match typed.has(name) {
+        true => typed.optional(name),
+        false => before,
+    };
     config::Connector {
-        name,
+        preset: text(typed, "preset", before.preset),
+        items: text(typed, "items", before.items),
         description: description::read(typed),
         kind: kind(typed).unwrap_or_default(),
         item_key: typed.optional("item_key"),
         may_delete: may_delete(typed),
         requests_per_second: rate(typed, "requests_per_second"),
         burst: rate(typed, "burst"),
-        keys: Vec::new(),
+        ..before
     }
 }
 

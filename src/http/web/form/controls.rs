@@ -12,6 +12,9 @@ use crate::http::web::text::plain;
 /// Streams that a form lists; where there are more, a name is typed.
 const STREAMS_LISTED_MAX: usize = 500;
 
+/// Characters of a secret: a browser cuts what is longer, so it is more than any tool has.
+const SECRET_CHARS_MAX: usize = 4_096;
+
 /// The name and the words of a control.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http::web) struct Field<'a> {
@@ -34,6 +37,15 @@ impl Typed {
         self.around(field, html! {
             input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
                 required[required] autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// A secret. What was typed never comes back.
+    pub(in crate::http::web) fn secret_input(&self, field: Field<'_>) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="password" maxlength=(SECRET_CHARS_MAX) required
+                autocomplete="off" autocapitalize="off" spellcheck="false"
                 aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
         })
     }
@@ -223,5 +235,25 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("It is wrong."), "{shown}");
+    }
+
+    #[test]
+    fn a_secret_comes_back_neither_in_its_field_nor_in_debug() {
+        let values = [("secret", "typed-by-hand".to_owned())];
+        let mut typed = Typed::new(&Depot::new(), "secret", &values);
+        typed.reject("secret", "It is wrong.");
+        let field = Field {
+            name: "secret",
+            label: "L",
+            hint: "",
+        };
+        let shown = typed.secret_input(field).into_string();
+        assert!(shown.contains("type=\"password\""), "{shown}");
+        assert!(
+            shown.contains("aria-invalid") && shown.contains("autofocus"),
+            "{shown}"
+        );
+        let debug = format!("{typed:?}");
+        assert!(!shown.contains("typed-by-hand") && !debug.contains("typed-by-hand"));
     }
 }

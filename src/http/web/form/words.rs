@@ -30,7 +30,21 @@ pub(super) fn of_fault(fault: &Fault) -> String {
         Fault::Ended => {
             "The key has ended: say when the new one ends, or that it never does.".to_owned()
         }
+        Fault::Verify(unfit) => as_sentence(&unfit.message),
+        Fault::SameSecret => {
+            "Another key of this stream has it: every key needs a secret of its own.".to_owned()
+        }
+        Fault::Secret(why) => as_sentence(why),
         fault => as_sentence(&fault.to_string()),
+    }
+}
+
+/// The field that a fault is about: of `verify`, which is several fields in a form, the one of them.
+pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Verify(unfit) => unfit.field,
+        Fault::SameSecret | Fault::Secret(_) => "secret",
+        _ => field,
     }
 }
 
@@ -38,6 +52,7 @@ pub(super) fn of_fault(fault: &Fault) -> String {
 mod tests {
     use super::*;
     use crate::config::Misfit;
+    use crate::sender::Unfit;
 
     #[test]
     fn times_of_a_form_are_utc() {
@@ -59,6 +74,16 @@ mod tests {
             Misfit::Range { min: 1, max: 9 }.into(),
             "Must be from 1 to 9.",
         );
+        check(
+            Fault::SameSecret,
+            "Another key of this stream has it: every key needs a secret of its own.",
+        );
+        let unfit = Unfit {
+            field: "header",
+            message: "it is missing; name it".to_owned(),
+        };
+        assert_eq!(field_of("verify", &Fault::Verify(unfit.clone())), "header");
+        check(Fault::Verify(unfit), "It is missing; name it.");
         let no_stream = |meant: Option<&str>| Fault::NoStream {
             name: "none".to_owned(),
             meant: meant.map(str::to_owned),

@@ -9,7 +9,7 @@ use salvo_core::{Depot, Request};
 use crate::clock;
 use crate::http::web::frame::is_poll;
 use crate::http::web::sessions::{IssuedKey, Visitor};
-use crate::http::web::snippets::{self, Address};
+use crate::http::web::snippets::{self, Address, Sample};
 use crate::http::web::text::{text, time};
 
 /// The key for this page, if one was just issued.
@@ -38,13 +38,13 @@ pub(in crate::http::web) fn panel(issued: &IssuedKey, what: &str) -> Markup {
     }
 }
 
-/// How to send to a stream, in several languages, with the key if it was just issued.
+/// How to send, in several languages, with the key if it was just issued.
 pub(in crate::http::web) fn snippets(
     address: &Address,
-    stream: &str,
+    sample: &Sample<'_>,
     issued: Option<&IssuedKey>,
 ) -> Markup {
-    let all = snippets::all(address, stream, issued.map(|issued| &issued.secret));
+    let all = snippets::all(address, sample, issued.map(|issued| &issued.secret));
     html! {
         div data-once[issued.is_some()] {
             @for (place, (language, code)) in all.iter().enumerate() {

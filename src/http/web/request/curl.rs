@@ -8,11 +8,12 @@ use crate::http::web::text::visible_json;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;
-use crate::text::shell_quoted as quoted;
+use crate::text::{percent_encoded as segment, shell_quoted as quoted};
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
 const TOO_LONG: &str = "The body is too long for a command to paste. Send the request again with the button, or with headgate requests send-again.";
+const SIGNED: &str = "The tool has signed it, which a command cannot. Send the request again with the button, or with headgate requests send-again.";
 const NO_TEXT: &str =
     "The body is no text, or its headers are none, so there is no command to paste.";
 
@@ -27,8 +28,10 @@ pub(super) fn command(
         Ok(text) if !text.contains(char::is_control) => Ok(text.to_owned()),
         _ => Err(Some(NO_TEXT)),
     };
+    let is_signed = (entry.sender.as_ref()).is_some_and(|said| said.scheme.is_some());
     let (stream, content_type, item_key, body) = match kept {
         Kept::Nothing(_) => return Err(None),
+        _ if is_signed => return Err(Some(SIGNED)),
         Kept::Items(entry_of_items) => {
             if entry_of_items.items.byte_len() > BODY_BYTES_MAX {
                 return Err(Some(TOO_LONG));
@@ -54,7 +57,7 @@ pub(super) fn command(
         command.push_str(&format!(" --unix-socket {}", quoted(socket)));
     }
     let url = match entry.endpoint {
-        Endpoint::Webhook => address.url(stream),
+        Endpoint::Webhook => address.at(&webhook_path(stream, entry)),
         Endpoint::Ingest | Endpoint::Items => address.ingest_url(),
     };
     command.push_str(&format!(" {}", quoted(&url)));
@@ -75,4 +78,13 @@ pub(super) fn command(
     let body = visible_json(&body);
     command.push_str(&format!(" \\\n  --data-raw {}\n", quoted(&body)));
     Ok(command)
+}
+
+/// Where it came in: at the address of its connector, if a tool said something there.
+fn webhook_path(stream: &str, entry: &LogEntry) -> String {
+    let stream = segment(stream);
+    match &entry.sender {
+        Some(_) => format!("/api/webhook/{stream}/{}", segment(&entry.connector)),
+        None => format!("/api/webhook/{stream}"),
+    }
 }

@@ -27,7 +27,7 @@ impl ChangeStream {
             let typed = initial(depot, &stream);
             return Ok(typed.show(change_page(&stream, &typed)));
         };
-        let changed = settings::read(&mut typed, stream.name.to_string());
+        let changed = settings::read(&mut typed, stream.settings.clone());
         let name = Arc::clone(&stream.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
             catalog.change_stream(&name, |settings| *settings = changed, by)

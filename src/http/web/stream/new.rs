@@ -6,7 +6,7 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::settings;
-use crate::config::OnUpdate;
+use crate::config::{self, OnUpdate};
 use crate::http::web::form::{self, Field, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::paths;
@@ -28,7 +28,11 @@ impl NewStream {
         if name.is_empty() {
             typed.reject("name", "Give it a name.");
         }
-        let stream = settings::read(&mut typed, name);
+        let named = config::Stream {
+            name,
+            ..config::Stream::default()
+        };
+        let stream = settings::read(&mut typed, named);
         let fields = [("new_stream", "name")];
         let created = typed.submit(&self.0, req, &fields, |catalog, by| {
             catalog.create_stream(stream, by)

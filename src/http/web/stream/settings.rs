@@ -30,13 +30,13 @@ pub(super) fn fields(typed: &Typed) -> Markup {
     }
 }
 
-/// The stream of this name as the form has it.
-pub(super) fn read(typed: &mut Typed, name: String) -> config::Stream {
+/// The stream as the form has it; what the form does not ask for stays.
+pub(super) fn read(typed: &mut Typed, before: config::Stream) -> config::Stream {
     let on_update = [OnUpdate::Replace, OnUpdate::Merge].map(|one| (one.as_str(), one));
     config::Stream {
-        name,
         description: description::read(typed),
         on_update: typed.choice("on_update", &on_update).unwrap_or_default(),
         stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
+        ..before
     }
 }

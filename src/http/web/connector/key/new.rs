@@ -1,19 +1,20 @@
-//! `/sources/{name}/new-key`: another key of a connector.
+//! `/sources/{name}/new-key`: another key of a connector; with `?tool=NAME` one that verifies what that tool signs.
 //!
 //! **Invariant**: a connector that is declared may have keys that are made here.
 
-use maud::html;
+use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
+use super::IN_URL;
 use crate::catalog::{self, Connector};
-use crate::http::web::connector::find_connector;
+use crate::http::web::connector::{find_connector, verification};
 use crate::http::web::description;
 use crate::http::web::form::{self, Field, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::key::ENDS;
 use crate::http::web::paths;
-use crate::http::web::sessions::IssuedKey;
 use crate::operate::Operator;
+use crate::sender::{self, Preset};
 
 /// `/sources/{name}/new-key`
 pub(super) struct NewKey(pub(super) Operator);
@@ -22,42 +23,74 @@ pub(super) struct NewKey(pub(super) Operator);
 impl NewKey {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let connector = find_connector(&self.0, req)?;
+        let signs = match &*req.query::<String>("tool").unwrap_or_default() {
+            "" => None,
+            name => Some(signing_tool(name)?),
+        };
         let Some(mut typed) = Typed::sent(depot) else {
-            let typed = initial(depot, &connector);
-            return Ok(typed.show(page(&self.0, &connector, &typed)));
+            let typed = initial(depot, &connector, signs);
+            return Ok(typed.show(page(&self.0, &connector, signs, &typed)));
         };
-        let stream = typed.raw("stream").to_owned();
-        let key = catalog::NewKey {
-            connector: connector.name.to_string(),
-            name: typed.name(),
-            description: description::read(&typed),
-            test: typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
-            expires_ms: typed.time(ENDS.name),
-            stream,
-        };
-        if key.stream.is_empty() {
-            typed.reject("stream", "Choose a stream.");
-        }
-        let created = typed.submit(&self.0, req, &[], |catalog, by| catalog.create_key(key, by));
+        let key = read(&mut typed, &connector, signs);
+        let fields = signs.map(verification::named).unwrap_or_default();
+        let created = typed.submit(&self.0, req, &fields, |catalog, by| {
+            catalog.create_key(key, by)
+        });
         let Some((secret, key)) = created.await? else {
-            return Ok(typed.show(page(&self.0, &connector, &typed)));
+            return Ok(typed.show(page(&self.0, &connector, signs, &typed)));
         };
         let path = paths::connector(&connector.name);
-        Ok(FormAnswer::Issued(IssuedKey::new(path, &key.name, secret)))
+        Ok(FormAnswer::made(path, &key.name, secret))
     }
 }
 
+/// A tool whose signatures can be verified.
+fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
+    let preset = sender::preset(name).filter(|preset| preset.signed());
+    preset.ok_or(NoPage::NotFound(
+        "No tool of this name signs what it sends. The form of a new key lists those that do.",
+    ))
+}
+
 /// The form with the stream of another key of the connector.
-fn initial(depot: &Depot, connector: &Connector) -> Typed {
+fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Typed {
     let stream = connector.keys.first().map(|key| key.stream.to_string());
-    let values = [
-        ("stream", stream.unwrap_or_default()),
-        ("mode", "live".to_owned()),
-    ];
+    let mut values = signs.map(verification::initial).unwrap_or_default();
+    values.push(("stream", stream.unwrap_or_default()));
+    values.push(("mode", "live".to_owned()));
     Typed::new(depot, "name", &values)
 }
 
-fn page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
+/// What the form asks for.
+fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> catalog::NewKey {
+    let name = typed.name();
+    let test = match signs {
+        None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
+        Some(_) => false,
+    };
+    let key = catalog::NewKey {
+        connector: connector.name.to_string(),
+        name,
+        description: description::read(typed),
+        test,
+        expires_ms: typed.time(ENDS.name),
+        stream: typed.raw("stream").to_owned(),
+        allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
+        verify: signs.and_then(|preset| verification::read(typed, preset)),
+    };
+    if key.stream.is_empty() {
+        typed.reject("stream", "Choose a stream.");
+    }
+    key
+}
+
+fn page(
+    operator: &Operator,
+    connector: &Connector,
+    signs: Option<&Preset>,
+    typed: &Typed,
+) -> FormPage {
+    let path = paths::connector(&connector.name);
     let stream = Field {
         name: "stream",
         label: "Stream",
@@ -72,13 +105,51 @@ fn page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
         (typed.input(NAME, 64, true))
         (description::field(typed))
         (typed.stream_select(stream, &operator.catalog, None))
-        (typed.select(mode, &[("live", "live"), ("test", "test")]))
+        @match signs {
+            Some(preset) => { (verification::fields(typed, preset)) },
+            None => { (typed.select(mode, &[("live", "live"), ("test", "test")])) },
+        }
         (typed.time_input(ENDS))
-        (form::buttons("Create key", &paths::connector(&connector.name)))
+        @if signs.is_none() { (typed.tick(IN_URL)) }
+        (form::buttons("Create key", &path))
+    };
+    let own = match signs {
+        Some(preset) => format!("{path}/new-key?tool={}", preset.name),
+        None => format!("{path}/new-key"),
     };
     FormPage {
-        title: format!("New key of {}", connector.name),
+        title: match signs {
+            Some(preset) if !preset.is_generic() => {
+                format!("New secret of {} for {}", preset.title, connector.name)
+            }
+            _ => format!("New key of {}", connector.name),
+        },
         place: Place::Connectors,
-        content: typed.panel(None, &fields),
+        content: html! {
+            @if signs.is_none() { (choice_of_tool(connector, &path)) }
+            (typed.panel(Some(&own), &fields))
+        },
+    }
+}
+
+/// The way to a key that verifies signatures.
+fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
+    let mut known: Vec<&Preset> = sender::presets().iter().collect();
+    known.retain(|preset| preset.signed());
+    known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
+    let own = connector.preset().map(|preset| preset.name);
+    html! {
+        div.panel {
+            form.filter method="get" action={ (path) "/new-key" } {
+                div {
+                    label for="tool" { "It signs what it sends" }
+                    select #tool name="tool" { @for preset in known {
+                        option value=(preset.name) selected[own == Some(preset.name)] { (preset.title) }
+                    } }
+                }
+                button.plain { "Enter its secret" }
+            }
+            p.quiet { "The form below makes a key to send along." }
+        }
     }
 }

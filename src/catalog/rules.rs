@@ -1,0 +1,34 @@
+//! What decides over an item beside its key: its version, whether it is a removal, when it expires.
+//!
+//! **Invariant**: what is set of a connector counts before what is set of the stream.
+
+use std::num::NonZeroU32;
+
+use super::Connector;
+use crate::config::{DeleteWhen, Stream};
+
+/// What is set of the items of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The field that says how new an item is.
+    pub version: Option<Box<str>>,
+    /// Which items are removals.
+    pub delete_when: Option<DeleteWhen>,
+    /// After so long without another update an item goes.
+    pub expire_after_seconds: Option<NonZeroU32>,
+}
+
+impl Rules {
+    /// Of a connector in a stream.
+    pub(super) fn of(connector: &Connector, stream: Option<&Stream>) -> Self {
+        let version = connector.version.as_deref();
+        let delete_when = connector.delete_when.as_ref();
+        let seconds = connector.expire_after_seconds;
+        Self {
+            version: (version.or_else(|| stream?.version.as_deref())).map(Into::into),
+            delete_when: (delete_when.or_else(|| stream?.delete_when.as_ref())).cloned(),
+            expire_after_seconds: (seconds.or_else(|| stream?.expire_after_seconds))
+                .and_then(NonZeroU32::new),
+        }
+    }
+}

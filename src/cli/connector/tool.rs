@@ -1,0 +1,157 @@
+//! `headgate connector presets`, and what `create` and `headgate key` are told of a tool.
+//!
+//! **Invariant**: a secret comes from a file or from standard input, never from the command line, which others can see.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::error::CliError;
+use crate::cli::output::{ListOutput, Table, note, print_list, shown};
+use crate::sender::{self, Preset};
+
+/// The longest secret file that is read, in bytes.
+const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// What `headgate connector presets` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate connector presets --output json")]
+pub(super) struct PresetsArgs {
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+}
+
+/// What is told of the secret that a tool signs with.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct SecretArgs {
+    /// The file with the secret that the tool shows; `-`: standard input
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) secret_file: Option<PathBuf>,
+}
+
+impl SecretArgs {
+    /// The secret, if a file of it was named.
+    pub(in crate::cli) fn read(&self) -> Result<Option<String>, CliError> {
+        self.secret_file.as_deref().map(read_secret).transpose()
+    }
+}
+
+fn read_secret(file: &Path) -> Result<String, CliError> {
+    let failed = |error: std::io::Error| {
+        CliError::wrong_use(format!("{} cannot be read: {error}", file.display()))
+    };
+    let mut text = String::new();
+    match file == Path::new("-") {
+        true => std::io::stdin()
+            .take(SECRET_BYTES_MAX)
+            .read_to_string(&mut text),
+        false => std::fs::File::open(file)
+            .map_err(failed)?
+            .take(SECRET_BYTES_MAX)
+            .read_to_string(&mut text),
+    }
+    .map_err(failed)?;
+    match text.trim() {
+        "" => Err(CliError::wrong_use(format!("{} is empty", file.display()))),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+/// The preset of this name.
+pub(in crate::cli) fn preset(name: &str) -> Result<&'static Preset, CliError> {
+    sender::preset(name).ok_or_else(|| {
+        CliError::wrong_use(format!(
+            "there is no preset {}; `headgate connector presets` lists them",
+            shown(name)
+        ))
+    })
+}
+
+/// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
+/// URL.
+pub(in crate::cli) fn key_of(
+    preset: &'static Preset,
+    secret: &SecretArgs,
+) -> Result<Map<String, Value>, CliError> {
+    let mut body = Map::new();
+    match (preset.signed(), secret.read()?) {
+        (true, Some(secret)) => {
+            let verify = json!({"scheme": preset.name, "secret": secret});
+            body.insert("verify".to_owned(), verify);
+        }
+        (true, None) => {
+            return Err(CliError::wrong_use(format!(
+                "give the secret with --secret-file FILE, or `-` for standard input. {}",
+                preset.secret_hint
+            )));
+        }
+        (false, None) => drop(body.insert("allow_in_url".to_owned(), true.into())),
+        (false, Some(_)) => {
+            return Err(CliError::wrong_use(format!(
+                "{} signs nothing that can be verified here: leave --secret-file out, and give it the URL with the key",
+                preset.title
+            )));
+        }
+    }
+    Ok(body)
+}
+
+/// Says what to do in the tool, with the key's part of the daemon's answer.
+pub(super) fn tell(preset: &Preset, made: &Value) {
+    let key = &made["keys"][0];
+    let url = match (key["url"].as_str(), key["path"].as_str()) {
+        (Some(url), _) => url.to_owned(),
+        (None, Some(path)) => format!("https://YOUR.PUBLIC.ADDRESS{path}"),
+        (None, None) => return,
+    };
+    let url = match made["secret"].as_str() {
+        Some(secret) => format!("{url}?access_token={secret}"),
+        None => url,
+    };
+    note(&format!("the URL for {}: {}", preset.title, shown(&url)));
+    if key["url"].is_null() {
+        note("set server.public_url, and the whole URL stands here and on the connector's page");
+    }
+    if !preset.events_hint.is_empty() {
+        note(&format!("events worth choosing: {}", preset.events_hint));
+    }
+}
+
+/// Runs `headgate connector presets`.
+pub(super) fn presets(args: &PresetsArgs) -> Result<(), CliError> {
+    let all: Vec<Value> = sender::presets().iter().map(described).collect();
+    print_list(args.output, &all, "", |all| {
+        let mut table = Table::new(&["NAME", "TOOL", "BY", "ITEM KEY", "ANSWER"]);
+        for one in all {
+            let text = |name: &str| one[name].as_str().unwrap_or("-").to_owned();
+            let cells = [
+                text("name"),
+                text("title"),
+                text("by"),
+                text("item_key"),
+                one["answer"].to_string(),
+            ];
+            table.row(&cells.each_ref().map(String::as_str));
+        }
+        table
+    })
+}
+
+fn described(preset: &Preset) -> Value {
+    json!({
+        "name": preset.name,
+        "title": preset.title,
+        "by": if preset.signed() { "secret" } else { "key in the URL" },
+        "item_key": preset.item_key,
+        "items": preset.items,
+        "answer": preset.answer,
+        "ignored_events": preset.ignore,
+        "signs_url": preset.signs_url(),
+        "secret": preset.secret_hint,
+        "events": preset.events_hint,
+    })
+}

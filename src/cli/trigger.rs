@@ -1,0 +1,58 @@
+//! `headgate trigger`: a delivery as a tool would send it, to a connector of a running daemon.
+//!
+//! Called by the command line; asks the admin API, which signs it.
+//!
+//! **Invariant**: no secret comes here.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::client::AdminArgs;
+use super::connector::tool;
+use super::error::CliError;
+use super::output::{note, plain, print, shown};
+use super::resource::{Resource, given};
+use crate::text::percent_encoded;
+
+/// What `headgate trigger` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate trigger shopify orders/create --connector shop
+  headgate trigger github --connector repo    # its most common event
+
+Standard output has the id of the request; `headgate requests show` says what became of it.")]
+pub struct TriggerArgs {
+    /// The tool, one of `headgate connector presets`
+    preset: String,
+    /// The event, as the tool names it
+    event: Option<String>,
+    /// The connector that verifies what the tool signs
+    #[arg(long)]
+    connector: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Runs the verb.
+pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
+    let preset = tool::preset(&args.preset)?;
+    let body = given([
+        ("preset", Some(preset.name.into())),
+        ("event", args.event.map(Value::from)),
+    ]);
+    let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;
+    let below = format!("/{}/trigger", percent_encoded(&args.connector));
+    let sent = connectors.call(Method::POST, &below, Some(body)).await?;
+    match sent["request_id"].as_str() {
+        Some(id) => print(&format!("{}\n", shown(id)))?,
+        None => note("the event is one that is not stored"),
+    }
+    note(&format!(
+        "{} of {} was sent to {}",
+        shown(&plain(&sent["event"])),
+        preset.title,
+        shown(&args.connector)
+    ));
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! How the requests of a tool are verified that sends no ingest key, but signs.
+//!
+//! **Invariant**: `secret` is there and fits the scheme; [`load`](crate::config::load) sees to it for what a file
+//! declares, the catalog for what is made at run time.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::config::Secret;
+use crate::sender::{Options, Unfit, Verifier};
+
+/// Hex digits that are shown of the SHA-256 of a secret.
+const SHOWN_DIGITS: usize = 8;
+
+/// `verify` of an ingest key: the scheme that its tool signs by, and the secret.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Verify {
+    /// What the tool shows as its signing secret; for some schemes its public key.
+    pub secret: Option<Secret>,
+    /// What Meta sends before its first delivery.
+    pub verify_token: Option<Secret>,
+    /// What is a repeat beside what has the same delivery id.
+    pub replay: Replay,
+    /// The scheme, and what can be set of it.
+    #[serde(flatten)]
+    pub options: Options,
+}
+
+/// What is taken for a repeat within 24 hours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replay {
+    /// A delivery with the id of another.
+    #[default]
+    Delivery,
+    /// A delivery with the body of another, whatever its id is.
+    Body,
+}
+
+impl Verify {
+    /// What checks deliveries.
+    ///
+    /// # Errors
+    /// What does not fit, by its field.
+    pub fn verifier(&self) -> Result<Verifier, Unfit> {
+        let token = self.verify_token.as_ref().map(Secret::reveal);
+        Verifier::new(&self.options, self.secret(), token)
+    }
+
+    /// What stands in place of a key's prefix: the scheme, and the beginning of the secret's SHA-256.
+    pub fn shown(&self) -> String {
+        let mut shown = format!("{}_", self.options.scheme);
+        for byte in &Sha256::digest(self.secret())[..SHOWN_DIGITS / 2] {
+            let _ = write!(shown, "{byte:02x}");
+        }
+        shown
+    }
+
+    /// What a key of this stream is known by that has such a secret: no text that can be sent has it.
+    pub fn digest(&self, stream: &str) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        for part in ["\0verify", stream, &self.options.scheme, self.secret()] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.finalize().into()
+    }
+
+    /// With its secrets, as the catalog keeps it.
+    pub fn revealed(&self) -> Value {
+        let mut whole = serde_json::to_value(self).unwrap_or_default();
+        whole["secret"] = self.secret().into();
+        if let Some(token) = &self.verify_token {
+            whole["verify_token"] = token.reveal().into();
+        }
+        whole
+    }
+
+    fn secret(&self) -> &str {
+        self.secret.as_ref().map_or("", Secret::reveal)
+    }
+}

@@ -1,0 +1,108 @@
+//! What callers and tools are answered.
+//!
+//! **Invariant**: a 2xx to a submission means that it is on disk.
+
+use std::fmt::Write as _;
+
+use salvo_core::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use salvo_core::http::{ResBody, StatusCode};
+use salvo_core::{Request, Response};
+use salvo_oapi::ToSchema;
+use serde::Serialize;
+
+use crate::catalog::QuotaState;
+use crate::http::envelope;
+use crate::http::error::ApiError;
+use crate::http::middleware::set_request_id;
+use crate::ingest::{Accepted, Answer, Reply};
+use crate::journal::log::Endpoint;
+use crate::sender::handshake::Answer as Greeting;
+
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
+const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the next one takes its place; set item_key for the connector, or send X-Item-Key";
+
+/// What a caller is told of an accepted request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct ReceiptData {
+    /// The key's stream.
+    stream: String,
+    /// Number of items.
+    items_received: u32,
+    /// UUIDv7; the same as in `X-Request-Id`.
+    request_id: String,
+}
+
+/// Writes what the pipeline says.
+pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
+    if let Some(quota) = answer.quota {
+        tell_quota(res, quota);
+    }
+    match answer.result {
+        Ok(Reply::Accepted(accepted)) => {
+            if accepted.without_item_key && endpoint == Endpoint::Webhook {
+                let notice = HeaderValue::from_static(WITHOUT_ITEM_KEY);
+                res.headers_mut().insert(X_HEADGATE_NOTICE, notice);
+            }
+            acknowledge(res, &accepted);
+        }
+        Ok(Reply::Greeting(greeting)) => greet(res, greeting),
+        Err(error) => ApiError::from(error).answer(req, res),
+    }
+}
+
+/// Answers a tool's greeting in its own words.
+fn greet(res: &mut Response, greeting: Greeting) {
+    res.status_code(StatusCode::from_u16(greeting.status).unwrap_or_default());
+    let headers = res.headers_mut();
+    if let Some(kind) = greeting.content_type {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    for (name, value) in greeting.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {
+            headers.insert(name, value);
+        }
+    }
+    res.replace_body(ResBody::Once(greeting.body.into()));
+}
+
+fn acknowledge(res: &mut Response, accepted: &Accepted) {
+    let receipt = &accepted.receipt;
+    let id = receipt.request_id;
+    let mut json = String::with_capacity(128);
+    json.push_str(r#"{"success":true,"data":{"stream":"#);
+    json.push_str(&serde_json::to_string(&*accepted.stream).unwrap_or_default());
+    let _ = write!(
+        json,
+        r#","items_received":{},"request_id":"{id}"}}}}"#,
+        receipt.items
+    );
+    if receipt.replayed {
+        set_request_id(res, id);
+        res.headers_mut()
+            .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    let headers = res.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&format!("/api/requests/{id}")) {
+        headers.insert(LOCATION, location);
+    }
+    let status = StatusCode::from_u16(accepted.status).unwrap_or(StatusCode::ACCEPTED);
+    match status {
+        // Some tools want a type even of nothing.
+        StatusCode::NO_CONTENT => envelope::write_json(res, status, Vec::new()),
+        status => envelope::write_json(res, status, json.into_bytes()),
+    }
+}
+
+/// The fields of the IETF draft "RateLimit header fields for HTTP".
+pub(super) fn tell_quota(res: &mut Response, quota: QuotaState) {
+    let policy = format!(r#""key";q={};w={}"#, quota.burst, quota.window_seconds);
+    let state = format!(r#""key";r={};t={}"#, quota.remaining, quota.reset_seconds);
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            res.headers_mut().insert(name, value);
+        }
+    }
+}

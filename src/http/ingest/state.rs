@@ -1,0 +1,112 @@
+//! What became of a request, for its caller.
+//!
+//! **Invariant**: a caller hears of the requests of its own connector, and of no other.
+
+use std::sync::Arc;
+
+use salvo_core::http::header::{AUTHORIZATION, HeaderValue};
+use salvo_core::{Request, Response};
+use salvo_oapi::{ToSchema, endpoint};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::answer::tell_quota;
+use crate::catalog::Caller;
+use crate::clock;
+use crate::error::AcceptError;
+use crate::http::envelope::{self, Success};
+use crate::http::error::ApiError;
+use crate::http::sink_state::SinkStateData;
+use crate::ingest::Ingest;
+use crate::operate::requests::{Report, Requests};
+
+/// The caller of a request without items, once its rate allows it.
+fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
+    let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let caller = ingest.caller(authorization, None)?;
+    let quota = caller.key.quota.take();
+    tell_quota(res, quota.unwrap_or_else(|refused| refused));
+    match quota {
+        Ok(_) => Ok(caller),
+        Err(refused) => Err(AcceptError::RateLimited {
+            retry_after_seconds: refused.reset_seconds,
+        }),
+    }
+}
+
+/// What became of a request, for its caller.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct RequestState {
+    /// UUIDv7.
+    request_id: String,
+    /// When it arrived, RFC 3339 in UTC.
+    timestamp: String,
+    /// Its stream.
+    stream: String,
+    /// `accepted`, `processed`, `stale`, `failed`, `discarded`, `rejected`, `duplicate`, `test`, `removed` or `handshake`.
+    status: &'static str,
+    /// Number of items.
+    items_received: u32,
+    /// Why it was refused, or why sinks gave up on it.
+    errors: Vec<String>,
+    /// When the last sink had it; null until then.
+    processed_at: Option<String>,
+    /// The sinks that want its stream.
+    sinks: Vec<SinkStateData>,
+}
+
+impl From<&Report> for RequestState {
+    fn from(report: &Report) -> Self {
+        let entry = &report.row.entry;
+        Self {
+            request_id: entry.request_id.to_string(),
+            timestamp: clock::rfc3339(entry.received_ms),
+            stream: entry.stream.to_string(),
+            status: report.status.as_str(),
+            items_received: entry.items,
+            errors: report.errors().map(str::to_owned).collect(),
+            processed_at: report.processed_ms.map(clock::rfc3339),
+            sinks: report.sinks.iter().map(SinkStateData::from).collect(),
+        }
+    }
+}
+
+/// `GET /api/requests/{request_id}`
+pub(in crate::http) struct GetRequest(
+    pub(in crate::http) Arc<Ingest>,
+    pub(in crate::http) Requests,
+);
+
+/// What became of a request.
+///
+/// With any key of the connector that submitted it.
+#[endpoint(
+    operation_id = "get_request",
+    tags("submit"),
+    parameters(("request_id" = String, Path, description = "As in the answer to the request.")),
+    responses(
+        (status_code = 200, body = Success<RequestState>, description = "Its state."),
+        (status_code = 404, description = "No such request of this connector."),
+        (status_code = 429, description = "Over the key's rate."),
+    ),
+)]
+impl GetRequest {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        res: &mut Response,
+    ) -> Result<Success<RequestState>, ApiError> {
+        let caller = known_caller(&self.0, req, res)?;
+        let id = req.param::<String>("request_id");
+        let report = match id.and_then(|id| Uuid::try_parse(&id).ok()) {
+            Some(id) => self.1.find(id).await?,
+            None => None,
+        };
+        let own = report.filter(|report| report.row.entry.connector == caller.key.connector);
+        let own = own.ok_or_else(|| {
+            let message = "this connector has no request with this id; check the id, or use a key of the connector that submitted it";
+            ApiError::not_found("REQUEST_NOT_FOUND", message)
+        })?;
+        Ok(envelope::ok(RequestState::from(&own)))
+    }
+}

@@ -1,0 +1,182 @@
+//! How what a tool signs is verified: the fields that the forms of a connector and of a key share.
+//!
+//! **Invariant**: a secret is read from the form that was sent, and shown by none.
+
+use maud::{Markup, html};
+
+use crate::config::{Secret, Verify};
+use crate::http::web::form::{Field, Typed};
+use crate::sender::{Handshake, Options, Preset, Timestamp};
+
+/// Of the fields of a signature, those that begin with what most tools do.
+const USUAL: [(&str, &str); 3] = [
+    ("signed", "{body}"),
+    ("hash", "sha256"),
+    ("encoding", "hex"),
+];
+const HASHES: [(&str, &str); 4] = [
+    ("sha256", "SHA-256"),
+    ("sha1", "SHA-1"),
+    ("sha384", "SHA-384"),
+    ("sha512", "SHA-512"),
+];
+const ENCODINGS: [(&str, &str); 2] = [("hex", "hexadecimal"), ("base64", "Base64")];
+
+/// What the fields hold at first.
+pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
+    match preset.name {
+        "hmac" => USUAL.map(|(name, value)| (name, value.to_owned())).into(),
+        _ => Vec::new(),
+    }
+}
+
+/// The fields of a tool that signs.
+pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
+    html! {
+        (secret(typed, "Secret", preset.secret_hint))
+        @if asks_for_word(preset) { (verify_token(typed)) }
+        @if preset.is_generic() { (header(typed)) }
+        @if preset.name == "hmac" { (layout(typed)) }
+        @if asks_for_url(preset) { (url(typed)) }
+    }
+}
+
+/// The field of the secret.
+pub(super) fn secret(typed: &Typed, label: &str, hint: &str) -> Markup {
+    typed.secret_input(Field {
+        name: "secret",
+        label,
+        hint,
+    })
+}
+
+/// The secret as it was typed.
+pub(super) fn read_secret(typed: &Typed) -> Secret {
+    Secret::new(typed.text("secret"))
+}
+
+/// What the fields say; none: the tool signs nothing.
+pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
+    if !preset.signed() {
+        return None;
+    }
+    let verify_token = asks_for_word(preset).then(|| {
+        let word = typed.text("verify_token");
+        if word.is_empty() {
+            typed.reject("verify_token", "Choose a word.");
+        }
+        Secret::new(word)
+    });
+    Some(Verify {
+        secret: Some(read_secret(typed)),
+        verify_token,
+        options: options(typed, preset),
+        ..Verify::default()
+    })
+}
+
+/// Where the form shows what is wrong with the scheme as a whole.
+pub(super) fn named(preset: &Preset) -> [(&'static str, &'static str); 1] {
+    let field = if asks_for_url(preset) {
+        "url"
+    } else {
+        "secret"
+    };
+    [("scheme", field)]
+}
+
+fn options(typed: &Typed, preset: &Preset) -> Options {
+    let mut options = Options {
+        url: typed.optional("url").filter(|_| asks_for_url(preset)),
+        ..Options::of(preset.name)
+    };
+    if preset.is_generic() {
+        options.header = typed.optional("header");
+    }
+    if preset.name == "hmac" {
+        let timestamp = |header| Timestamp {
+            header: Some(header),
+            ..Timestamp::default()
+        };
+        options.prefix = typed.optional("prefix");
+        options.signed = typed.optional("signed");
+        options.hash = typed.optional("hash");
+        options.encoding = typed.optional("encoding");
+        options.timestamp = typed.optional("timestamp").map(timestamp);
+        options.id = typed.optional("id").map(|name| format!("header:{name}"));
+    }
+    options
+}
+
+/// Whether the tool's greeting holds a word that was agreed on.
+fn asks_for_word(preset: &Preset) -> bool {
+    preset.handshake == Some(Handshake::VerifyToken)
+}
+
+fn asks_for_url(preset: &Preset) -> bool {
+    preset.signs_url() || preset.name == "hmac"
+}
+
+fn verify_token(typed: &Typed) -> Markup {
+    typed.secret_input(Field {
+        name: "verify_token",
+        label: "Verify token",
+        hint: "A word that you choose: enter the same one in the tool, beside the URL.",
+    })
+}
+
+fn header(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "header",
+        label: "Header",
+        hint: "Where the tool sends its signature or its secret, such as X-Signature.",
+    };
+    typed.input(field, 256, true)
+}
+
+fn layout(typed: &Typed) -> Markup {
+    let prefix = Field {
+        name: "prefix",
+        label: "Before the signature (optional)",
+        hint: "What stands in the header before the signature itself, such as sha256=.",
+    };
+    let signed = Field {
+        name: "signed",
+        label: "What is signed",
+        hint: "Text with {body}, and with {ts}, {id}, {url} or {method} where the tool signs them, such as {ts}.{body}.",
+    };
+    let field = |name, label| Field {
+        name,
+        label,
+        hint: "",
+    };
+    let timestamp = Field {
+        name: "timestamp",
+        label: "Header of the timestamp (optional)",
+        hint: "Needed for {ts}; Unix seconds.",
+    };
+    let id = Field {
+        name: "id",
+        label: "Header of the delivery's id (optional)",
+        hint: "A delivery with the id of another is a repeat. Needed for {id}.",
+    };
+    html! {
+        (typed.input(prefix, 256, false))
+        (typed.input(signed, 256, false))
+        div.fields {
+            (typed.select(field("hash", "Hash"), &HASHES))
+            (typed.select(field("encoding", "Written as"), &ENCODINGS))
+        }
+        (typed.input(timestamp, 256, false))
+        (typed.input(id, 256, false))
+    }
+}
+
+fn url(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "url",
+        label: "URL in the tool (optional)",
+        hint: "For tools that sign the URL that they were given: the whole of it, where it is not server.public_url and the path.",
+    };
+    typed.input(field, 2_048, false)
+}

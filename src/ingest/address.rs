@@ -1,0 +1,354 @@
+//! Requests to the address of a connector, `/api/webhook/{stream}/{connector}`: of tools that send no ingest key, but
+//! sign, and of those that greet before they send.
+//!
+//! The pipeline comes here before the body is read and after; `http` calls [`Ingest::greet`] for other methods than
+//! `POST`.
+//!
+//! **Invariant**: nothing of a request is decoded or parsed for its sender before its signature was found good over the
+//! bytes as they came. To strangers a 401 is the same whether or not there is such a connector; its own log says why.
+//! What nobody vouches for costs those that somebody vouches for nothing of their rate.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::headers;
+use super::request::{Address, Answer, Head, Known, Reply, Voucher};
+use super::{Admitted, BodyError, Ingest, Refusal};
+use crate::catalog::{Caller, Connector, IngestKey};
+use crate::clock;
+use crate::error::AcceptError;
+use crate::journal::Outcome;
+use crate::sender::body::Form;
+use crate::sender::handshake::{self, Answer as Greeting};
+use crate::sender::{Because, Delivery, Refused};
+
+/// A request whose signature can be looked at only when its body is there.
+#[derive(Debug)]
+pub(super) struct Unproven<'a> {
+    head: Head<'a>,
+    address: Address<'a>,
+    connector: Arc<Connector>,
+    /// What it may be signed with, the newest first; at least one.
+    keys: Vec<Arc<IngestKey>>,
+    started: Instant,
+}
+
+/// What a signature came to.
+pub(super) enum Proof<'a> {
+    /// It is good: whose request it is.
+    Good(Known<'a>),
+    /// It is good, or needs none: a greeting, of which nothing is stored.
+    Greeting(Known<'a>, Greeting),
+}
+
+impl Ingest {
+    /// Checks all that can be known of a request to the address of a connector before its body is read.
+    pub(super) fn admit_at<'a>(
+        &'a self,
+        head: Head<'a>,
+        address: Address<'a>,
+    ) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
+        let started = Instant::now();
+        if let Some(caller) = self.caller_at(&head, &address) {
+            let quota = caller.key.quota.take();
+            let known = Known {
+                head,
+                caller,
+                quota,
+                started,
+            };
+            return self.admit_known(known);
+        }
+        let unproven = self.unproven(head, address, started)?;
+        match self.check_unproven(&unproven) {
+            Ok(form) => {
+                let connector = &unproven.connector;
+                let item_key = connector.item_key.as_deref();
+                // All keys of a connector are for the same tool.
+                let preset = unproven.keys.first().and_then(|key| key.preset);
+                match self.read_headers(&head, form, item_key, preset) {
+                    Ok(named) => Ok(Admitted {
+                        voucher: Voucher::Signature(unproven),
+                        named,
+                        budget: self.body_budget(),
+                    }),
+                    Err(error) => Err(self.refuse_stranger(unproven, error, None)),
+                }
+            }
+            Err((error, reason)) => Err(self.refuse_stranger(unproven, error, reason)),
+        }
+    }
+
+    /// Answers what tools ask by other methods than `POST`. None: nobody knows such a greeting here.
+    ///
+    /// # Errors
+    /// The refusal, as of a submission.
+    pub fn greet(&self, head: Head<'_>) -> Option<Answer> {
+        let started = Instant::now();
+        let address = head.address?;
+        if let Some(caller) = self.caller_at(&head, &address) {
+            let url = self.url(&address);
+            let greeting = handshake::of_keyed(&delivery(&address, &url, &[]))?;
+            let quota = caller.key.quota.take();
+            let known = Known {
+                head,
+                caller,
+                quota,
+                started,
+            };
+            return Some(self.answer_greeting(&known, greeting, None));
+        }
+        let connector = self.catalog.connector(address.connector)?;
+        let stream = head.stream.unwrap_or_default();
+        let unproven = Unproven {
+            keys: connector.signing_keys(stream, clock::unix_ms()),
+            head,
+            address,
+            connector,
+            started,
+        };
+        let understands = |key: &Arc<IngestKey>| {
+            key.preset
+                .is_some_and(|preset| preset.methods().contains(&address.method))
+        };
+        if !unproven.keys.iter().any(understands) {
+            return None;
+        }
+        Some(match self.prove(unproven, &[]) {
+            Ok(Proof::Greeting(known, greeting)) => self.answer_greeting(&known, greeting, None),
+            Ok(Proof::Good(_)) => return None,
+            Err(refusal) => self.refuse(refusal),
+        })
+    }
+
+    /// Looks at the signature over a body as it came.
+    pub(super) fn prove<'a>(
+        &'a self,
+        unproven: Unproven<'a>,
+        body: &[u8],
+    ) -> Result<Proof<'a>, Box<Refusal<'a>>> {
+        let mut refused = None;
+        let url = self.url(&unproven.address);
+        let delivery = delivery(&unproven.address, &url, body);
+        for key in &unproven.keys {
+            let Some(signing) = key.signing.as_ref().filter(|_| !key.is_gone()) else {
+                continue;
+            };
+            let proven = match signing.verifier.handshake(&delivery) {
+                Ok(Some(greeting)) => Ok(Some(greeting)),
+                Ok(None) => signing.verifier.check(&delivery).map(|()| None),
+                Err(refused) => Err(refused),
+            };
+            match proven {
+                Ok(greeting) => {
+                    // Anybody may greet.
+                    let quota = match &greeting {
+                        Some(_) => key.quota.full(),
+                        None => {
+                            unproven.connector.signs.clock.store(0, Ordering::Relaxed);
+                            key.note_signature(clock::unix_ms());
+                            key.quota.take()
+                        }
+                    };
+                    let caller = Caller {
+                        key: Arc::clone(key),
+                        test: false,
+                    };
+                    let known = Known {
+                        head: unproven.head,
+                        caller,
+                        quota,
+                        started: unproven.started,
+                    };
+                    return Ok(match greeting {
+                        Some(greeting) => Proof::Greeting(known, greeting),
+                        None => Proof::Good(known),
+                    });
+                }
+                // What the newest key says is what the log says.
+                Err(why) => drop(refused.get_or_insert(why)),
+            }
+        }
+        unproven.note_clock(refused.as_ref());
+        let reason = refused.map(|refused| unproven.reason(&refused, Some(body)));
+        Err(self.refuse_stranger(unproven, AcceptError::Unauthorized, reason))
+    }
+
+    /// Answers a greeting, and logs it with what is to be said of it, unless there are too many.
+    pub(super) fn answer_greeting(
+        &self,
+        known: &Known<'_>,
+        greeting: Greeting,
+        say: Option<String>,
+    ) -> Answer {
+        let key = &known.caller.key;
+        let connector = self.catalog.connector(&key.connector);
+        if connector.is_none_or(|connector| connector.failures.take().is_ok()) {
+            let mut log = known.log_entry(Outcome::Handshake, greeting.status);
+            log.error = say.map(Into::into);
+            self.journal.record(log);
+        }
+        self.metrics.greetings.inc();
+        Answer {
+            quota: None,
+            result: Ok(Reply::Greeting(greeting)),
+        }
+    }
+
+    /// What became of the body of a request that nobody vouches for yet.
+    pub(super) fn refuse_unread<'a>(
+        &'a self,
+        unproven: Unproven<'a>,
+        error: BodyError,
+    ) -> Box<Refusal<'a>> {
+        let error = self.body_refused(error);
+        self.refuse_stranger(unproven, error, None)
+    }
+
+    /// The caller with a key of this connector.
+    fn caller_at(&self, head: &Head<'_>, address: &Address<'_>) -> Option<Caller> {
+        let caller = self.caller(head.authorization, head.access_token).ok()?;
+        (*caller.key.connector == *address.connector).then_some(caller)
+    }
+
+    /// The keys that may have signed it.
+    fn unproven<'a>(
+        &'a self,
+        head: Head<'a>,
+        address: Address<'a>,
+        started: Instant,
+    ) -> Result<Unproven<'a>, Box<Refusal<'a>>> {
+        let Some(connector) = self.catalog.connector(address.connector) else {
+            return Err(self.refuse_unknown(head, started));
+        };
+        let stream = head.stream.unwrap_or_default();
+        let keys = connector.signing_keys(stream, clock::unix_ms());
+        let unproven = Unproven {
+            head,
+            address,
+            connector,
+            keys,
+            started,
+        };
+        match unproven.keys.is_empty() {
+            false => Ok(unproven),
+            true => {
+                let reason = unproven.without_keys();
+                Err(self.refuse_stranger(unproven, AcceptError::Unauthorized, Some(reason)))
+            }
+        }
+    }
+
+    /// How the body is written, if all that can be known before it is good; otherwise why not, for the sender and for
+    /// the log.
+    fn check_unproven(
+        &self,
+        unproven: &Unproven<'_>,
+    ) -> Result<Form, (AcceptError, Option<String>)> {
+        let limit = self.limits.body_bytes_max;
+        let length = unproven.head.content_length;
+        if length.is_some_and(|length| length > limit) {
+            return Err((self.too_large(), None));
+        }
+        let form = headers::form(&unproven.head).map_err(|error| (error, None))?;
+        let now_ms = clock::unix_ms();
+        let mut refused = None;
+        for signing in unproven.keys.iter().filter_map(|key| key.signing.as_ref()) {
+            match signing
+                .verifier
+                .check_head(unproven.address.headers, now_ms)
+            {
+                Ok(()) => {
+                    self.gate.check().map_err(|error| (error, None))?;
+                    return Ok(form);
+                }
+                Err(why) => drop(refused.get_or_insert(why)),
+            }
+        }
+        unproven.note_clock(refused.as_ref());
+        let reason = refused.map(|refused| unproven.reason(&refused, None));
+        Err((AcceptError::Unauthorized, reason))
+    }
+
+    /// The URL that the tool was given.
+    pub(super) fn url(&self, address: &Address<'_>) -> String {
+        let public = self.catalog.public_url().unwrap_or_default();
+        [public, address.target].concat()
+    }
+}
+
+/// A request as its sender sees it.
+pub(super) fn delivery<'a>(address: &Address<'a>, url: &'a str, body: &'a [u8]) -> Delivery<'a> {
+    Delivery {
+        method: address.method,
+        url,
+        headers: address.headers,
+        body,
+        now_ms: clock::unix_ms(),
+    }
+}
+
+impl<'a> Unproven<'a> {
+    pub(super) fn head(&self) -> Head<'a> {
+        self.head
+    }
+
+    pub(super) fn connector(&self) -> &Arc<Connector> {
+        &self.connector
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Counts refusals for the time that a delivery says, as long as all are on the same side.
+    fn note_clock(&self, refused: Option<&Refused>) {
+        let Some(off) = refused.and_then(|refused| refused.seconds_off) else {
+            return;
+        };
+        let side = if off > 0 { 1 } else { -1 };
+        let count = &self.connector.signs.clock;
+        let counted = count.load(Ordering::Relaxed);
+        let same = counted.signum() == side;
+        let now = if same {
+            counted.saturating_add(side)
+        } else {
+            side
+        };
+        count.store(now, Ordering::Relaxed);
+    }
+
+    /// Why the signature was not believed, for the log of the connector.
+    fn reason(&self, refused: &Refused, body: Option<&[u8]>) -> String {
+        // What else is wrong with it does not depend on the secret.
+        let text = refused.to_string();
+        if refused.because != Because::Signature || !text.ends_with("does not match") {
+            return text;
+        }
+        let names: Vec<&str> = self.keys.iter().map(|key| &*key.name).collect();
+        let with = match names.as_slice() {
+            [one] => format!("the secret of the key {one}"),
+            several => format!("any of {} secrets ({})", several.len(), several.join(", ")),
+        };
+        let body = body.map_or_else(String::new, |body| format!("; body {} bytes", body.len()));
+        format!("{text} {with}{body}")
+    }
+
+    /// Why nobody can vouch for it.
+    fn without_keys(&self) -> String {
+        let stream = self.head.stream.unwrap_or_default();
+        if !self.connector.keys.iter().any(|key| *key.stream == *stream) {
+            return "the address names a stream that no key of this connector is for; check the URL in the tool's settings".to_owned();
+        }
+        let came = match (self.head.authorization, self.head.access_token) {
+            (None, None) => "the request carries no key",
+            _ => {
+                "the request carries a key that is unknown, expired or revoked, or may not stand in a URL"
+            }
+        };
+        format!(
+            "{came}, and no key of this connector verifies signatures for this stream; give the tool a key, or add a key with `verify`"
+        )
+    }
+}

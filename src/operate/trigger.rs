@@ -1,0 +1,178 @@
+//! A delivery as a connector's tool would send it, to see that it comes through.
+//!
+//! **Invariant**: it is signed with the connector's own secret, which does not leave the daemon, and goes through the same
+//! pipeline as what the tool sends.
+
+use bytes::Bytes;
+use serde_json::json;
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::{By, Operator};
+use crate::catalog::{AuditChange, IngestKey, Kind};
+use crate::clock;
+use crate::error::AcceptError;
+use crate::ingest::{Accepted, Address, Head, Reply};
+use crate::journal::log::Endpoint;
+use crate::sender::{CannotSign, Draft, Headers, Preset, Sample, Signed};
+
+/// What was sent.
+#[derive(Debug)]
+pub struct Triggered {
+    /// Its event.
+    pub event: &'static str,
+    /// What was accepted; none: it is an event that is not stored.
+    pub accepted: Option<Accepted>,
+}
+
+/// Why nothing was sent, or what was sent was refused.
+#[derive(Debug, Error)]
+pub enum TriggerError {
+    /// There is no such connector.
+    #[error("there is no connector of this name")]
+    NoConnector,
+    /// No key of it signs.
+    #[error(
+        "no valid key of this connector verifies signatures, so nothing can be signed; send with its key: `headgate send`"
+    )]
+    NoKey,
+    /// Another tool sends to it.
+    #[error("this connector is for {is}")]
+    OtherTool {
+        /// The name of its preset.
+        is: &'static str,
+    },
+    /// There is no sample of the event.
+    #[error("there is no sample of this event; there are {known}")]
+    NoSample {
+        /// Those that there are.
+        known: String,
+    },
+    /// It cannot be signed here.
+    #[error(transparent)]
+    CannotSign(#[from] CannotSign),
+    /// It was refused.
+    #[error(transparent)]
+    Refused(#[from] AcceptError),
+}
+
+impl Operator {
+    /// Sends a sample of the connector's tool, as the tool would: of `event`, or its most common one. `tool` is the preset
+    /// that the connector is thought to have.
+    ///
+    /// # Errors
+    /// See [`TriggerError`]; nothing was stored then.
+    pub async fn trigger(
+        &self,
+        connector: &str,
+        tool: Option<&str>,
+        event: Option<&str>,
+        by: By,
+    ) -> Result<Triggered, TriggerError> {
+        let connector = self.catalog.connector(connector);
+        let connector = connector.ok_or(TriggerError::NoConnector)?;
+        let now_ms = clock::unix_ms();
+        let mut keys = connector.keys.iter();
+        let key = keys.find(|key| key.signing.is_some() && key.is_valid_at(now_ms));
+        let key = key.ok_or(TriggerError::NoKey)?;
+        let preset = key.preset.ok_or(TriggerError::NoKey)?;
+        if tool.is_some_and(|tool| tool != preset.name) {
+            return Err(TriggerError::OtherTool { is: preset.name });
+        }
+        let sample = sample(preset, event)?;
+        let reply = self.send_sample(key, sample, by).await?;
+        let accepted = match reply {
+            Reply::Accepted(accepted) => Some(accepted),
+            Reply::Greeting(_) => None,
+        };
+        let became = json!({
+            "event": sample.event,
+            "request_id": accepted.as_ref().map(|one| one.receipt.request_id.to_string()),
+        });
+        let change = AuditChange::done(
+            "trigger",
+            Kind::Connector,
+            connector.name.to_string(),
+            became,
+        );
+        self.record(by, change).await;
+        Ok(Triggered {
+            event: sample.event,
+            accepted,
+        })
+    }
+
+    async fn send_sample(
+        &self,
+        key: &IngestKey,
+        sample: &Sample,
+        by: By,
+    ) -> Result<Reply, TriggerError> {
+        let Some(signing) = &key.signing else {
+            return Err(TriggerError::NoKey);
+        };
+        let now_ms = clock::unix_ms();
+        let id = Uuid::now_v7().simple().to_string();
+        let target = key.path();
+        let url = [self.catalog.public_url().unwrap_or_default(), &target].concat();
+        let body = sample.fill(&id, now_ms);
+        let Signed { headers, body } = signing.verifier.sign(Draft {
+            method: "POST",
+            url: &url,
+            body: body.as_bytes(),
+            content_type: sample.content_type,
+            id: &id,
+            event: sample.event,
+            now_ms,
+        })?;
+        let headers: Vec<(String, String)> = (headers.into_iter())
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .collect();
+        let pairs: Vec<(&str, &[u8])> = (headers.iter())
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        let head = Head {
+            request_id: by.request_id,
+            received_ms: now_ms,
+            endpoint: Endpoint::Webhook,
+            stream: Some(&key.stream),
+            authorization: None,
+            access_token: None,
+            address: Some(Address {
+                connector: &key.connector,
+                method: "POST",
+                target: &target,
+                headers: Headers(&pairs),
+            }),
+            content_type: Some(sample.content_type.as_bytes()),
+            content_length: Some(body.len() as u64),
+            item_key: None,
+            idempotency_key: None,
+            client: by.client,
+            headers: None,
+        };
+        let answer = match self.ingest.admit(head) {
+            Ok(admitted) => self.ingest.store(admitted, Ok(Bytes::from(body))).await,
+            Err(refusal) => self.ingest.refuse(refusal),
+        };
+        Ok(answer.result?)
+    }
+}
+
+/// The sample of an event, or the most common one.
+fn sample(preset: &'static Preset, event: Option<&str>) -> Result<&'static Sample, TriggerError> {
+    let all = preset.samples();
+    let found = match event {
+        Some(event) => all.iter().find(|sample| sample.event == event),
+        None => all.first(),
+    };
+    found.ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|sample| sample.event).collect();
+        TriggerError::NoSample {
+            known: match known.is_empty() {
+                true => "none of this tool".to_owned(),
+                false => known.join(", "),
+            },
+        }
+    })
+}

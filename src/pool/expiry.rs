@@ -1,0 +1,86 @@
+//! Items that were not renewed in time go.
+//!
+//! The daemon calls it now and then.
+//!
+//! **Invariant**: an item goes at its own place in the order of acceptance: what was accepted after it brings it back,
+//! what was accepted before it does not. How old it is, is measured in time lived.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::changes::Change;
+use super::pass::Pass;
+use super::removal::Removed;
+use super::{Pool, PoolError, Writer, history};
+use crate::clock;
+
+/// Items that go in one transaction.
+const CHUNK: u32 = 1_000;
+
+impl Pool {
+    /// Removes what has expired, and tells renderers, until `stop` says so. Blocks.
+    ///
+    /// # Errors
+    /// SQLite's; what was removed before stays so.
+    pub fn expire(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
+        let now_ms = clock::lived_ms().cast_signed();
+        // The lock is given back between chunks: lanes go on meanwhile.
+        while self.has_expired(now_ms)? && !stop() {
+            self.change(|writer, pass| writer.expire(now_ms, pass))?;
+        }
+        Ok(())
+    }
+
+    fn has_expired(&self, now_ms: i64) -> Result<bool, PoolError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE expires_ms <= ?1)";
+        let writer = self.lock();
+        Ok(writer
+            .connection
+            .query_row(sql, [now_ms], |row| row.get(0))?)
+    }
+}
+
+/// An item that goes.
+struct Expired {
+    stream: Arc<str>,
+    key: String,
+    removed: Removed,
+}
+
+impl Writer {
+    fn expire(&mut self, now_ms: i64, pass: &mut Pass<'_>) -> Result<(), rusqlite::Error> {
+        let connection = &self.connection;
+        let expired: Vec<Expired> = {
+            let mut select = connection.prepare_cached(
+                "SELECT stream, key, accepted_seq, position, version FROM items
+                 WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2",
+            )?;
+            let rows = select.query_map(params![now_ms, CHUNK], |row| {
+                Ok(Expired {
+                    stream: row.get(0)?,
+                    key: row.get(1)?,
+                    removed: Removed {
+                        order: (row.get(2)?, row.get(3)?),
+                        version: row.get(4)?,
+                    },
+                })
+            })?;
+            rows.collect::<Result<_, _>>()?
+        };
+        let mut delete =
+            connection.prepare_cached("DELETE FROM items WHERE stream = ?1 AND key = ?2")?;
+        for Expired {
+            stream,
+            key,
+            removed,
+        } in &expired
+        {
+            delete.execute([&**stream, key])?;
+            pass.tell(stream, 0, |seq| Change::removed(seq, key));
+            self.removals
+                .note(connection, stream, key, *removed, pass.seq())?;
+        }
+        history::store(connection, pass.seq())
+    }
+}

@@ -1,0 +1,187 @@
+//! Deliveries that come late, twice, in any order; items that are not renewed.
+
+use serde_json::json;
+
+use super::{Shopify, address, daemon};
+use crate::app::{TestApp, Transport};
+use crate::setup::Setup;
+use crate::wait::eventually_async;
+
+/// All orders of so many things.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    match count {
+        0 => vec![Vec::new()],
+        _ => (orders(count - 1).into_iter())
+            .flat_map(|order| {
+                (0..count).map(move |at| {
+                    let mut order = order.clone();
+                    order.insert(at, count - 1);
+                    order
+                })
+            })
+            .collect(),
+    }
+}
+
+/// Sends what a shop says of one order, in an order of its own; each is what it is and has a delivery id of its own.
+async fn send(app: &TestApp, name: &str, number: usize, order: &[usize], said: &[(&str, &str)]) {
+    let anyone = app.anonymous();
+    for at in order {
+        let (topic, rest) = said[at % said.len()];
+        let delivery = format!("{number}-{}", at % said.len());
+        let body = format!(r#"{{"id": {number}{rest}}}"#);
+        let delivery = Shopify {
+            delivery: &delivery,
+            topic,
+        };
+        let reply = delivery.send(&anyone, &address(name), &body).await;
+        assert_eq!(reply.status, 202, "{}", reply.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shop_ends_right_in_each_of_720_orders() {
+    let app = daemon("orders", "shopify").await;
+    let said = [
+        (
+            "orders/create",
+            r#", "updated_at": "2026-01-05T10:00:00-05:00", "state": "new""#,
+        ),
+        (
+            "orders/updated",
+            r#", "updated_at": "2026-01-05T10:00:05-05:00", "state": "paid""#,
+        ),
+        ("orders/delete", ""),
+    ];
+    let all = orders(6);
+    assert_eq!(all.len(), 720);
+    for (number, order) in all.iter().enumerate() {
+        send(&app, "orders", number, order, &said).await;
+    }
+    app.drain().await;
+    assert_eq!(app.fields("orders").await, [], "each was deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_newest_version_stays_whatever_comes_after_it() {
+    let app = daemon("orders", "shopify").await;
+    let said = [
+        (
+            "orders/create",
+            r#", "updated_at": "2026-01-05T10:00:00-05:00", "state": "new""#,
+        ),
+        (
+            "orders/updated",
+            r#", "updated_at": "2026-01-05T10:00:05-05:00", "state": "paid""#,
+        ),
+        (
+            "orders/updated",
+            r#", "updated_at": "2026-01-05T15:00:03Z", "state": "open""#,
+        ),
+    ];
+    for (number, order) in orders(3).iter().enumerate() {
+        send(&app, "orders", number, order, &said).await;
+    }
+    app.drain().await;
+    let fields = app.fields("orders").await;
+    assert_eq!(fields.len(), 6);
+    for (key, fields) in fields {
+        assert!(fields.contains(r#""state":"paid""#), "{key}: {fields}");
+    }
+    let log = app.admin().log("orders", "status=stale&limit=500").await;
+    assert!(!log.is_empty(), "the log says which came too late");
+    for entry in &log {
+        assert_eq!(entry["sinks"][0]["state"], "stale", "{entry}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn versions_and_removals_are_set_for_any_stream() {
+    let rules = "version = \"rev\"\ndelete_when = { field = \"state\", is = [\"gone\", \"0\"] }";
+    let app = Setup::new()
+        .stream_with("orders", rules)
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        .read_key("screen", &["orders"], "")
+        .unlimited()
+        .start()
+        .await;
+    let shop = app.caller("shop");
+    let mut screen = app.renderer(Transport::Sse, &["orders"]);
+    screen.connect().await;
+    let send = async |body: serde_json::Value| {
+        shop.ingest(body.to_string()).await.receipt();
+        app.drain().await;
+    };
+    send(json!([{"id": 1, "rev": 5}, {"id": 2, "rev": 5}, {"id": 3}])).await;
+    send(json!([{"id": 1, "rev": 4, "late": true}, {"id": 2, "rev": 6.5, "state": "gone"}])).await;
+    send(json!({"id": 2, "rev": 6, "late": true})).await;
+    let keys = async || -> Vec<String> {
+        app.fields("orders")
+            .await
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect()
+    };
+    assert_eq!(keys().await, ["1", "3"]);
+    assert!(!app.fields("orders").await[0].1.contains("late"));
+    // One that cannot be read leaves it to the order of acceptance.
+    send(json!({"id": 1, "rev": "soon"})).await;
+    assert!(app.fields("orders").await[0].1.contains("soon"));
+    send(json!({"id": 2, "rev": 7})).await;
+    send(json!({"id": 3, "state": 0})).await;
+    assert_eq!(keys().await, ["1", "2"]);
+    let content = app.content(&["orders"]).await;
+    screen.holds(&content).await;
+    let status = |query: &'static str| async { app.admin().log("shop", query).await.len() };
+    assert_eq!(
+        status("status=removed").await,
+        2,
+        "one of them behind an update"
+    );
+    assert_eq!(
+        status("status=stale").await,
+        2,
+        "what one of them removes is a request of its own"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_item_that_is_not_renewed_goes_and_screens_hear_of_it() {
+    let app = Setup::new()
+        .stream_with("seats", "expire_after_seconds = 2")
+        .connector("desk", "item_key = \"id\"")
+        .key("desk", "seats")
+        .read_key("screen", &["seats"], "")
+        .unlimited()
+        .start()
+        .await;
+    let desk = app.caller("desk");
+    let mut screen = app.renderer(Transport::Sse, &["seats"]);
+    screen.connect().await;
+    desk.ingest(r#"[{"id": "once"}, {"id": "renewed"}]"#)
+        .await
+        .receipt();
+    eventually_async("the first goes, the other is renewed", async || {
+        desk.ingest(r#"{"id": "renewed"}"#).await.receipt();
+        app.drain().await;
+        let keys: Vec<String> = app
+            .fields("seats")
+            .await
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        (keys == ["renewed"]).then_some(())
+    })
+    .await;
+    eventually_async("all are gone", async || {
+        app.fields("seats").await.is_empty().then_some(())
+    })
+    .await;
+    let content = app.content(&["seats"]).await;
+    screen.holds(&content).await;
+    // What comes after it brings it back.
+    desk.ingest(r#"{"id": "once"}"#).await.receipt();
+    app.drain().await;
+    assert_eq!(app.fields("seats").await.len(), 1);
+}
