@@ -3,7 +3,7 @@
 //! `daemon` opens it over what the configuration declares; `ingest` asks it who calls, `http` who reads;
 //! operators list and change it (`catalog/change.rs`).
 //!
-//! **Invariant**: a secret is held only as its SHA-256. A key is found by its digest, never by
+//! **Invariant**: a secret is held only as its SHA-256, but for those that tools sign with. A key is found by its digest, never by
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
 
 mod audit;
@@ -144,7 +144,7 @@ impl Catalog {
         let hash = KeyHash::of(secret);
         let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
         let now_ms = clock::unix_ms();
-        if !key.is_valid_at(now_ms) || key.signing.is_some() {
+        if !key.is_valid_at(now_ms) || key.verify().is_some() {
             return None;
         }
         key.note_use(secret, now_ms);

@@ -272,46 +272,14 @@ impl Ingest {
             false => Outcome::Accepted,
         };
         let mut log = known.log_entry(outcome, delivery.status);
-        let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
         log.bytes = body.len() as u64;
         log.item_key = named.item_key().map(Into::into);
         log.sender = known.sender(delivery.event, delivery.id);
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
-        let once = (delivery.repeat.as_deref()).or(log.idempotency_key.as_deref());
-        let once = once.map(str::to_owned);
-        let claimed = |log: &LogEntry, what: &str| {
-            let once = [once.as_deref()?, what].concat();
-            Some(claim(&log.connector, &log.stream, test, &once, body))
-        };
+        let once = delivery.repeat.or_else(|| log.idempotency_key.clone());
         let (items, removed) = (delivery.items, delivery.removed);
-        let mut removal = (!removed.is_empty()).then(|| LogEntry {
-            items: count(&removed),
-            outcome: if test {
-                Outcome::Test
-            } else {
-                Outcome::Removed
-            },
-            ..log.clone()
-        });
-        let mut accepted = match &mut removal {
-            Some(removal) if items.is_empty() => {
-                let claim = claimed(removal, "");
-                self.submit(removal.clone(), removed, claim).await?
-            }
-            behind => {
-                log.items = count(&items);
-                let claim = claimed(&log, "");
-                let accepted = self.submit(log, items, claim).await?;
-                // What a delivery removes is a request of its own, behind what it brings.
-                if let Some(removal) = behind {
-                    removal.request_id = Uuid::now_v7();
-                    let claim = claimed(removal, " removed");
-                    self.submit(removal.clone(), removed, claim).await?;
-                }
-                accepted
-            }
-        };
+        let mut accepted = self.submit_both(log, items, removed, once, body).await?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;
         if known.head.endpoint == Endpoint::Webhook {
@@ -320,6 +288,43 @@ impl Ingest {
             signs.unidentified.store(is_new, Ordering::Relaxed);
         }
         Ok(Stored::Accepted(accepted))
+    }
+
+    /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.
+    async fn submit_both(
+        &self,
+        mut log: LogEntry,
+        items: Items,
+        removed: Option<Items>,
+        once: Option<Box<str>>,
+        body: &[u8],
+    ) -> Result<Accepted, AcceptError> {
+        let test = log.outcome == Outcome::Test;
+        let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let of = |once: &str| claim(&log.connector, &log.stream, test, once, body);
+        let whole = once.as_deref().map(of);
+        let Some(removed) = removed else {
+            log.items = count(&items);
+            return self.submit(log, items, whole).await;
+        };
+        let part = once.map(|once| of(&[&once, " removed"].concat()));
+        let mut removal = LogEntry {
+            items: count(&removed),
+            // What a removal is known by, whatever its tool is answered.
+            http_status: 202,
+            outcome: match test {
+                true => Outcome::Test,
+                false => Outcome::Removed,
+            },
+            ..log.clone()
+        };
+        if items.is_empty() {
+            return self.submit(removal, removed, whole).await;
+        }
+        removal.request_id = Uuid::now_v7();
+        self.submit(removal, removed, part).await?;
+        log.items = count(&items);
+        self.submit(log, items, whole).await
     }
 
     fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {

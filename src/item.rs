@@ -79,6 +79,19 @@ pub struct Standing {
     pub expire_after_seconds: Option<NonZeroU32>,
 }
 
+impl Standing {
+    /// Of a removal that has no version, by a tool whose versions are times: its arrival stands for one.
+    pub const REMOVAL_IN_TIME: Standing = Standing {
+        version: None,
+        expire_after_seconds: Some(NonZeroU32::MIN),
+    };
+
+    /// Whether it is that. A removal expires never.
+    pub fn is_removal_in_time(&self) -> bool {
+        *self == Self::REMOVAL_IN_TIME
+    }
+}
+
 /// Why stored bytes are not the encoding of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorruptItems {

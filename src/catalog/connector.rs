@@ -82,8 +82,8 @@ impl Connector {
     /// The tool that sends, as far as it is known without a request.
     pub fn preset(&self) -> Option<&'static Preset> {
         let named = (self.settings.preset.as_deref()).and_then(sender::preset);
-        let signed = || (self.keys.iter()).find_map(|key| key.signing.as_ref());
-        named.or_else(|| signed().map(|signing| signing.verifier.preset()))
+        let signed = self.keys.iter().find_map(|key| key.signing.as_deref());
+        preset_of(named, signed)
     }
 
     /// A key by its name.
@@ -106,6 +106,15 @@ impl Connector {
             .may_delete
             .unwrap_or(self.kind == ConnectorKind::Ingest)
     }
+}
+
+/// The tool: what signs as only one tool does is of that one, whatever was said.
+fn preset_of(named: Option<&'static Preset>, signing: Option<&Signing>) -> Option<&'static Preset> {
+    let signed = signing.map(|signing| signing.verifier.preset());
+    signed
+        .filter(|preset| !preset.is_generic())
+        .or(named)
+        .or(signed)
 }
 
 /// Whether a key can be used.
@@ -192,7 +201,9 @@ pub struct IngestKey {
     pub rules: Rules,
     /// The tool that has it.
     pub preset: Option<&'static Preset>,
-    /// If it is the secret of signatures: what verifies them.
+    /// If it is the secret of signatures: how they are verified, as it was set.
+    verify: Option<Arc<Verify>>,
+    /// What verifies them; none also where what was set does not fit any more.
     pub signing: Option<Arc<Signing>>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
@@ -241,6 +252,7 @@ impl IngestKey {
         if let Some(known) = known {
             prefix.get_or_init(|| known);
         }
+        let verify = row.verify.clone();
         let signing = match (row.verify, before) {
             (None, _) => None,
             (Some(verify), Some(before)) if before.verify() == Some(&verify) => {
@@ -250,7 +262,8 @@ impl IngestKey {
         };
         let named = (connector.settings.preset.as_deref()).and_then(sender::preset);
         let new = Self {
-            preset: named.or_else(|| Some(signing.as_ref()?.verifier.preset())),
+            preset: preset_of(named, signing.as_deref()),
+            verify,
             items: connector.items.clone(),
             signs: Arc::clone(&connector.signs),
             rules,
@@ -306,7 +319,7 @@ impl IngestKey {
 
     /// How what it signs is verified.
     pub fn verify(&self) -> Option<&Arc<Verify>> {
-        self.signing.as_ref().map(|signing| &signing.verify)
+        self.verify.as_ref()
     }
 
     /// The part that may be shown; empty while only the digest is known.

@@ -60,6 +60,11 @@ impl Ingest {
             };
             return self.admit_known(known);
         }
+        // What is not signed names no other item than what is.
+        let head = Head {
+            item_key: None,
+            ..head
+        };
         let unproven = self.unproven(head, address, started)?;
         match self.check_unproven(&unproven) {
             Ok(form) => {
@@ -71,7 +76,7 @@ impl Ingest {
                     Ok(named) => Ok(Admitted {
                         voucher: Voucher::Signature(unproven),
                         named,
-                        budget: self.body_budget(),
+                        budget: self.gate.budget_of_stranger(self.limits.body_bytes_max),
                     }),
                     Err(error) => Err(self.refuse_stranger(unproven, error, None)),
                 }

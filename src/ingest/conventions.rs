@@ -5,6 +5,7 @@
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -22,12 +23,15 @@ use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter, field_name, members, merge, string_into, unescape};
 use crate::sender::body::{self, DecodeError};
 use crate::sender::handshake::{self, Answer as Greeting};
-use crate::sender::{Preset, Source};
+use crate::sender::{Headers, Preset, Source};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
 /// The field for the name of an event that stands in a header only.
 pub(super) const EVENT: &str = "_event";
+
+/// Bytes of an event's name, and of a delivery's id, in the log.
+const LOGGED_BYTES_MAX: usize = 255;
 
 /// What is known of a delivery beside its body.
 #[derive(Debug, Clone, Copy)]
@@ -43,15 +47,14 @@ pub(super) struct Context<'a> {
     pub(super) items: Option<&'a str>,
     /// What is set of its items.
     pub(super) rules: &'a Rules,
-    pub(super) received_ms: u64,
 }
 
 /// What a delivery comes to.
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub(super) items: Items,
-    /// Items that go.
-    pub(super) removed: Items,
+    /// Items that go, before those are there.
+    pub(super) removed: Option<Items>,
     /// The name of its event, and its id, as the tool says them.
     pub(super) event: Option<Box<str>>,
     pub(super) id: Option<Box<str>>,
@@ -89,7 +92,6 @@ impl Known<'_> {
             signing: key.signing.as_deref(),
             items: key.items.as_deref(),
             rules: &key.rules,
-            received_ms: self.head.received_ms,
         }
     }
 }
@@ -123,7 +125,7 @@ impl Context<'_> {
             (None, Some(source)) => source.find(headers, field),
             (None, None) => None,
         };
-        said.or_else(|| headers.get("ce-id").map(str::to_owned))
+        said.or_else(|| of_cloudevent(headers, "ce-id"))
     }
 
     fn event(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
@@ -134,7 +136,7 @@ impl Context<'_> {
             (None, Some(source)) => source.find(headers, field),
             (None, None) => None,
         };
-        said.or_else(|| headers.get("ce-type").map(str::to_owned))
+        said.or_else(|| of_cloudevent(headers, "ce-type"))
     }
 
     /// Whether the name of the event stands in a header, and nowhere in the items.
@@ -215,10 +217,21 @@ impl Ingest {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
         };
-        let mut more = body::cloudevent_fields(address.headers.0.iter().copied());
+        // Headers that nobody signed say nothing of what somebody signed.
+        let takes_headers = of.signing.is_none() || of.tool().is_none_or(|tool| tool.is_generic());
+        let mut more = match takes_headers {
+            true => body::cloudevent_fields(address.headers.0.iter().copied()),
+            false => Vec::new(),
+        };
         if let Some(event) = event.as_ref().filter(|_| of.names_event_in_header()) {
             more.push((EVENT.to_owned(), event.clone()));
         }
+        let source = of_cloudevent(address.headers, "ce-source").or_else(|| {
+            let is_cloudevent = |tool: &Preset| matches!(tool.name, "cloudevents" | "eventgrid");
+            of.tool()
+                .filter(|tool| is_cloudevent(tool))
+                .and_then(|_| field("source"))
+        });
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let by = id.as_deref().or(named.idempotency_key.as_deref());
         let judge = Judge::of(&of, event.as_deref());
@@ -228,10 +241,14 @@ impl Ingest {
         Ok(Reading::Delivery(Delivered {
             items,
             removed,
-            event: event.map(Into::into),
-            id: id.map(Into::into),
+            event: event.as_deref().map(logged),
+            id: id.as_deref().map(logged),
             idempotency_key,
-            repeat: (replay == Some(Replay::Body)).then(|| format!("body {}", hex(body)).into()),
+            repeat: match replay {
+                Some(Replay::Body) => Some(format!("body {}", hex(body)).into()),
+                // The id of a CloudEvent is one of its source.
+                _ => source.zip(id.as_deref()).map(|(source, id)| format!("{source} {id}").into()),
+            },
             status: of.status(),
             without_item_key,
             odd: (by_delivery && !named.is_by_delivery()).then(|| {
@@ -282,16 +299,18 @@ impl Ingest {
         by_delivery: bool,
         id: Option<&str>,
         more: &str,
-    ) -> Result<(Items, Items), AcceptError> {
+    ) -> Result<(Items, Option<Items>), AcceptError> {
         let omit = of.tool().map_or(&[][..], |preset| preset.omit);
-        let none = ItemsWriter::new(usize::MAX, 0);
         if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && judge.has_no_say() {
-            return Ok((items, none.into_items()));
+            return Ok((items, None));
         }
         let id = id.map_or_else(|| of.request_id.to_string(), shortened);
         let bytes = items.byte_len() + items.len() * (more.len() + id.len());
         let mut whole = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
-        let mut removed = none;
+        let mut removed: Option<ItemsWriter> = None;
+        // Where each upsert stood, and each key's last removal.
+        let mut places = Vec::new();
+        let mut gone: HashMap<String, usize> = HashMap::new();
         for (position, item) in items.iter().enumerate() {
             let key: Cow<'_, str> = match (by_delivery, items.len()) {
                 (false, _) => item.key.into(),
@@ -300,12 +319,32 @@ impl Ingest {
             };
             let fields = merge(&without(item.fields, omit), more);
             let pushed = match judge.removes(&fields) {
-                true => removed.push_with(&key, "{}", judge.standing_of_removal(&fields)),
-                false => whole.push_with(&key, &fields, judge.standing(&fields)),
+                true => {
+                    gone.insert(key.to_string(), position);
+                    let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
+                    let removed = removed.get_or_insert_with(writer);
+                    removed.push_with(&key, "{}", judge.standing_of_removal(&fields))
+                }
+                false => {
+                    places.push(position);
+                    whole.push_with(&key, &fields, judge.standing(&fields))
+                }
             };
             pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
         }
-        Ok((whole.into_items(), removed.into_items()))
+        let whole = whole.into_items();
+        let Some(removed) = removed.map(ItemsWriter::into_items) else {
+            return Ok((whole, None));
+        };
+        // Removals come first: of each key the last word counts.
+        let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
+        for (item, position) in whole.iter().zip(places) {
+            if gone.get(item.key).is_none_or(|removal| *removal < position) {
+                let pushed = rest.push_with(item.key, item.fields, item.standing);
+                pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
+            }
+        }
+        Ok((rest.into_items(), Some(removed)))
     }
 }
 
@@ -320,6 +359,17 @@ fn without<'a>(fields: &'a str, names: &[&str]) -> Cow<'a, str> {
         .map(|(name, value)| format!("{name}:{value}"))
         .collect();
     format!("{{{}}}", kept.join(",")).into()
+}
+
+/// What a header of a CloudEvent says.
+fn of_cloudevent(headers: Headers<'_>, name: &str) -> Option<String> {
+    let said = headers.get(name).filter(|said| !said.is_empty());
+    said.map(str::to_owned)
+}
+
+/// What a tool says, as long as the log keeps it.
+fn logged(said: &str) -> Box<str> {
+    said[..said.floor_char_boundary(LOGGED_BYTES_MAX)].into()
 }
 
 /// Whether a body is one object.

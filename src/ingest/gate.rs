@@ -26,6 +26,8 @@ pub struct BodyBudget {
     gate: Arc<Gate>,
     taken: u64,
     bytes_max: u64,
+    /// What all bodies together may have before this one is too much.
+    all_max: u64,
 }
 
 impl BodyBudget {
@@ -39,7 +41,7 @@ impl BodyBudget {
         }
         let others = self.gate.body_bytes.fetch_add(bytes, Ordering::Relaxed) - self.taken;
         self.taken += bytes;
-        if others > 0 && others + self.taken > self.gate.body_bytes_max {
+        if others > 0 && others + self.taken > self.all_max {
             return Err(BodyError::NoRoom);
         }
         Ok(())
@@ -71,7 +73,15 @@ impl Gate {
             gate: Arc::clone(self),
             taken: 0,
             bytes_max,
+            all_max: self.body_bytes_max,
         }
+    }
+
+    /// The same for a body that nobody vouches for yet: those leave room for the others.
+    pub(super) fn budget_of_stranger(self: &Arc<Self>, bytes_max: u64) -> BodyBudget {
+        let mut budget = self.budget(bytes_max);
+        budget.all_max = self.body_bytes_max / 2;
+        budget
     }
 
     /// The disk has too little room, or has room again.

@@ -111,7 +111,8 @@ impl Ingest {
             if count > 1 {
                 let _ = write!(message, " ({count} requests since the last entry)");
             }
-            let stream = head.stream.unwrap_or_default().into();
+            let is_own = |stream: &&str| connector.keys.iter().any(|key| *key.stream == **stream);
+            let stream = head.stream.filter(is_own).unwrap_or_default().into();
             let log = LogEntry {
                 endpoint: head.endpoint,
                 http_status: error.status().0,

@@ -9,19 +9,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use thiserror::Error;
 use uuid::Uuid;
 
 use super::conventions::{Context, Reading};
-use super::{Accepted, Address, Head, Ingest, claim, headers};
+use super::{Accepted, Address, Head, Ingest, headers};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};
 use crate::clock;
 use crate::config::OnUpdate;
 use crate::error::AcceptError;
-use crate::item::{Items, ItemsWriter};
+use crate::item::{Items, ItemsWriter, Standing};
 use crate::journal::log::{Client, Endpoint, LogRow};
-use crate::journal::{Claim, LogEntry, Outcome, RefusedBody, StorageError};
+use crate::journal::{LogEntry, Outcome, RefusedBody, StorageError};
 use crate::pool::{Pool, PoolError};
 use crate::sender::Headers;
 
@@ -167,11 +168,19 @@ impl Ingest {
             sent_again_from: Some(from.request_id),
             ..from.clone()
         };
-        let (items, claim) = match kept {
-            Kept::Body(kept) => self.run_again(&kept, &connector, &from.key, &mut log)?,
+        let (items, removed, once, body) = match kept {
+            Kept::Body(kept) => {
+                let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
+                (again.items, again.removed, again.once, kept.body)
+            }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
-                (self.not_newer(&entry, newer).await?, None)
+                (
+                    self.not_newer(&entry, newer).await?,
+                    None,
+                    None,
+                    Bytes::new(),
+                )
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
         };
@@ -180,15 +189,14 @@ impl Ingest {
             Outcome::Accepted => from.items.saturating_sub(count),
             _ => 0,
         };
-        if items_left > 0 && count == 0 {
+        if items_left > 0 && count == 0 && removed.is_none() {
             return Ok(SentAgain {
                 from,
                 accepted: None,
                 items_left,
             });
         }
-        log.items = count;
-        let accepted = self.submit(log, items, claim).await?;
+        let accepted = self.submit_both(log, items, removed, once, &body).await?;
         self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
         Ok(SentAgain {
             from,
@@ -200,7 +208,7 @@ impl Ingest {
     /// The items of an accepted request, without those that must stay as they are.
     async fn not_newer(&self, entry: &Entry, newer: Newer<'_>) -> Result<Items, AgainError> {
         let Newer::Stays(pool) = newer else {
-            return Ok(entry.items.clone());
+            return overwriting(&entry.items);
         };
         let stream = self.catalog.stream(&entry.stream);
         let merges = stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge);
@@ -225,7 +233,7 @@ impl Ingest {
         connector: &Connector,
         prefix: &str,
         log: &mut LogEntry,
-    ) -> Result<(Items, Option<Claim>), AgainError> {
+    ) -> Result<Again, AgainError> {
         let named: &str = &kept.stream;
         let mut keys = connector.keys.iter();
         if *named != *log.stream && !keys.any(|key| *key.stream == *named) {
@@ -261,11 +269,11 @@ impl Ingest {
         };
         let form = headers::form(&head)?;
         let item_key = connector.item_key.as_deref();
-        let preset = connector.preset();
+        let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
+        let preset = used.map_or_else(|| connector.preset(), |key| key.preset);
         let named = self.read_headers(&head, form, item_key, preset)?;
         let rules = (connector.keys.iter()).find(|key| *key.stream == *kept.stream);
         let rules = rules.map_or_else(Rules::default, |key| key.rules.clone());
-        let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
         let signing = used.and_then(|key| key.signing.as_deref());
         let context = Context {
             request_id: log.request_id,
@@ -274,30 +282,25 @@ impl Ingest {
             signing,
             items: connector.items.as_deref(),
             rules: &rules,
-            received_ms: log.received_ms,
         };
         let delivered = match self.read_delivery(context, &named, &kept.body)? {
             Reading::Delivery(delivered) => delivered,
             Reading::Greeting(..) => return Err(AgainError::NothingToSend(GREETING)),
         };
-        let mut items = delivered.items;
-        if items.is_empty() && !delivered.removed.is_empty() {
-            log.outcome = Outcome::Removed;
-            items = delivered.removed;
-        }
+        let (items, removed) = (delivered.items, delivered.removed);
         log.stream = kept.stream.as_ref().into();
         if kept.test {
             log.outcome = Outcome::Test;
         }
-        log.items = u32::try_from(items.len()).unwrap_or(u32::MAX);
         log.bytes = kept.body.len() as u64;
         log.item_key = named.item_key().map(Into::into);
         log.idempotency_key = delivered.idempotency_key;
-        let once = delivered.repeat.as_deref();
-        let once = once.or(log.idempotency_key.as_deref());
-        let claim =
-            once.map(|once| claim(&log.connector, &log.stream, kept.test, once, &kept.body));
-        Ok((items, claim))
+        let once = delivered.repeat.or_else(|| log.idempotency_key.clone());
+        Ok(Again {
+            items,
+            removed,
+            once,
+        })
     }
 
     fn check_stream(&self, stream: &str) -> Result<(), AgainError> {
@@ -311,6 +314,31 @@ impl Ingest {
 const GREETING: &str = "the request was a greeting of the tool, or an event that is none";
 const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
 const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. What a sink gave up can be sent again from its dead letters; otherwise the sender must send the request again";
+
+/// What a body that was refused comes to.
+struct Again {
+    items: Items,
+    removed: Option<Items>,
+    /// What its repeats have in common.
+    once: Option<Box<str>>,
+}
+
+/// The same items without a version: they take the place of any.
+fn overwriting(items: &Items) -> Result<Items, AgainError> {
+    if items.iter().all(|item| item.standing.version.is_none()) {
+        return Ok(items.clone());
+    }
+    let mut whole = ItemsWriter::new(usize::MAX, items.byte_len());
+    for item in items {
+        let standing = Standing {
+            version: None,
+            ..item.standing
+        };
+        let fits = whole.push_with(item.key, item.fields, standing);
+        fits.map_err(|_| AgainError::NotKept(ITEMS_GONE))?;
+    }
+    Ok(whole.into_items())
+}
 
 /// Why the body of a refused request is not there.
 fn body_gone(entry: &LogEntry) -> &'static str {

@@ -20,7 +20,6 @@ pub(super) struct Judge<'a> {
     event: Option<&'a str>,
     /// Whether the tool's preset says that the event is a removal.
     event_removes: bool,
-    received_ms: u64,
 }
 
 impl<'a> Judge<'a> {
@@ -33,7 +32,6 @@ impl<'a> Judge<'a> {
             version: (of.rules.version.as_deref()).or_else(|| tool?.version),
             event,
             event_removes: by_preset && event.is_some_and(|event| removals.contains(&event)),
-            received_ms: of.received_ms,
         }
     }
 
@@ -66,16 +64,18 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A removal that does not say its version is as new as its arrival: what comes later but is older does not bring the
-    /// item back.
+    /// A removal that does not say its version acts in the order of acceptance. Where the tool's versions are known to be
+    /// times, its arrival keeps away what comes later and is older.
     pub(super) fn standing_of_removal(&self, fields: &str) -> Standing {
-        let arrival = || {
-            self.version?;
-            i64::try_from(self.received_ms).ok()?.checked_mul(SCALE)
-        };
-        Standing {
-            version: self.standing(fields).version.or_else(arrival),
-            expire_after_seconds: None,
+        let version = self.standing(fields).version;
+        match version {
+            None if self.version.is_some() && self.rules.version.is_none() => {
+                Standing::REMOVAL_IN_TIME
+            }
+            version => Standing {
+                version,
+                expire_after_seconds: None,
+            },
         }
     }
 }

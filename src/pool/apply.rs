@@ -19,7 +19,7 @@ use super::views::Views;
 use crate::batch::{Batch, Slice};
 use crate::clock;
 use crate::config::OnUpdate;
-use crate::item::{self, ItemRef};
+use crate::item::{self, ItemRef, Standing};
 
 /// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
 /// `accepted_seq` guards against older requests that are retried.
@@ -166,7 +166,9 @@ pub(super) fn upsert(
             last.expires_ms(),
         ])?;
         if written == 0 {
-            target.note_if_stale(last)?;
+            for row in same {
+                target.note_if_stale(row)?;
+            }
             continue;
         }
         if published {
@@ -201,10 +203,14 @@ impl Target<'_> {
             let is_lower =
                 matches!((highest, row.version()), (Some(highest), Some(own)) if own < highest);
             if is_removed || is_lower {
-                self.note_stale(row)?;
+                let by_version = |one: Removed| one.version.is_some() && row.version().is_some();
+                if is_lower || removed.is_some_and(by_version) {
+                    self.note_stale(row)?;
+                }
                 continue;
             }
-            highest = highest.max(row.version());
+            // One without a version leaves it to the order again, as in the table.
+            highest = row.version();
             rows.push(row.clone());
         }
         Ok(rows)
@@ -216,7 +222,9 @@ impl Target<'_> {
             return Ok(());
         }
         match stored(self.connection, row.stream, row.item.key)? {
-            Some(there) if there.version > row.version() => self.note_stale(row),
+            Some(there) if there.version > row.version() && there.order < row.order() => {
+                self.note_stale(row)
+            }
             _ => Ok(()),
         }
     }
@@ -255,9 +263,17 @@ pub(super) fn delete(
                     .prepare_cached(DELETE)?
                     .execute([&**stream, item.key])?;
                 pass.tell(stream, 0, |seq| Change::removed(seq, item.key));
-            } else if let Some(row) = row.filter(|row| row.version.is_none()) {
-                remove_older_fields(connection, stream, item.key, &row, order, pass)?;
+            } else if let Some(row) = &row
+                && (row.version.is_none() || removed.version.is_none())
+            {
+                remove_older_fields(connection, stream, item.key, row, order, pass)?;
             }
+            let removed = remembered(
+                removed,
+                &item.standing,
+                row.as_ref(),
+                slice.entry.received_ms,
+            );
             // Also if it is not here: an older request may still bring it, or some of its fields.
             let seq = if there { pass.seq() } else { 0 };
             target
@@ -266,6 +282,24 @@ pub(super) fn delete(
         }
     }
     Ok(())
+}
+
+/// What is remembered of a removal: without a version of its own, that of what it removed; and where the tool's versions
+/// are known to be times, at least the time of its arrival, so that what comes late does not bring the item back.
+fn remembered(
+    removed: Removed,
+    standing: &Standing,
+    row: Option<&Stored>,
+    received_ms: u64,
+) -> Removed {
+    let of_row = row.and_then(|row| row.version);
+    let arrival = standing
+        .is_removal_in_time()
+        .then(|| received_ms.saturating_mul(1_000).cast_signed());
+    Removed {
+        version: removed.version.or_else(|| of_row.max(arrival)),
+        ..removed
+    }
 }
 
 /// Removes from a newer item the fields that it has of updates up to this place.

@@ -6,6 +6,7 @@
 //! what was accepted before it does not. How old it is, is measured in time lived.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::params;
 
@@ -16,17 +17,20 @@ use super::{Pool, PoolError, Writer, history};
 use crate::clock;
 
 /// Items that go in one transaction.
-const CHUNK: u32 = 1_000;
+const CHUNK: u32 = 200;
+/// It ends after this time, at the next chunk; the next call goes on.
+const TIME: Duration = Duration::from_millis(100);
 
 impl Pool {
-    /// Removes what has expired, and tells renderers, until `stop` says so. Blocks.
+    /// Removes what has expired, for a moment or until `stop` says so, and tells renderers. Blocks.
     ///
     /// # Errors
     /// SQLite's; what was removed before stays so.
     pub fn expire(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
         let now_ms = clock::lived_ms().cast_signed();
         // The lock is given back between chunks: lanes go on meanwhile.
-        while self.has_expired(now_ms)? && !stop() {
+        let began = Instant::now();
+        while self.has_expired(now_ms)? && began.elapsed() < TIME && !stop() {
             self.change(|writer, pass| writer.expire(now_ms, pass))?;
         }
         Ok(())

@@ -42,6 +42,7 @@ impl Pool {
             let values = params![sink, to.cast_signed()];
             connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", values)?;
             connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", values)?;
+            connection.execute("DELETE FROM stale WHERE sink = ?1 AND seq > ?2", values)?;
             Ok(to)
         })
     }

@@ -133,7 +133,8 @@ impl Removals {
             .prepare_cached(
                 "INSERT INTO removed (stream, key, seq, accepted_seq, position, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                  ON CONFLICT (stream, key) DO UPDATE SET seq = max(excluded.seq, seq),
-                 version = max(coalesce(excluded.version, version), coalesce(version, excluded.version)),
+                 version = CASE WHEN excluded.version IS NULL AND (excluded.accepted_seq, excluded.position) > (accepted_seq, position)
+                     THEN NULL ELSE max(coalesce(excluded.version, version), coalesce(version, excluded.version)) END,
                  position = CASE WHEN (excluded.accepted_seq, excluded.position) > (accepted_seq, position)
                      THEN excluded.position ELSE position END,
                  accepted_seq = max(excluded.accepted_seq, accepted_seq)",
@@ -198,7 +199,7 @@ impl Removals {
         };
         connection
             .prepare_cached(&format!(
-                "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND accepted_seq <= ?2 AND {NO_LETTER}"
+                "DELETE FROM removed WHERE seq > 0 AND seq <= ?1 AND version IS NULL AND accepted_seq <= ?2 AND {NO_LETTER}"
             ))?
             .execute([through, low_water(connection)?])?;
         connection

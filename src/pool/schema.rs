@@ -225,13 +225,14 @@ CREATE INDEX items_that_expire ON items (expires_ms) WHERE expires_ms IS NOT NUL
 ALTER TABLE removed ADD COLUMN version INTEGER;
 DROP INDEX removed_others;
 CREATE INDEX removed_others ON removed (accepted_seq, stream, key) WHERE seq = 0 AND version IS NULL;
-CREATE INDEX removed_versions ON removed (accepted_seq) WHERE seq = 0 AND version IS NOT NULL;
+CREATE INDEX removed_versions ON removed (accepted_seq, seq, version) WHERE seq = 0 AND version IS NOT NULL;
 CREATE TABLE stale (
     sink TEXT NOT NULL,
     seq INTEGER NOT NULL,
     items INTEGER NOT NULL,
     PRIMARY KEY (sink, seq)
 ) WITHOUT ROWID;
+CREATE INDEX stale_by_seq ON stale (seq);
 ";
 
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {

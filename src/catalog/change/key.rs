@@ -264,6 +264,7 @@ impl KeyForm {
     }
 }
 
+const NO_TEST: &str = "a key that verifies signatures cannot be a test key";
 const MADE_HERE: &str = "only a key that verifies signatures takes one; this one is made here";
 const MADE_THERE: &str =
     "must be given: this key verifies signatures, and its tool makes the new secret";
@@ -284,6 +285,7 @@ impl Catalog {
         check_future(new.expires_ms)?;
         let form = match new.verify {
             None => KeyForm::generated(new.test)?,
+            Some(_) if new.test => return Err(Fault::Secret(NO_TEST).of("verify")),
             Some(verify) => self.signed(verify, &new.stream)?,
         };
         let row = KeyRow {

@@ -185,3 +185,33 @@ async fn an_item_that_is_not_renewed_goes_and_screens_hear_of_it() {
     app.drain().await;
     assert_eq!(app.fields("seats").await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_each_key_the_last_word_of_a_delivery_counts() {
+    let rule = "delete_when = { field = \"state\", is = [\"gone\"] }";
+    let app = Setup::new()
+        .stream_with("orders", rule)
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        .start()
+        .await;
+    let body = json!([
+        {"id": "a", "state": "gone"}, {"id": "a", "state": "open"},
+        {"id": "b", "state": "open"}, {"id": "b", "state": "gone"},
+        {"id": "c", "state": "open"},
+    ]);
+    let shop = app.caller("shop");
+    for repeat in [false, true] {
+        let sent = shop.ingest_once("once", body.to_string()).await;
+        assert_eq!(sent.header("idempotent-replayed").is_some(), repeat);
+        assert_eq!(sent.receipt().items, 2);
+    }
+    app.drain().await;
+    let keys: Vec<String> = (app.fields("orders").await.into_iter())
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(keys, ["a", "c"]);
+    let removed = app.admin().log("shop", "status=removed").await;
+    assert_eq!(removed.len(), 1);
+    assert_eq!(removed[0]["items_received"], 2);
+}
