@@ -277,9 +277,9 @@ impl Ingest {
         log.sender = known.sender(delivery.event, delivery.id);
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
-        let once = delivery.repeat.or_else(|| log.idempotency_key.clone());
         let (items, removed) = (delivery.items, delivery.removed);
-        let mut accepted = self.submit_both(log, items, removed, once, body).await?;
+        let repeat = delivery.repeat.as_deref();
+        let mut accepted = (self.submit_both(log, items, removed, repeat, body)).await?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;
         if known.head.endpoint == Endpoint::Webhook {
@@ -291,23 +291,25 @@ impl Ingest {
     }
 
     /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.
+    /// Its repeats have `repeat` in common, or else the idempotency key.
     async fn submit_both(
         &self,
         mut log: LogEntry,
         items: Items,
         removed: Option<Items>,
-        once: Option<Box<str>>,
+        repeat: Option<&str>,
         body: &[u8],
     ) -> Result<Accepted, AcceptError> {
         let test = log.outcome == Outcome::Test;
         let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
         let of = |once: &str| claim(&log.connector, &log.stream, test, once, body);
-        let whole = once.as_deref().map(of);
+        let once = repeat.or(log.idempotency_key.as_deref());
+        let whole = once.map(of);
         let Some(removed) = removed else {
             log.items = count(&items);
             return self.submit(log, items, whole).await;
         };
-        let part = once.map(|once| of(&[&once, " removed"].concat()));
+        let part = once.map(|once| of(&[once, " removed"].concat()));
         let mut removal = LogEntry {
             items: count(&removed),
             // What a removal is known by, whatever its tool is answered.

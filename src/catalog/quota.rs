@@ -71,13 +71,13 @@ impl Quota {
     }
 
     /// What an untouched bucket would say.
-    pub fn full(&self) -> Result<QuotaState, QuotaState> {
-        Ok(QuotaState {
+    pub fn full(&self) -> QuotaState {
+        QuotaState {
             burst: self.burst,
             window_seconds: self.burst.div_ceil(self.requests_per_second),
             remaining: self.burst,
             reset_seconds: 0,
-        })
+        }
     }
 
     /// Takes one request from the bucket.
@@ -87,10 +87,8 @@ impl Quota {
     pub fn take(&self) -> Result<QuotaState, QuotaState> {
         let rate = self.requests_per_second;
         let mut state = QuotaState {
-            burst: self.burst,
-            window_seconds: self.burst.div_ceil(rate),
             remaining: 0,
-            reset_seconds: 0,
+            ..self.full()
         };
         match self.limiter.check() {
             Ok(snapshot) => {

@@ -149,7 +149,7 @@ impl Ingest {
                 Ok(greeting) => {
                     // Anybody may greet.
                     let quota = match &greeting {
-                        Some(_) => key.quota.full(),
+                        Some(_) => Ok(key.quota.full()),
                         None => {
                             unproven.connector.signs.clock.store(0, Ordering::Relaxed);
                             key.note_signature(clock::unix_ms());

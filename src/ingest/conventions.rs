@@ -226,12 +226,8 @@ impl Ingest {
         if let Some(event) = event.as_ref().filter(|_| of.names_event_in_header()) {
             more.push((EVENT.to_owned(), event.clone()));
         }
-        let source = of_cloudevent(address.headers, "ce-source").or_else(|| {
-            let is_cloudevent = |tool: &Preset| matches!(tool.name, "cloudevents" | "eventgrid");
-            of.tool()
-                .filter(|tool| is_cloudevent(tool))
-                .and_then(|_| field("source"))
-        });
+        let source =
+            of_cloudevent(address.headers, "ce-source").or_else(|| field(of.tool()?.id_scope?));
         let without_item_key = named.item_key.is_none() && is_object(&json);
         let by = id.as_deref().or(named.idempotency_key.as_deref());
         let judge = Judge::of(&of, event.as_deref());

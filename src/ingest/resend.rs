@@ -168,10 +168,10 @@ impl Ingest {
             sent_again_from: Some(from.request_id),
             ..from.clone()
         };
-        let (items, removed, once, body) = match kept {
+        let (items, removed, repeat, body) = match kept {
             Kept::Body(kept) => {
                 let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
-                (again.items, again.removed, again.once, kept.body)
+                (again.items, again.removed, again.repeat, kept.body)
             }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
@@ -196,7 +196,9 @@ impl Ingest {
                 items_left,
             });
         }
-        let accepted = self.submit_both(log, items, removed, once, &body).await?;
+        let accepted = self
+            .submit_both(log, items, removed, repeat.as_deref(), &body)
+            .await?;
         self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
         Ok(SentAgain {
             from,
@@ -295,11 +297,10 @@ impl Ingest {
         log.bytes = kept.body.len() as u64;
         log.item_key = named.item_key().map(Into::into);
         log.idempotency_key = delivered.idempotency_key;
-        let once = delivered.repeat.or_else(|| log.idempotency_key.clone());
         Ok(Again {
             items,
             removed,
-            once,
+            repeat: delivered.repeat,
         })
     }
 
@@ -319,8 +320,8 @@ const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, 
 struct Again {
     items: Items,
     removed: Option<Items>,
-    /// What its repeats have in common.
-    once: Option<Box<str>>,
+    /// What its repeats have in common, where that is not the idempotency key.
+    repeat: Option<Box<str>>,
 }
 
 /// The same items without a version: they take the place of any.

@@ -39,6 +39,8 @@ pub struct Preset {
     pub tolerance_seconds: u64,
     /// Where the delivery's id stands.
     pub id: Option<Source<&'static str>>,
+    /// The field of the body within which an id is one of its own.
+    pub id_scope: Option<&'static str>,
     /// Where the event's name stands.
     pub event: Option<Source<&'static str>>,
     /// The event's name stands in a header only, so it becomes the field `_event`.

@@ -85,6 +85,7 @@ const BASE: Preset = Preset {
     timestamp: None,
     tolerance_seconds: 300,
     id: None,
+    id_scope: None,
     event: None,
     event_in_item: false,
     item_key: None,

@@ -119,6 +119,7 @@ pub(super) const EVENTGRID: Preset = Preset {
     handshake: Some(Handshake::Keyed {
         methods: &["OPTIONS"],
     }),
+    id_scope: Some("source"),
     ..KEYED
 };
 
@@ -131,6 +132,7 @@ pub(super) const CLOUDEVENTS: Preset = Preset {
     handshake: Some(Handshake::Keyed {
         methods: &["OPTIONS"],
     }),
+    id_scope: Some("source"),
     ..KEYED
 };
 

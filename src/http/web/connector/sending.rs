@@ -11,10 +11,10 @@ use crate::http::web::key::shown_once;
 use crate::http::web::origin::origin;
 use crate::http::web::sessions::IssuedKey;
 use crate::http::web::snippets::{Address, Sample};
-use crate::http::web::text::{grouped, segment, text};
+use crate::http::web::text::{grouped, text};
 use crate::http::web::{description, paths, tool};
 use crate::operate::Operator;
-use crate::sender::Preset;
+use crate::sender::{self, Preset};
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
@@ -96,7 +96,7 @@ pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Addres
                 dt { "Limit of each key" } dd { (limit(operator, connector)) }
                 @for (place, stream) in plain_streams(connector).iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
-                    dd { (copied(&format!("url-{place}"), &address.for_tools(&format!("/api/webhook/{}", segment(stream))))) }
+                    dd { (copied(&format!("url-{place}"), &address.for_tools(&sender::path(stream, None)))) }
                 }
                 @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
                     dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }

@@ -8,7 +8,8 @@ use crate::http::web::text::visible_json;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;
-use crate::text::{percent_encoded as segment, shell_quoted as quoted};
+use crate::sender;
+use crate::text::shell_quoted as quoted;
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -82,9 +83,6 @@ pub(super) fn command(
 
 /// Where it came in: at the address of its connector, if a tool said something there.
 fn webhook_path(stream: &str, entry: &LogEntry) -> String {
-    let stream = segment(stream);
-    match &entry.sender {
-        Some(_) => format!("/api/webhook/{stream}/{}", segment(&entry.connector)),
-        None => format!("/api/webhook/{stream}"),
-    }
+    let connector = entry.sender.as_ref().map(|_| &*entry.connector);
+    sender::path(stream, connector)
 }
