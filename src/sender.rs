@@ -40,6 +40,9 @@ pub use verify::Verifier;
 
 use crate::text::percent_encoded;
 
+/// Secrets that one delivery is tried with, at most.
+pub const CANDIDATES_MAX: usize = 4;
+
 /// The most header names that a message lists, and the most characters of each.
 const NAMES_LISTED_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 64;

@@ -16,8 +16,6 @@ use crate::sender::{self, Preset};
 
 /// Requests without a valid key or signature that a connector may have at once, and a second.
 const FAILURES: (u32, u32) = (5, 20);
-/// Secrets that one delivery is tried with.
-const CANDIDATES_MAX: usize = 4;
 
 /// A configured source of data. What can be set of it is read as its own.
 #[derive(Debug, Clone)]
@@ -75,7 +73,7 @@ impl Connector {
         };
         let mut keys: Vec<_> = self.keys.iter().filter(signs).cloned().collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.created_ms));
-        keys.truncate(CANDIDATES_MAX);
+        keys.truncate(sender::CANDIDATES_MAX);
         keys
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::config::{Misfit, quoted};
-use crate::sender::Unfit;
+use crate::sender::{CANDIDATES_MAX, Unfit};
 use crate::sqlite::FileError;
 
 /// Keys that a sentence names.
@@ -94,6 +94,12 @@ pub enum Fault {
     /// A key of the stream has this signing secret.
     #[error("secret: another key of this stream has it; every key needs a secret of its own")]
     SameSecret,
+    /// The stream has as many of them as a delivery is tried with.
+    #[error(
+        "secret: {} keys of this connector verify signatures for this stream already, which is the most; revoke one of them first",
+        CANDIDATES_MAX
+    )]
+    Candidates,
     /// A key that signs is rotated without a new secret, or another with one.
     #[error("secret: {0}")]
     Secret(&'static str),
@@ -117,7 +123,9 @@ impl Fault {
     pub fn with_field(&self, field: &str) -> String {
         match self {
             Self::StreamName(_) | Self::NoStream { .. } => self.to_string(),
-            Self::Verify(_) | Self::SameSecret | Self::Secret(_) => format!("{field}.{self}"),
+            Self::Verify(_) | Self::SameSecret | Self::Candidates | Self::Secret(_) => {
+                format!("{field}.{self}")
+            }
             fault => format!("{field} {fault}"),
         }
     }

@@ -14,6 +14,7 @@ use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
 use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, pool};
+use crate::sender::CANDIDATES_MAX;
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -130,8 +131,19 @@ impl<'a> Validator<'a> {
         let mut digests = HashMap::new();
         let public_url = settings.server.public_url.as_deref();
         for (i, connector) in settings.connectors.iter_mut().enumerate() {
+            let mut candidates: HashMap<String, usize> = HashMap::new();
             for (j, key) in connector.keys.iter_mut().enumerate() {
                 let path = format!("connectors[{i}].keys[{j}]");
+                if key.verify.is_some() {
+                    let before = candidates.entry(key.stream.clone()).or_default();
+                    *before += 1;
+                    if *before == CANDIDATES_MAX + 1 {
+                        let message = format!(
+                            "one more than the {CANDIDATES_MAX} keys of a stream that a delivery is tried with; take those away that have ended"
+                        );
+                        self.problem(&format!("{path}.verify"), message);
+                    }
+                }
                 self.declared(&format!("{path}.stream"), &key.stream, &streams);
                 let verified = match &mut key.verify {
                     Some(verify) => self.verify(&path, verify, public_url),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::batch::{Batch, Slice};
 use crate::config::{Retry as RetrySettings, Sink};
+use crate::item::Standing;
 use crate::journal::log::LogRow;
 use crate::plugin::{Failure, Progress};
 use crate::pool::{DeadLetter, Part, Retry, Settlement};
@@ -157,6 +158,7 @@ pub(super) fn letters<'a>(
             key: item.key.to_owned(),
             action: entry.action,
             fields: item.fields.to_owned(),
+            standing: item.standing,
             reason: reason.to_owned(),
             attempts,
             at_ms,
@@ -200,6 +202,7 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
             .and_then(|entry| entry.outcome.action())
             .unwrap_or_default(),
         fields: String::new(),
+        standing: Standing::default(),
         reason,
         attempts: 0,
         at_ms: clock::unix_ms(),

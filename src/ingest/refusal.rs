@@ -152,7 +152,10 @@ impl Ingest {
         error: AcceptError,
     ) -> Box<Refusal<'a>> {
         let entry = self.refusal_entry(&known, named, bytes, &error);
-        let is_wanted = entry.is_some() && self.wants_body(&known.head, &error);
+        let preset = known.caller.key.preset;
+        let is_wanted = entry.is_some()
+            && self.wants_body(&known.head, &error)
+            && preset.is_none_or(|preset| !preset.has_secret_in_body());
         let quota = known.quota.unwrap_or_else(|nothing_left| nothing_left);
         Box::new(Refusal {
             head: known.head,

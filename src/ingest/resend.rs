@@ -348,7 +348,7 @@ fn body_gone(entry: &LogEntry) -> &'static str {
             "a body over the limit is not kept; raise limits.max_body_bytes, and have the sender send the request again"
         }
         (Endpoint::Webhook, _) => {
-            "its body is not kept, or not any more: it did not come whole, or storage.rejected_retention_minutes or rejected_retention_bytes is over; the sender must send the request again"
+            "its body is not kept, or not any more: it did not come whole, or its tool writes its secret into it, or storage.rejected_retention_minutes or rejected_retention_bytes is over; the sender must send the request again"
         }
         _ => {
             "the body of a refused request is kept only where it came to /api/webhook; the sender must send the request again"

@@ -134,7 +134,7 @@ impl Operator {
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
                 let side = if clock > 0 { "behind" } else { "ahead of" };
                 problems.push(format!(
-                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time",
+                    "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time, and none was good; set the clock, or look in its log who sends them",
                     clock.unsigned_abs()
                 ));
             }

@@ -425,7 +425,11 @@ fn merge_into_pool(
         return Ok(Merged::Known);
     };
     let row = stored(connection, last.stream, last.item.key)?;
-    let newer = row.as_ref().is_none_or(|row| row.order < last.order());
+    let is_higher = |update: &Row<'_>| {
+        let there = row.as_ref().and_then(|row| row.version);
+        matches!((there, update.version()), (Some(there), Some(own)) if own > there)
+    };
+    let newer = row.as_ref().is_none_or(|row| row.order < last.order()) || is_higher(last);
     if newer && updates.len() == 1 && row.as_ref().is_none_or(|row| names_all_of(last, row)) {
         return Ok(Merged::No);
     }
@@ -433,7 +437,7 @@ fn merge_into_pool(
     let mut changed = false;
     for update in updates {
         if row.as_ref().is_none_or(|row| row.order != update.order()) {
-            changed |= fields.update(update.item.fields, update.order());
+            changed |= fields.update(update.item.fields, update.order(), is_higher(update));
         }
     }
     match &row {

@@ -5,6 +5,7 @@
 //! **Invariant**: an item that a cursor has passed is in the sink, in `retries` or in `dead_letters`,
 //! unless somebody discarded it there.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -13,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use crate::batch::Action;
+use crate::item::Standing;
 
 /// An item that a sink refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct DeadLetter {
     pub action: Action,
     /// The flattened item as JSON text; empty if the payload could not be read.
     pub fields: String,
+    /// What decides over it beside the order of acceptance.
+    pub standing: Standing,
     /// Why the sink refused it.
     pub reason: String,
     /// How often it was tried.
@@ -61,8 +65,8 @@ pub(super) fn store_letters(
     for letter in letters {
         connection
             .prepare_cached(
-                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, expire_after_seconds) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(rusqlite::params![
                 sink,
@@ -77,6 +81,8 @@ pub(super) fn store_letters(
                 letter.at_ms.cast_signed(),
                 letter.received_ms.cast_signed(),
                 letter.action == Action::Remove,
+                letter.standing.version,
+                letter.standing.expire_after_seconds.map(NonZeroU32::get),
             ])?;
     }
     Ok(())
@@ -105,7 +111,7 @@ impl Pool {
         limit: u32,
     ) -> Result<Vec<DeadLetter>, PoolError> {
         let rows = sqlx::query(
-            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal FROM dead_letters \
+            "SELECT id, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal, version, expire_after_seconds FROM dead_letters \
              WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
         )
         .bind(sink.to_owned())
@@ -127,11 +133,23 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
         key: row.try_get("key")?,
         action: action(row.try_get("removal")?),
         fields: row.try_get("fields")?,
+        standing: standing(
+            row.try_get("version")?,
+            row.try_get("expire_after_seconds")?,
+        ),
         reason: row.try_get("reason")?,
         attempts: row.try_get("attempts")?,
         at_ms: row.try_get::<i64, _>("at_ms")?.unsigned_abs(),
         received_ms: row.try_get::<i64, _>("received_ms")?.unsigned_abs(),
     })
+}
+
+/// The standing that a row says.
+pub(super) fn standing(version: Option<i64>, expire_after_seconds: Option<u32>) -> Standing {
+    Standing {
+        version,
+        expire_after_seconds: expire_after_seconds.and_then(NonZeroU32::new),
+    }
 }
 
 /// What a row asks of a sink.

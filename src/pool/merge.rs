@@ -44,12 +44,13 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// Takes the fields of an update that are newer than those it has; whether there were any.
-    pub(super) fn update(&mut self, json: &'a str, order: Order) -> bool {
+    /// Takes the fields of an update that are newer than those it has; whether there were any. An update of a higher
+    /// version than there was is newer than all of them, whenever it was accepted.
+    pub(super) fn update(&mut self, json: &'a str, order: Order, is_higher: bool) -> bool {
         let mut changed = false;
         for (name, value) in item::members(json) {
             match self.find(name) {
-                Some(at) if self.fields[at].order >= order => continue,
+                Some(at) if self.fields[at].order >= order && !is_higher => continue,
                 Some(at) => self.fields[at] = Field { name, value, order },
                 None => self.push(Field { name, value, order }),
             }
@@ -131,14 +132,14 @@ mod tests {
     #[test]
     fn late_updates_and_removals_do_what_they_would_have_done_in_time() {
         let mut fields = Fields::of(r#"{"id":7,"b":2}"#, (3, 0), None);
-        assert!(fields.update(r#"{"id":6,"a":1}"#, (1, 0)));
-        assert!(!fields.update(r#"{"id":6}"#, (1, 0)));
+        assert!(fields.update(r#"{"id":6,"a":1}"#, (1, 0), false));
+        assert!(!fields.update(r#"{"id":6}"#, (1, 0), false));
         let json = fields.json();
         assert_eq!(json, r#"{"id":7,"b":2,"a":1}"#);
         let merged = fields.merged((3, 0));
         assert_eq!(merged.as_deref(), Some("[[3,0,2],[1,0,1]]"));
         let mut again = Fields::of(&json, (3, 0), merged.as_deref());
-        assert!(again.update(r#"{"a":5}"#, (2, 0)), "between the two");
+        assert!(again.update(r#"{"a":5}"#, (2, 0), false), "between the two");
         assert_eq!(again.json(), r#"{"id":7,"b":2,"a":5}"#);
         assert!(!again.remove_through((1, 9)));
         assert!(again.remove_through((2, 0)));
@@ -149,10 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn a_higher_version_that_comes_late_loses_no_field_to_a_lower_one() {
+        let mut fields = Fields::of(r#"{"id":7,"note":"b"}"#, (4, 0), None);
+        assert!(fields.update(r#"{"id":8}"#, (3, 0), true));
+        assert_eq!(fields.json(), r#"{"id":8,"note":"b"}"#);
+        let merged = fields.merged((3, 0));
+        assert_eq!(merged.as_deref(), Some("[[3,0,1],[4,0,1]]"));
+    }
+
+    #[test]
     fn merging_keeps_what_is_not_named() {
         let check = |old: &str, new: &str, expected: &str| {
             let mut fields = Fields::of(old, (1, 0), None);
-            fields.update(new, (2, 0));
+            fields.update(new, (2, 0), false);
             assert_eq!(fields.json(), expected);
         };
         check("{}", "{}", "{}");
@@ -176,7 +186,7 @@ mod tests {
         };
         let (old, new) = (list(0..40), list(20..60));
         let mut fields = Fields::of(&old, (1, 0), None);
-        assert!(fields.update(&new, (2, 0)));
+        assert!(fields.update(&new, (2, 0), false));
         assert_eq!(fields.json(), list(0..60));
         let merged = fields.merged((2, 0));
         assert_eq!(merged.as_deref(), Some("[[1,0,20],[2,0,40]]"));

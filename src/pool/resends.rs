@@ -14,11 +14,11 @@ use rusqlite::{Connection, ToSql, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::dead_letters::action;
+use super::dead_letters::{action, standing};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use crate::batch::{Action, Entry, Slice};
 use crate::clock;
-use crate::item::ItemsWriter;
+use crate::item::{ItemsWriter, Standing};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
@@ -126,6 +126,7 @@ struct Letter {
     key: String,
     action: Action,
     fields: String,
+    standing: Standing,
 }
 
 impl Pool {
@@ -191,8 +192,8 @@ impl Pool {
             )?;
             let retry_id = connection.last_insert_rowid();
             let mut copy = connection.prepare_cached(
-                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal)
-                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal FROM dead_letters WHERE id = ?2",
+                "INSERT INTO resends (retry_id, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds)
+                 SELECT ?1, seq, request_id, stream, position, key, fields, received_ms, removal, version, expire_after_seconds FROM dead_letters WHERE id = ?2",
             )?;
             let mut delete = connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?;
             for letter in &chunk {
@@ -253,7 +254,7 @@ impl Pool {
     pub fn resent(&self, retry_id: i64) -> Result<Vec<Slice>, PoolError> {
         let writer = self.lock();
         let mut statement = writer.connection.prepare_cached(
-            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal FROM resends
+            "SELECT seq, request_id, stream, received_ms, position, key, fields, removal, version, expire_after_seconds FROM resends
              WHERE retry_id = ?1 ORDER BY seq, position, id",
         )?;
         let rows = statement.query_map([retry_id], |row| {
@@ -267,6 +268,7 @@ impl Pool {
                 key: row.get(5)?,
                 fields: row.get(6)?,
                 action: action(row.get(7)?),
+                standing: standing(row.get(8)?, row.get(9)?),
             })
         })?;
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
@@ -342,7 +344,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
     let mut writer = ItemsWriter::new(usize::MAX, bytes.sum());
     for letter in letters {
         writer
-            .push(&letter.key, &letter.fields)
+            .push_with(&letter.key, &letter.fields, letter.standing)
             .expect("a retry is far smaller than what lengths of 32 bits can say");
     }
     let entry = Entry {

@@ -13,7 +13,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 5;
+pub const FORMAT: i64 = 6;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -235,10 +235,18 @@ CREATE TABLE stale (
 CREATE INDEX stale_by_seq ON stale (seq);
 ";
 
+/// Dead letters, and what is sent again of them, keep their standing.
+const LETTERS_6: &str = "
+ALTER TABLE dead_letters ADD COLUMN version INTEGER;
+ALTER TABLE dead_letters ADD COLUMN expire_after_seconds INTEGER;
+ALTER TABLE resends ADD COLUMN version INTEGER;
+ALTER TABLE resends ADD COLUMN expire_after_seconds INTEGER;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5}");
+    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(
@@ -248,7 +256,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         ),
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
-        STANDING_5,
+        &format!("{STANDING_5} {LETTERS_6}"),
+        LETTERS_6,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

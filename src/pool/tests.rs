@@ -3,6 +3,7 @@
 mod migration;
 mod removals;
 mod resends;
+mod standing;
 mod testimony;
 mod views;
 mod waiting;

@@ -99,6 +99,11 @@ impl Preset {
         let url = |part: &Part<_>| matches!(part, Part::Url | Part::DecodedUrl);
         self.way == Way::Twilio || self.message.iter().any(url)
     }
+
+    /// Whether deliveries hold the secret itself, so that they must not be kept as they are.
+    pub fn has_secret_in_body(&self) -> bool {
+        self.way == Way::Graph
+    }
 }
 
 /// What there is to check of a delivery.

@@ -6,6 +6,7 @@ mod bodies; // forms, lines, compressed ones, and what is too large
 mod late; // deliveries that come late, twice, or not any more
 mod refused; // who is not let in, and where it is told why
 mod run_time; // signing keys that are made at run time, and where their secrets are not
+mod vectors; // the deliveries of real tools, as they were published and signed anew
 mod ways; // keys in a header, as a password, in a URL; signatures
 
 use base64::Engine as _;

@@ -18,10 +18,12 @@ use crate::catalog::connector::KeyRow;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::key::{self, KeyKind, KeyText, generate};
-use crate::catalog::{Catalog, CatalogError, IngestKey, KeyHash, KeyState, Kind, schema};
+use crate::catalog::{
+    Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
+};
 use crate::clock;
 use crate::config::{Secret, Verify};
-use crate::sender::Unfit;
+use crate::sender::{self, Unfit};
 
 /// Grace after a rotation, at most.
 pub const GRACE_SECONDS_MAX: u64 = 30 * 86_400;
@@ -82,6 +84,7 @@ impl Catalog {
         let ((), entries) = self.commit(actor, |database, entries| {
             require_own_secret(entries, &row)?;
             let connector = find_connector(entries, &row.connector)?;
+            require_candidate(connector, &row)?;
             require_free(Kind::Key, connector.key(&row.name).is_some())?;
             require_capacity(connector.keys.len())?;
             check_stream(entries, "stream", &row.stream)?;
@@ -180,6 +183,10 @@ impl Catalog {
                 let ends_ms = now_ms + rotation.grace_seconds * 1_000;
                 old.expires_ms = Some(old.expires_ms.map_or(ends_ms, |other| other.min(ends_ms)));
             }
+            // In its grace the old one is tried, too.
+            if old.revoked_ms.is_none() {
+                require_candidate(find_connector(entries, connector)?, &old)?;
+            }
             schema::put_key(database, &new)?;
             schema::put_key(database, &old)?;
             let after = json!({"new": new.shown(), "old": old.shown()});
@@ -228,6 +235,9 @@ impl Catalog {
             let before = find_runtime_key(entries, connector, name)?.row();
             let mut after = before.clone();
             rewrite(&mut after)?;
+            if after.revoked_ms.is_none() {
+                require_candidate(find_connector(entries, connector)?, &after)?;
+            }
             schema::put_key(database, &after)?;
             let change = Change {
                 action,
@@ -274,6 +284,16 @@ pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) ->
     let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
     match row.verify.is_some() && keys.any(|key| key.row().hash == row.hash) {
         true => Err(Fault::SameSecret.of("verify")),
+        false => Ok(()),
+    }
+}
+
+/// One delivery is tried with every secret that may have signed it, and so there are few.
+fn require_candidate(connector: &Connector, row: &KeyRow) -> Changed<()> {
+    let signing = connector.signing_keys(&row.stream, clock::unix_ms());
+    let others = signing.iter().filter(|key| key.name != row.name);
+    match row.verify.is_some() && others.count() >= sender::CANDIDATES_MAX {
+        true => Err(Fault::Candidates.of("verify")),
         false => Ok(()),
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
         position,
         key: key.to_owned(),
         fields: format!("{{\"key\":\"{key}\"}}"),
+        standing: crate::item::Standing::default(),
         reason: "no".to_owned(),
         attempts: 1,
         at_ms: 7,

@@ -1,0 +1,75 @@
+//! Versions and expiry: whatever way an item takes to the pool, it arrives with them.
+
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::item::Standing;
+
+const OLDER: Standing = Standing {
+    version: Some(4),
+    expire_after_seconds: None,
+};
+const NEWER: Standing = Standing {
+    version: Some(5),
+    expire_after_seconds: NonZeroU32::new(60),
+};
+
+/// A batch of one request with one item.
+fn one(stream: &str, accepted_seq: u64, fields: &str, standing: Standing) -> Batch {
+    let mut writer = ItemsWriter::new(1 << 20, 0);
+    writer.push_with("a", fields, standing).expect("it fits");
+    let entry = Entry {
+        seq: accepted_seq,
+        request_id: Uuid::from_u128(accepted_seq.into()),
+        stream: stream.into(),
+        received_ms: accepted_seq * 1_000,
+        action: Action::Upsert,
+        items: writer.into_items(),
+    };
+    Batch::new(vec![Slice::whole(Arc::new(entry))], 1)
+}
+
+#[tokio::test]
+async fn a_dead_letter_keeps_its_version_and_its_end() {
+    let test = Test::new().await;
+    test.bury(vec![DeadLetter {
+        standing: NEWER,
+        ..resends::letter(2, 0, "a")
+    }]);
+    // Over a restart as well.
+    let test = test.reopened().await;
+    let letters = test.pool.dead_letters("pool", None, 9).await;
+    assert_eq!(letters.expect("it reads")[0].standing, NEWER);
+    test.upsert(&one(STREAM, 3, r#"{"n":1}"#, OLDER), true);
+    let limits = Limits {
+        items_max: 9,
+        bytes_max: 999,
+    };
+    let sent = (test.pool).send_again("pool", &Selection::All, i64::MAX, limits);
+    assert_eq!(sent.expect("it is sent"), 1);
+    let retry = test.pool.next_retry("pool", false).expect("it reads");
+    let slices = test.pool.resent(retry.expect("a retry").id);
+    let batch = Batch::resent(slices.expect("it reads"), 1);
+    let standings = batch.slices()[0].items().map(|(_, item)| item.standing);
+    assert_eq!(standings.collect::<Vec<_>>(), [NEWER]);
+    test.upsert(&batch, true);
+    // What was accepted earlier has the higher version.
+    let fields = test.fields(STREAM, "a").await;
+    assert_eq!(fields.as_deref(), Some(r#"{"key":"a"}"#));
+}
+
+#[tokio::test]
+async fn a_higher_version_that_comes_late_is_merged_over_a_lower_one() {
+    let test = Test::new().await;
+    let lower = one("merged", 4, r#"{"n":4,"note":"b"}"#, OLDER);
+    let higher = one("merged", 3, r#"{"n":5,"more":1}"#, NEWER);
+    test.upsert(&lower, true);
+    test.upsert(&higher, true);
+    let expected = r#"{"n":5,"note":"b","more":1}"#;
+    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
+    // The lower one again, as a retry brings it: it changes nothing.
+    let before = test.seq();
+    test.upsert(&lower, true);
+    assert_eq!(test.fields("merged", "a").await.as_deref(), Some(expected));
+    assert_eq!(test.seq(), before);
+}
