@@ -6,6 +6,7 @@
 //! cargo bench -- sinks        # the default sink, and guests that read
 //! cargo bench -- log          # a long request log
 //! cargo bench -- claims       # new idempotency keys beside a million live ones
+//! cargo bench -- senders      # signatures, and strangers beside them
 //! cargo bench -- ingest --help
 //! ```
 //!
@@ -35,6 +36,7 @@ mod live;
 mod log;
 mod options;
 mod process;
+mod senders;
 mod sinks;
 mod table;
 mod times;
@@ -68,6 +70,8 @@ enum Bench {
     Log(log::Options),
     /// New idempotency keys when many others are live (about a minute)
     Claims(claims::Options),
+    /// Signed requests beside those with a key, and one who signs beside strangers (about a minute)
+    Senders(senders::Options),
     #[command(hide = true)]
     EmptyHandler(ingest::floor::Options),
 }
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Bench::Sinks(options) => block_on(sinks::bench(&options)).map(|()| true),
         Bench::Log(options) => block_on(log::bench(&options)),
         Bench::Claims(options) => block_on(claims::bench(&options)),
+        Bench::Senders(options) => senders::bench(&options),
         Bench::EmptyHandler(options) => ingest::floor::serve(&options).map(|()| true),
     };
     match reached {

@@ -113,7 +113,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 21] = [
     "/",
     "/settings",
     "/docs",
@@ -129,6 +129,9 @@ const PAGES: [&str; 18] = [
     "/streams/orders",
     "/streams/orders/item?key=1",
     "/new/source",
+    "/new/source?tool=shopify",
+    "/new/source?tool=hmac",
+    "/new/tool",
     "/new/stream",
     "/new/read-key",
     "/audit",

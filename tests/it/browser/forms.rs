@@ -10,20 +10,20 @@ use crate::wait::eventually;
 
 /// Waits for the page with this heading.
 #[track_caller]
-fn is_at(window: &Window, heading: &str) {
+pub(super) fn is_at(window: &Window, heading: &str) {
     window.shows(SEEN, &json!([heading, false]));
 }
 
 /// Puts a value into a field, as somebody who types it.
 #[track_caller]
-fn fill(window: &Window, id: &str, value: &str) {
+pub(super) fn fill(window: &Window, id: &str, value: &str) {
     let script = "const field = document.getElementById(arguments[0]); field.value = arguments[1]; return field.value === arguments[1]";
     assert_eq!(window.run(script, &json!([id, value])), true, "{id}");
 }
 
 /// The text of an element.
 #[track_caller]
-fn text(window: &Window, selector: &str) -> String {
+pub(super) fn text(window: &Window, selector: &str) -> String {
     let script = "return document.querySelector(arguments[0])?.textContent.trim() ?? null";
     let there = |value: &Value| value.is_string();
     let text = window.becomes(selector, script, &json!([selector]), there);
@@ -293,6 +293,7 @@ fn hostile_texts_in_any_field_come_back_and_never_run() {
     ];
     let forms = [
         ("/new/source", "form.panel"),
+        ("/new/source?tool=shopify", "form.panel"),
         ("/new/stream", "form.panel"),
         ("/new/read-key", "form.panel"),
         ("/sources/shop/change", "form.panel"),
