@@ -47,6 +47,7 @@ Example:
 Example:
   headgate connector create shop --kind webhook --item-key order.id --rate 50
   headgate connector create shop --from shopify --stream orders --secret-file shopify.secret
+  headgate connector create crm --from hmac --stream people --secret-file - --option header=X-Signature --option prefix=sha256=
 
 With --from, the connector has a key at once, and standard error says which URL to give to the tool.")]
 struct CreateArgs {
@@ -59,7 +60,7 @@ struct CreateArgs {
     #[arg(long)]
     stream: Option<String>,
     #[command(flatten)]
-    secret: tool::SecretArgs,
+    verify: tool::VerifyArgs,
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
@@ -187,7 +188,9 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
                 .await
         }
         ConnectorCommand::Presets(args) => tool::presets(&args),
-        ConnectorCommand::Create(args) if args.stream.is_some() => create_with_key(args).await,
+        ConnectorCommand::Create(args) if args.stream.is_some() || args.verify.is_told() => {
+            create_with_key(args).await
+        }
         ConnectorCommand::Create(args) => {
             let connectors = connectors(&args.admin)?;
             connectors.create(&args.name, args.settings.body()).await?;
@@ -229,9 +232,9 @@ async fn create_with_key(args: CreateArgs) -> Result<(), CliError> {
         if !preset.signed() {
             body.entry("preset").or_insert_with(|| preset.name.into());
         }
-        body.extend(tool::key_of(preset, &args.secret)?);
-    } else if args.secret.secret_file.is_some() {
-        let message = "--secret-file is the secret of a tool: say which with --from";
+        body.extend(tool::key_of(preset, &args.verify)?);
+    } else if args.verify.is_told() {
+        let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --from";
         return Err(CliError::wrong_use(message));
     }
     let connectors = Resource::new(&args.admin, "connector", "/api/admin/connectors")?;

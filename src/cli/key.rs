@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::client::AdminArgs;
-use super::connector::tool::{self, SecretArgs};
+use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown};
 use super::resource::{
@@ -75,7 +75,7 @@ struct CreateArgs {
     #[arg(long, value_name = "PRESET")]
     verify: Option<String>,
     #[command(flatten)]
-    secret: SecretArgs,
+    told: VerifyArgs,
     /// It may stand in a URL, for tools that can set nothing else
     #[arg(long)]
     allow_in_url: bool,
@@ -227,9 +227,9 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
         ("allow_in_url", args.allow_in_url.then_some(true.into())),
     ]);
     match &args.verify {
-        Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.secret)?),
-        None if args.secret.secret_file.is_some() => {
-            let message = "--secret-file is the secret of a tool: say which with --verify";
+        Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.told)?),
+        None if args.told.is_told() => {
+            let message = "--secret-file, --verify-token-file and --option are about a tool: say which with --verify";
             return Err(CliError::wrong_use(message));
         }
         None => {}

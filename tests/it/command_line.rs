@@ -9,6 +9,7 @@ mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
 mod sink; // sink list, dead-letters, retry, discard
 mod tail_log; // the request log as it grows
+mod tools; // tools that sign, connected from the command line
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -25,6 +25,76 @@ pub(super) struct PresetsArgs {
     output: ListOutput,
 }
 
+/// What is told of how a tool signs, beside its preset.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct VerifyArgs {
+    #[command(flatten)]
+    secret: SecretArgs,
+    /// The file with the word that Meta is to send when it greets; `-`: standard input
+    #[arg(long, value_name = "FILE")]
+    verify_token_file: Option<PathBuf>,
+    /// What else `verify` has in a configuration file, such as header=X-Signature or timestamp.header=X-Time; may be
+    /// given several times
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
+    options: Vec<(String, Value)>,
+}
+
+/// Options that are numbers.
+const NUMBERS: [&str; 2] = ["tolerance_seconds", "answer"];
+
+/// The name and the value of an option.
+fn option(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("wants NAME=VALUE, such as header=X-Signature")?;
+    if matches!(name, "scheme" | "secret" | "verify_token") {
+        return Err(format!("{name} is no option: see --help"));
+    }
+    let number = value
+        .parse::<u64>()
+        .ok()
+        .filter(|_| NUMBERS.contains(&name));
+    Ok((
+        name.to_owned(),
+        number.map_or_else(|| value.into(), Value::from),
+    ))
+}
+
+impl VerifyArgs {
+    /// Whether something was told.
+    pub(in crate::cli) fn is_told(&self) -> bool {
+        self.secret.secret_file.is_some()
+            || self.verify_token_file.is_some()
+            || !self.options.is_empty()
+    }
+
+    /// `verify` of a key for this preset with this secret.
+    fn verify(&self, preset: &Preset, secret: String) -> Result<Value, CliError> {
+        let mut verify = Map::new();
+        verify.insert("scheme".to_owned(), preset.name.into());
+        verify.insert("secret".to_owned(), secret.into());
+        if let Some(file) = &self.verify_token_file {
+            verify.insert("verify_token".to_owned(), read_secret(file)?.into());
+        }
+        for (name, value) in &self.options {
+            let (table, field) = match name.split_once('.') {
+                Some((table, field)) => (verify.entry(table).or_insert_with(|| json!({})), field),
+                None => {
+                    verify.insert(name.clone(), value.clone());
+                    continue;
+                }
+            };
+            let Some(table) = table.as_object_mut() else {
+                let message = format!("--option {}: that is no table", shown(name));
+                return Err(CliError::wrong_use(message));
+            };
+            table.insert(field.to_owned(), value.clone());
+        }
+        Ok(verify.into())
+    }
+}
+
 /// What is told of the secret that a tool signs with.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SecretArgs {
@@ -75,13 +145,12 @@ pub(in crate::cli) fn preset(name: &str) -> Result<&'static Preset, CliError> {
 /// URL.
 pub(in crate::cli) fn key_of(
     preset: &'static Preset,
-    secret: &SecretArgs,
+    told: &VerifyArgs,
 ) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
-    match (preset.signed(), secret.read()?) {
+    match (preset.signed(), told.secret.read()?) {
         (true, Some(secret)) => {
-            let verify = json!({"scheme": preset.name, "secret": secret});
-            body.insert("verify".to_owned(), verify);
+            body.insert("verify".to_owned(), told.verify(preset, secret)?);
         }
         (true, None) => {
             return Err(CliError::wrong_use(format!(

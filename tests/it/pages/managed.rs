@@ -490,6 +490,24 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
     assert_eq!(streams[0]["on_update"], "merge", "{streams}");
     assert_eq!(streams[0]["stale_after_seconds"], Value::Null, "{streams}");
 
+    // What decides over its items.
+    let when = "on_update=replace&version=updated_at&delete_field=status";
+    let path = "/streams/a%2Fb%20%3C/change";
+    is_wrong(&site.submit(path, when), 400, "delete_values", "Say which");
+    let whole = format!("{when}&delete_values=gone,+sold&expire_after_seconds=60");
+    leads_to(&site.submit(path, &whole), "/streams/a%2Fb%20%3C");
+    let form = site.page(path);
+    for kept in ["updated_at", "status", "gone, sold", "60"] {
+        assert!(
+            form.contains(&format!(r#"value="{kept}""#)),
+            "{kept}: {form}"
+        );
+    }
+    let streams = process.admin("/api/admin/streams");
+    let gone = serde_json::json!({"field": "status", "is": ["gone", "sold"]});
+    assert_eq!(streams[0]["delete_when"], gone, "{streams}");
+    assert_eq!(streams[0]["expire_after_seconds"], 60, "{streams}");
+
     leads_to(
         &site.submit(
             "/new/source",

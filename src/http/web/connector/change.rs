@@ -32,9 +32,12 @@ impl ChangeConnector {
         };
         let changed = settings::read(&mut typed, connector.settings.clone());
         let id = Arc::clone(&connector.name);
-        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
-            catalog.change_connector(&id, |settings| *settings = changed, by)
-        });
+        let changed = typed.submit(
+            &self.0,
+            req,
+            &[("delete_when", "delete_values")],
+            move |catalog, by| catalog.change_connector(&id, |settings| *settings = changed, by),
+        );
         let Some(changed) = changed.await? else {
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };

@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Connector};
 use crate::config::{self, ConnectorKind, RATE_MAX};
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
+use crate::http::web::rules::Rules;
 use crate::http::web::text::grouped;
 use crate::sender::{self, Preset};
 
@@ -23,7 +24,7 @@ pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<Strin
     };
     let first = if chosen.is_some() { "item_key" } else { "kind" };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let values = [
+    let mut values = vec![
         description::initial(connector.description.as_deref()),
         ("kind", connector.kind.as_str().to_owned()),
         ("preset", text(&connector.preset)),
@@ -36,6 +37,11 @@ pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<Strin
         ("requests_per_second", number(connector.requests_per_second)),
         ("burst", number(connector.burst)),
     ];
+    values.extend(Rules::initial(
+        connector.version.as_ref(),
+        connector.delete_when.as_ref(),
+        connector.expire_after_seconds,
+    ));
     Typed::new(depot, first, &values)
 }
 
@@ -55,7 +61,7 @@ pub(super) fn kind_field(typed: &Typed) -> Markup {
     )
 }
 
-/// The tool that sends, and where it has its items.
+/// The tool that sends, where it has its items, and what decides over them.
 pub(super) fn tool_fields(typed: &Typed) -> Markup {
     let preset = Field {
         name: "preset",
@@ -74,6 +80,7 @@ pub(super) fn tool_fields(typed: &Typed) -> Markup {
     html! {
         (typed.select(preset, &words))
         (typed.input(items, 255, false))
+        (Rules::fields(typed, "Without one the tool's counts, or that of the stream."))
     }
 }
 
@@ -118,8 +125,19 @@ pub(super) fn read(typed: &mut Typed, before: config::Connector) -> config::Conn
         true => typed.optional(name),
         false => before,
     };
+    let rules = match typed.has("version") {
+        true => Rules::read(typed),
+        false => Rules {
+            version: before.version,
+            delete_when: before.delete_when,
+            expire_after_seconds: before.expire_after_seconds,
+        },
+    };
     config::Connector {
         preset: text(typed, "preset", before.preset),
+        version: rules.version,
+        delete_when: rules.delete_when,
+        expire_after_seconds: rules.expire_after_seconds,
         items: text(typed, "items", before.items),
         description: description::read(typed),
         kind: kind(typed).unwrap_or_default(),

@@ -34,6 +34,7 @@ pub(super) fn of_fault(fault: &Fault) -> String {
         Fault::SameSecret => {
             "Another key of this stream has it: every key needs a secret of its own.".to_owned()
         }
+        Fault::Candidates => as_sentence(fault.to_string().trim_start_matches("secret: ")),
         Fault::Secret(why) => as_sentence(why),
         fault => as_sentence(&fault.to_string()),
     }
@@ -43,7 +44,7 @@ pub(super) fn of_fault(fault: &Fault) -> String {
 pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
     match fault {
         Fault::Verify(unfit) => unfit.field,
-        Fault::SameSecret | Fault::Secret(_) => "secret",
+        Fault::SameSecret | Fault::Candidates | Fault::Secret(_) => "secret",
         _ => field,
     }
 }

@@ -13,6 +13,7 @@ use crate::http::web::description;
 use crate::http::web::form::{self, Field, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::paths;
+use crate::http::web::rules::Rules;
 use crate::http::web::text::{plain, text};
 use crate::operate::Operator;
 
@@ -29,7 +30,7 @@ impl ChangeStream {
         };
         let changed = settings::read(&mut typed, stream.settings.clone());
         let name = Arc::clone(&stream.name);
-        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+        let changed = typed.submit(&self.0, req, &[settings::SHOWN_AT], move |catalog, by| {
             catalog.change_stream(&name, |settings| *settings = changed, by)
         });
         let Some(changed) = changed.await? else {
@@ -44,11 +45,16 @@ impl ChangeStream {
 fn initial(depot: &Depot, stream: &Stream) -> Typed {
     let stale = stream.stale_after_seconds;
     let stale = stale.map(|seconds| seconds.to_string());
-    let values = [
+    let mut values = vec![
         description::initial(stream.description.as_deref()),
         ("on_update", stream.on_update.as_str().to_owned()),
         ("stale_after_seconds", stale.unwrap_or_default()),
     ];
+    values.extend(Rules::initial(
+        stream.version.as_ref(),
+        stream.delete_when.as_ref(),
+        stream.expire_after_seconds,
+    ));
     Typed::new(depot, "on_update", &values)
 }
 

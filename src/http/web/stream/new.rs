@@ -33,7 +33,7 @@ impl NewStream {
             ..config::Stream::default()
         };
         let stream = settings::read(&mut typed, named);
-        let fields = [("new_stream", "name")];
+        let fields = [("new_stream", "name"), settings::SHOWN_AT];
         let created = typed.submit(&self.0, req, &fields, |catalog, by| {
             catalog.create_stream(stream, by)
         });

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::config::{self, OnUpdate, STALE_SECONDS_MAX};
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
+use crate::http::web::rules::Rules;
 
 /// The fields.
 pub(super) fn fields(typed: &Typed) -> Markup {
@@ -27,16 +28,24 @@ pub(super) fn fields(typed: &Typed) -> Markup {
             ("merge", "merge: it keeps fields that do not come again"),
         ]))
         (typed.number_input(stale, "never"))
+        (Rules::fields(typed, "A connector or its tool may say another one."))
     }
 }
+
+/// Where the forms show what is wrong with what is several fields.
+pub(super) const SHOWN_AT: (&str, &str) = ("delete_when", "delete_values");
 
 /// The stream as the form has it; what the form does not ask for stays.
 pub(super) fn read(typed: &mut Typed, before: config::Stream) -> config::Stream {
     let on_update = [OnUpdate::Replace, OnUpdate::Merge].map(|one| (one.as_str(), one));
+    let rules = Rules::read(typed);
     config::Stream {
         description: description::read(typed),
         on_update: typed.choice("on_update", &on_update).unwrap_or_default(),
         stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
+        version: rules.version,
+        delete_when: rules.delete_when,
+        expire_after_seconds: rules.expire_after_seconds,
         ..before
     }
 }
