@@ -38,7 +38,7 @@ use crate::sender::body::Form;
 use crate::sender::handshake::Answer as Greeting;
 
 use address::Proof;
-use conventions::{DELIVERY, Reading};
+use conventions::{DELIVERY, Reading, Repeats};
 pub use gate::{BodyBudget, Gate};
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
@@ -278,8 +278,7 @@ impl Ingest {
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
         let (items, removed) = (delivery.items, delivery.removed);
-        let repeat = delivery.repeat.as_deref();
-        let mut accepted = (self.submit_both(log, items, removed, repeat, body)).await?;
+        let mut accepted = (self.submit_both(log, items, removed, &delivery.repeats, body)).await?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;
         if known.head.endpoint == Endpoint::Webhook {
@@ -291,25 +290,28 @@ impl Ingest {
     }
 
     /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.
-    /// Its repeats have `repeat` in common, or else the idempotency key.
+    /// Its repeats have either of `repeats` in common, or the idempotency key.
     async fn submit_both(
         &self,
         mut log: LogEntry,
         items: Items,
         removed: Option<Items>,
-        repeat: Option<&str>,
+        repeats: &Repeats,
         body: &[u8],
     ) -> Result<Accepted, AcceptError> {
         let test = log.outcome == Outcome::Test;
         let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
         let of = |once: &str| claim(&log.connector, &log.stream, test, once, body);
-        let once = repeat.or(log.idempotency_key.as_deref());
-        let whole = once.map(of);
+        let once = [
+            repeats.id.as_deref().or(log.idempotency_key.as_deref()),
+            repeats.body.as_deref(),
+        ];
+        let whole = once.map(|once| once.map(of));
         let Some(removed) = removed else {
             log.items = count(&items);
             return self.submit(log, items, whole).await;
         };
-        let part = once.map(|once| of(&[once, " removed"].concat()));
+        let part = once.map(|once| once.map(|once| of(&[once, " removed"].concat())));
         let mut removal = LogEntry {
             items: count(&removed),
             // What a removal is known by, whatever its tool is answered.
@@ -343,11 +345,16 @@ impl Ingest {
         &self,
         log: LogEntry,
         items: Items,
-        claim: Option<Claim>,
+        [claim, second]: [Option<Claim>; 2],
     ) -> Result<Accepted, AcceptError> {
         let stream = Arc::clone(&log.stream);
         let (bytes, outcome) = (log.bytes, log.outcome);
-        let submission = Submission { log, items, claim };
+        let submission = Submission {
+            log,
+            items,
+            claim,
+            second,
+        };
         let receipt = self.journal.submit(submission).await?;
         let counter = match (receipt.replayed, outcome) {
             (true, _) => &self.metrics.duplicates,

@@ -81,6 +81,8 @@ pub struct Submission {
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.
     pub claim: Option<Claim>,
+    /// Another one: whichever is held makes it a repeat.
+    pub second: Option<Claim>,
 }
 
 /// An idempotency claim: who may not submit the same again.

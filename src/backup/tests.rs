@@ -109,6 +109,7 @@ fn submission() -> Submission {
         },
         items: items.into_items(),
         claim: None,
+        second: None,
     }
 }
 

@@ -59,14 +59,23 @@ pub(super) struct Delivered {
     pub(super) event: Option<Box<str>>,
     pub(super) id: Option<Box<str>>,
     pub(super) idempotency_key: Option<Box<str>>,
-    /// What a repeat has in common with it, where that is not the idempotency key.
-    pub(super) repeat: Option<Box<str>>,
+    /// What a repeat has in common with it.
+    pub(super) repeats: Repeats,
     /// The status that the tool wants to hear.
     pub(super) status: u16,
     /// Whether a tool sent one object that nothing identifies.
     pub(super) without_item_key: bool,
     /// What is odd about it, for the log.
     pub(super) odd: Option<Box<str>>,
+}
+
+/// What a repeat has in common with a delivery: either is enough.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    /// Its id, where that is not the idempotency key.
+    pub(super) id: Option<Box<str>>,
+    /// Its body, where that counts.
+    pub(super) body: Option<Box<str>>,
 }
 
 /// What was read.
@@ -172,7 +181,7 @@ impl Ingest {
                 event: None,
                 id: None,
                 idempotency_key: named.idempotency_key.clone(),
-                repeat: None,
+                repeats: Repeats::default(),
                 status: 202,
                 without_item_key: named.item_key.is_none() && is_object(body),
                 odd: None,
@@ -240,10 +249,10 @@ impl Ingest {
             event: event.as_deref().map(logged),
             id: id.as_deref().map(logged),
             idempotency_key,
-            repeat: match replay {
-                Some(Replay::Body) => Some(format!("body {}", hex(body)).into()),
+            repeats: Repeats {
                 // The id of a CloudEvent is one of its source.
-                _ => source.zip(id.as_deref()).map(|(source, id)| format!("{source} {id}").into()),
+                id: source.zip(id.as_deref()).map(|(source, id)| format!("{source} {id}").into()),
+                body: (replay == Some(Replay::Body)).then(|| format!("body {}", hex(body)).into()),
             },
             status: of.status(),
             without_item_key,

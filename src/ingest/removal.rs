@@ -73,7 +73,7 @@ impl Ingest {
         let claim = (idempotency_key.as_deref())
             .map(|id| claim(&log.connector, &log.stream, test, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
-        self.submit(log, items, claim).await
+        self.submit(log, items, [claim, None]).await
     }
 
     /// Removes an item for an operator.
@@ -97,7 +97,7 @@ impl Ingest {
             client,
             ..LogEntry::of(request_id, received_ms, connector, stream, Outcome::Removed)
         };
-        self.submit(log, items, None).await
+        self.submit(log, items, [None; 2]).await
     }
 }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::conventions::{Context, Reading};
+use super::conventions::{Context, Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest, headers};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};
@@ -168,17 +168,17 @@ impl Ingest {
             sent_again_from: Some(from.request_id),
             ..from.clone()
         };
-        let (items, removed, repeat, body) = match kept {
+        let (items, removed, repeats, body) = match kept {
             Kept::Body(kept) => {
                 let again = self.run_again(&kept, &connector, &from.key, &mut log)?;
-                (again.items, again.removed, again.repeat, kept.body)
+                (again.items, again.removed, again.repeats, kept.body)
             }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
                 (
                     self.not_newer(&entry, newer).await?,
                     None,
-                    None,
+                    Repeats::default(),
                     Bytes::new(),
                 )
             }
@@ -197,7 +197,7 @@ impl Ingest {
             });
         }
         let accepted = self
-            .submit_both(log, items, removed, repeat.as_deref(), &body)
+            .submit_both(log, items, removed, &repeats, &body)
             .await?;
         self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
         Ok(SentAgain {
@@ -300,7 +300,7 @@ impl Ingest {
         Ok(Again {
             items,
             removed,
-            repeat: delivered.repeat,
+            repeats: delivered.repeats,
         })
     }
 
@@ -320,8 +320,7 @@ const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, 
 struct Again {
     items: Items,
     removed: Option<Items>,
-    /// What its repeats have in common, where that is not the idempotency key.
-    repeat: Option<Box<str>>,
+    repeats: Repeats,
 }
 
 /// The same items without a version: they take the place of any.

@@ -126,9 +126,13 @@ impl<'a> Group<'a> {
             mut log,
             items,
             claim,
+            second,
         } = submission;
-        if let Some(claim) = &claim {
-            let now_ms = clock::lived_ms();
+        let now_ms = match claim.or(second) {
+            Some(_) => clock::lived_ms(),
+            None => 0,
+        };
+        for claim in [&claim, &second].into_iter().flatten() {
             if let Some(held) = self.claims.find(self.connection, claim, now_ms)? {
                 log.outcome = Outcome::Duplicate;
                 if held.payload != claim.payload {
@@ -144,6 +148,8 @@ impl<'a> Group<'a> {
                 };
                 return Ok((receipt, None));
             }
+        }
+        for claim in [&claim, &second].into_iter().flatten() {
             let held = Held {
                 request_id: log.request_id,
                 items: log.items,

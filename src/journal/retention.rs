@@ -104,6 +104,7 @@ mod tests {
             },
             items: items.into_items(),
             claim: None,
+            second: None,
         }
     }
 

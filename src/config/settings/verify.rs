@@ -37,7 +37,7 @@ pub enum Replay {
     /// A delivery with the id of another.
     #[default]
     Delivery,
-    /// A delivery with the body of another, whatever its id is.
+    /// And one with the body of another, whatever its id is.
     Body,
 }
 

@@ -48,6 +48,7 @@ async fn submit(journal: &Journal) {
         log: entry(Outcome::Accepted),
         items: items.into_items(),
         claim: None,
+        second: None,
     });
     submitted.await.expect("it is taken");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Shopify, address, daemon};
+use super::{GitHub, SECRET, Shopify, address, daemon};
 use crate::app::{TestApp, Transport};
 use crate::setup::Setup;
 use crate::wait::eventually_async;
@@ -214,4 +214,40 @@ async fn of_each_key_the_last_word_of_a_delivery_counts() {
     let removed = app.admin().log("shop", "status=removed").await;
     assert_eq!(removed.len(), 1);
     assert_eq!(removed[0]["items_received"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_delivery_is_a_repeat_by_its_id_and_where_that_is_wanted_by_its_body() {
+    let key =
+        |replay: &str| format!("verify = {{ scheme = \"github\", secret = \"{SECRET}\"{replay} }}");
+    let app = Setup::new()
+        .unlimited()
+        .stream("usual")
+        .signing_key("usual", "main", "usual", &key(""))
+        .stream("strict")
+        .signing_key("strict", "main", "strict", &key(", replay = \"body\""))
+        .start()
+        .await;
+    let anyone = app.anonymous();
+    for (name, others_are_new) in [("usual", true), ("strict", false)] {
+        let path = address(name);
+        for (delivery, body, is_new) in [
+            ("d-1", r#"{"on": 1}"#, true),
+            // By another id: somebody who once saw it, or a lamp that goes on again.
+            ("d-2", r#"{"on": 1}"#, others_are_new),
+            ("d-1", r#"{"on": 0}"#, false),
+            ("d-3", r#"{"on": 0}"#, true),
+        ] {
+            let push = GitHub {
+                secret: SECRET,
+                delivery,
+                event: "push",
+            };
+            let kind = "application/json";
+            let reply = push.send(&anyone, &path, kind, body.as_bytes()).await;
+            assert_eq!(reply.status, 202, "{}", reply.text());
+            let repeated = reply.header("idempotent-replayed").is_some();
+            assert_eq!(repeated, !is_new, "{name} {delivery} {body}");
+        }
+    }
 }
