@@ -132,7 +132,7 @@ impl Daemon {
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
         let live = Arc::new(Live::new(settings, &pool, &metrics));
         follow_streams(&catalog, &pool, &live);
-        let gate = Arc::new(Gate::new(settings.limits.max_pending_bytes as u64));
+        let gate = Arc::new(Gate::default());
         let ingest = Arc::new(Ingest::new(
             Arc::clone(&catalog),
             Arc::clone(&journal),
@@ -141,6 +141,9 @@ impl Daemon {
             Limits {
                 body_bytes_max: settings.limits.max_body_bytes as u64,
                 flattened_bytes_max: settings.limits.max_flattened_bytes,
+                item_bytes_max: settings.limits.max_item_bytes,
+                pending_bytes_max: settings.limits.max_pending_bytes as u64,
+                pending_bytes_per_key_max: settings.limits.max_pending_bytes_per_key as u64,
             },
         ));
         let operator = Operator {
@@ -275,6 +278,10 @@ impl Daemon {
             operator: self.operator.clone(),
             origins: settings.live.origins.as_slice().into(),
             body_timeout_seconds: settings.limits.body_timeout_seconds,
+            page_bytes_max: (
+                settings.live.max_page_bytes,
+                settings.live.max_page_bytes_per_key,
+            ),
             log_requests: settings.log.requests,
         });
         let (stopper, serving) = service.serve(routes, &settings.server);

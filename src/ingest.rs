@@ -27,6 +27,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::budget::Budget;
 use crate::catalog::{Caller, Catalog};
 use crate::error::AcceptError;
 use crate::item::Items;
@@ -39,12 +40,16 @@ use crate::sender::handshake::Answer as Greeting;
 
 use address::Proof;
 use conventions::{DELIVERY, Reading, Repeats};
-pub use gate::{BodyBudget, Gate};
+pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
 pub use request::{Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply};
 use request::{Known, Named, Voucher};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
+
+/// How often its own size a body may be once it is flattened, beside some bytes that every one may have.
+const GROWTH_MAX: usize = 8;
+const GROWTH_FREE_BYTES: usize = 64 << 10;
 
 /// The pipeline with everything that it needs.
 #[derive(Debug)]
@@ -54,6 +59,8 @@ pub struct Ingest {
     gate: Arc<Gate>,
     metrics: Arc<Metrics>,
     limits: Limits,
+    /// Bytes of bodies that are being read or wait for the journal.
+    bodies: Arc<Budget>,
 }
 
 impl Ingest {
@@ -71,6 +78,10 @@ impl Ingest {
             gate,
             metrics,
             limits,
+            bodies: Arc::new(Budget::new(
+                limits.pending_bytes_max,
+                limits.pending_bytes_per_key_max,
+            )),
         }
     }
 
@@ -108,9 +119,9 @@ impl Ingest {
     fn admit_known<'a>(&'a self, known: Known<'a>) -> Result<Admitted<'a>, Box<Refusal<'a>>> {
         match self.check(&known) {
             Ok(named) => Ok(Admitted {
+                budget: (self.bodies).portion(&known.caller.key.bodies, self.limits.body_bytes_max),
                 voucher: Voucher::Key(known),
                 named,
-                budget: self.body_budget(),
             }),
             Err(error) => {
                 let bytes = known.head.content_length.unwrap_or(0);
@@ -334,8 +345,10 @@ impl Ingest {
     fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
         let by_field = named.item_key.as_ref().filter(|_| !named.is_by_delivery());
         let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
+        let in_proportion = body.len() * GROWTH_MAX + GROWTH_FREE_BYTES;
         let limits = flatten::Limits {
-            flattened_bytes_max: self.limits.flattened_bytes_max,
+            flattened_bytes_max: self.limits.flattened_bytes_max.min(in_proportion),
+            item_bytes_max: self.limits.item_bytes_max,
         };
         Ok(flatten::flatten_by(body, item_key, limits)?)
     }
@@ -413,10 +426,6 @@ impl Ingest {
         self.metrics.recent.note(connector, received_ms, request);
     }
 
-    fn body_budget(&self) -> BodyBudget {
-        self.gate.budget(self.limits.body_bytes_max)
-    }
-
     fn body_refused(&self, error: BodyError) -> AcceptError {
         match error {
             BodyError::TooLarge => self.too_large(),
@@ -428,6 +437,14 @@ impl Ingest {
             ),
             BodyError::NoRoom => AcceptError::Unavailable {
                 reason: "too many bodies are on their way",
+                retry_after_seconds: 1,
+            },
+            BodyError::NoRoomForKey => AcceptError::Unavailable {
+                reason: "too many bodies of this key are on their way",
+                retry_after_seconds: 1,
+            },
+            BodyError::GaveWay => AcceptError::Unavailable {
+                reason: "the body was slow, and others needed its room",
                 retry_after_seconds: 1,
             },
         }

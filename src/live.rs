@@ -9,6 +9,7 @@
 //! nobody, no queue grows for it, and it is not cut off for being slow.
 
 mod frame;
+mod seats;
 mod subscription;
 pub mod tickets;
 
@@ -27,6 +28,8 @@ use crate::pool::changes::Bell;
 use crate::pool::{Pool, Position};
 pub use frame::Frame;
 use frame::Recent;
+use seats::Seats;
+pub use seats::{NoSeat, Seat};
 pub use subscription::Subscription;
 use tickets::Tickets;
 
@@ -81,6 +84,8 @@ pub struct Subscribe {
     pub client: String,
     /// Closes the connection.
     pub cut: Cut,
+    /// Its place among those that may follow at once.
+    pub seat: Seat,
 }
 
 /// A renderer that is connected.
@@ -120,6 +125,7 @@ pub struct Live {
     metrics: Arc<Metrics>,
     /// Tickets that were given out.
     pub tickets: Tickets,
+    seats: Arc<Seats>,
     max_rate: u32,
     heartbeat: Duration,
     /// Replaced as a whole when streams change.
@@ -142,6 +148,13 @@ impl Live {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             tickets: Tickets::default(),
+            seats: Arc::new(Seats::new(
+                // Others find a connection, too.
+                (settings.live.connections_max)
+                    .min(settings.server.connections_max / 4 * 3)
+                    .max(1),
+                settings.live.connections_per_key_max,
+            )),
             max_rate: settings.live.max_rate,
             heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
             stale_after_seconds: RwLock::default(),
@@ -171,6 +184,19 @@ impl Live {
     fn stale_after(&self) -> Arc<HashMap<Arc<str>, u64>> {
         let current = self.stale_after_seconds.read();
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A place among those that may follow at once.
+    ///
+    /// # Errors
+    /// Which limit is reached.
+    pub fn seat(&self, reader: &Reader) -> Result<Seat, NoSeat> {
+        self.seats.take(reader)
+    }
+
+    /// Who found no place lately: the name of the read key, and why.
+    pub fn without_seat(&self) -> Vec<(Box<str>, NoSeat)> {
+        self.seats.refused()
     }
 
     /// Subscribes a renderer; it is connected until the subscription is dropped.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::signing::Signing;
 use super::{KeyHash, Quota, Rules, key};
+use crate::budget::Share;
 use crate::clock;
 use crate::config::{self, ConnectorKind, Verify};
 use crate::sender::{self, Preset};
@@ -30,6 +31,8 @@ pub struct Connector {
     pub keys: Vec<Arc<IngestKey>>,
     /// What it may have of requests to its address that nobody vouches for.
     pub failures: Arc<Quota>,
+    /// What bodies take that nobody vouches for yet.
+    pub strangers: Arc<Share>,
     /// What its requests show of how it is set up.
     pub signs: Arc<Signs>,
 }
@@ -62,6 +65,7 @@ impl Connector {
             created_ms,
             keys: Vec::new(),
             failures: Arc::new(Quota::new(FAILURES.0, FAILURES.1)),
+            strangers: Arc::default(),
             signs: Arc::default(),
         }
     }
@@ -217,6 +221,8 @@ pub struct IngestKey {
     pub created_ms: Option<u64>,
     /// Its rate limit.
     pub quota: Arc<Quota>,
+    /// What the bodies of its requests take that are on their way.
+    pub bodies: Arc<Share>,
     /// What it is found by.
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
@@ -277,6 +283,7 @@ impl IngestKey {
             revoked_ms: row.revoked_ms,
             created_ms: row.created_ms,
             quota,
+            bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,
             used_ms: AtomicU64::new(before.and_then(|one| one.used_ms()).unwrap_or(0)),

@@ -35,6 +35,7 @@ impl Entries {
         for connector in connectors.values_mut() {
             if let Some(before) = before.connectors.get(&connector.name) {
                 connector.failures = Arc::clone(&before.failures);
+                connector.strangers = Arc::clone(&before.strangers);
                 connector.signs = Arc::clone(&before.signs);
             }
         }

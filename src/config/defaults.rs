@@ -82,10 +82,12 @@ impl Default for Limits {
         Limits {
             max_body_bytes: 1024 * 1024,
             max_flattened_bytes: 16 * 1024 * 1024,
+            max_item_bytes: 2 * 1024 * 1024,
             body_timeout_seconds: 30,
             requests_per_second: 1000,
             burst: 2000,
             max_pending_bytes: 64 * 1024 * 1024,
+            max_pending_bytes_per_key: 16 * 1024 * 1024,
         }
     }
 }
@@ -96,6 +98,10 @@ impl Default for Live {
             origins: Vec::new(),
             max_rate: 60,
             heartbeat_seconds: 15,
+            connections_max: 10_000,
+            connections_per_key_max: 1_000,
+            max_page_bytes: 64 * 1024 * 1024,
+            max_page_bytes_per_key: 16 * 1024 * 1024,
         }
     }
 }

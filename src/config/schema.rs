@@ -165,16 +165,22 @@ const STORAGE: &[Field] = &[
 const LIMITS: &[Field] = &[
     field("max_body_bytes", Shape::Integer(1, 64 * MIB)),
     field("max_flattened_bytes", Shape::Integer(1, 256 * MIB)),
+    field("max_item_bytes", Shape::Integer(1, 256 * MIB)),
     field("body_timeout_seconds", Shape::Integer(1, 300)),
     field("requests_per_second", Shape::Integer(1, RATE_MAX)),
     field("burst", Shape::Integer(1, RATE_MAX)),
     field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),
+    field("max_pending_bytes_per_key", Shape::Integer(1, 64 * GIB)),
 ];
 
 const LIVE: &[Field] = &[
     field("origins", Shape::List(checks::origin, 0)),
     field("max_rate", Shape::Integer(1, 1000)),
     field("heartbeat_seconds", Shape::Integer(1, 300)),
+    field("connections_max", Shape::Integer(1, 1_000_000)),
+    field("connections_per_key_max", Shape::Integer(1, 1_000_000)),
+    field("max_page_bytes", Shape::Integer(MIB, 64 * GIB)),
+    field("max_page_bytes_per_key", Shape::Integer(MIB, 64 * GIB)),
 ];
 
 const RUNTIME: &[Field] = &[field("worker_threads", Shape::Integer(0, 256))];

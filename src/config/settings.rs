@@ -138,8 +138,10 @@ impl Durability {
 pub struct Limits {
     /// The largest body; a larger one is 413.
     pub max_body_bytes: usize,
-    /// The largest flattened form of one request; a larger one is 400.
+    /// The largest flattened form of one request, which is also at most 8 times its body and 64 KiB; a larger one is 400.
     pub max_flattened_bytes: usize,
+    /// The largest item once it is flattened; a larger one is 400.
+    pub max_item_bytes: usize,
     /// How long a body may take to arrive.
     pub body_timeout_seconds: u64,
     /// Requests a second for each ingest key.
@@ -148,6 +150,8 @@ pub struct Limits {
     pub burst: u32,
     /// Accepted requests waiting for the journal; beyond it requests are answered 503.
     pub max_pending_bytes: usize,
+    /// The same of one key, and of all that sign nothing good at the address of one connector.
+    pub max_pending_bytes_per_key: usize,
 }
 
 /// `[live]`: renderers.
@@ -160,6 +164,14 @@ pub struct Live {
     pub max_rate: u32,
     /// How often a renderer hears that the connection lives.
     pub heartbeat_seconds: u64,
+    /// Renderers that follow at once.
+    pub connections_max: usize,
+    /// The same with one read key.
+    pub connections_per_key_max: usize,
+    /// Bytes of pages of items that are being sent.
+    pub max_page_bytes: usize,
+    /// The same to one read key.
+    pub max_page_bytes_per_key: usize,
 }
 
 /// `[runtime]`: threads.

@@ -11,7 +11,8 @@ use salvo_core::http::{Body, ReqBody};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::ingest::{BodyBudget, BodyError};
+use crate::budget::Portion;
+use crate::ingest::BodyError;
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
 /// gets to see the answer.
@@ -56,25 +57,39 @@ pub(super) async fn small_json<T: DeserializeOwned>(
     })
 }
 
-/// The whole body, in one buffer, taken from the budget.
+/// The whole body, in one buffer, of this portion.
 pub(super) async fn read(
     body: &mut ReqBody,
-    budget: &mut BodyBudget,
+    portion: &mut Portion,
     timeout_seconds: u64,
 ) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, budget))
+    tokio::time::timeout(Duration::from_secs(timeout_seconds), collect(body, portion))
         .await
         .unwrap_or(Err(BodyError::TooSlow(timeout_seconds)))
 }
 
-async fn collect(body: &mut ReqBody, budget: &mut BodyBudget) -> Result<Bytes, BodyError> {
+async fn collect(body: &mut ReqBody, portion: &mut Portion) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    loop {
+        // What has sent nothing takes no room that others could need.
+        let frame = match first.is_empty() && whole.is_empty() {
+            true => body.frame().await,
+            false if body.is_end_stream() => break,
+            false => {
+                let gives_way = portion.waits();
+                tokio::select! {
+                    biased;
+                    frame = body.frame() => frame,
+                    () = gives_way.cancelled() => return Err(BodyError::GaveWay),
+                }
+            }
+        };
+        let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue;
         };
-        budget.take(data.len() as u64)?;
+        portion.take(data.len() as u64)?;
         // Most bodies are one frame: that needs no copy.
         if first.is_empty() && whole.is_empty() {
             first = data;

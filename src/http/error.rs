@@ -19,6 +19,7 @@ use crate::delivery::ReadError;
 use crate::error::AcceptError;
 use crate::ingest::AgainError;
 use crate::journal::StorageError;
+use crate::live::NoSeat;
 use crate::operate::{OperateError, RemoveError};
 use crate::pool::PoolError;
 use crate::sqlite::damage;
@@ -66,6 +67,14 @@ impl ApiError {
     /// It cannot be done as things are.
     pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// There is no room for it now, but there will be.
+    pub(super) fn busy(message: impl Into<String>) -> Self {
+        Self {
+            header: header(RETRY_AFTER, HeaderValue::from_static("1")),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
+        }
     }
 
     /// The secret of the request is missing or not valid.
@@ -133,6 +142,21 @@ impl EndpointOutRegister for ApiError {
     /// Errors have one form: `openapi::complete` says so at every answer that is one.
     fn register(components: &mut Components, _: &mut Operation) {
         ErrorBody::to_schema(components);
+    }
+}
+
+impl From<NoSeat> for ApiError {
+    fn from(why: NoSeat) -> Self {
+        let error = Self::busy(why.to_string());
+        match why {
+            NoSeat::OfAll(_) => error,
+            NoSeat::OfKey(_) => Self {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                code: "TOO_MANY_CONNECTIONS",
+                header: header(RETRY_AFTER, HeaderValue::from_static("5")),
+                ..error
+            },
+        }
     }
 }
 

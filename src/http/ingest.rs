@@ -177,7 +177,7 @@ async fn submit(
     let answer = match to.ingest.admit(parts.head()) {
         Ok(mut admitted) => {
             let read = body::read(&mut body, &mut admitted.budget, timeout_seconds).await;
-            reusable = !matches!(read, Err(BodyError::TooSlow(_)));
+            reusable = !matches!(read, Err(BodyError::TooSlow(_) | BodyError::GaveWay));
             to.ingest.store(admitted, read).await
         }
         Err(mut refusal) => {
@@ -187,7 +187,9 @@ async fn submit(
                 let seconds = body::DRAIN_SECONDS_MAX.min(timeout_seconds);
                 match body::read(&mut body, budget, seconds).await {
                     Ok(body) => refusal.keep(body),
-                    Err(error) => reusable = !matches!(error, BodyError::TooSlow(_)),
+                    Err(error) => {
+                        reusable = !matches!(error, BodyError::TooSlow(_) | BodyError::GaveWay);
+                    }
                 }
             }
             to.ingest.refuse(refusal)

@@ -3,6 +3,8 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
+pub(super) mod sending;
+
 use std::sync::Arc;
 
 use salvo_core::http::StatusCode;
@@ -16,6 +18,7 @@ use super::envelope::{self, Listing, Success};
 use super::error::ApiError;
 use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
+use crate::catalog::Reader;
 use crate::ingest::Ingest;
 use crate::item;
 use crate::pool::{Item, PageLimit, Position};
@@ -81,7 +84,7 @@ pub(super) struct ListItems(pub(super) Readers);
 )]
 impl ListItems {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
-        let stream = readable_stream(&self.0, req)?;
+        let (reader, stream) = readable_stream(&self.0, req)?;
         let limit = envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)?;
         let flat = envelope::flag(req, "flat", true)?;
         let after = req.query::<String>("cursor");
@@ -90,6 +93,7 @@ impl ListItems {
         if is_known(&self.0, seq, req, res) {
             return Ok(());
         }
+        let room = self.0.sending.room(&reader, PAGE_BYTES_MAX).await?;
         // One more than is shown tells whether there is a next page.
         let page = PageLimit {
             rows: limit + 1,
@@ -103,6 +107,7 @@ impl ListItems {
         let items = items.into_iter().map(|item| ItemData::new(item, flat));
         let items = items.collect::<Result<Vec<ItemData>, _>>()?;
         envelope::list(items, next).answer(res);
+        sending::in_pieces(res, room);
         Ok(())
     }
 }
@@ -130,7 +135,7 @@ pub(super) struct GetItem(pub(super) Readers);
 )]
 impl GetItem {
     async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
-        let stream = readable_stream(&self.0, req)?;
+        let (reader, stream) = readable_stream(&self.0, req)?;
         let flat = envelope::flag(req, "flat", true)?;
         let key = req.param::<String>("key").unwrap_or_default();
         let item = self.0.pool.item(&stream, &key).await?;
@@ -139,7 +144,9 @@ impl GetItem {
             ApiError::not_found("ITEM_NOT_FOUND", message)
         })?;
         if !is_known(&self.0, item.seq, req, res) {
+            let room = self.0.sending.room(&reader, item.fields.len()).await?;
             envelope::ok(ItemData::new(item, flat)?).answer(res);
+            sending::in_pieces(res, room);
         }
         Ok(())
     }
@@ -177,12 +184,15 @@ impl DeleteItem {
     }
 }
 
-/// The stream that the path names, if the request's read key reads it.
-fn readable_stream(readers: &Readers, req: &mut Request) -> Result<String, ApiError> {
+/// Who reads, and the stream that the path names, if that key reads it.
+fn readable_stream(
+    readers: &Readers,
+    req: &mut Request,
+) -> Result<(Arc<Reader>, String), ApiError> {
     let reader = readers.with_key_or_token(req)?;
     let name = req.param::<String>("stream").unwrap_or_default();
     reader.stream(&name).ok_or_else(reader::no_stream)?;
-    Ok(name)
+    Ok((reader, name))
 }
 
 /// Sets the entity tag; true if the client has it, which is answered then.

@@ -55,7 +55,8 @@ pub(super) struct GetLive(pub(super) Readers);
         (status_code = 101, description = "A WebSocket. The key may be offered as a subprotocol beside `headgate`."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
-        (status_code = 503, description = "Shutting down."),
+        (status_code = 429, description = "The key has as many connections as one may."),
+        (status_code = 503, description = "Shutting down, or as many renderers are connected as may be."),
     ),
 )]
 impl GetLive {
@@ -130,13 +131,14 @@ impl GetLive {
         let last_event_id = req.headers().get(LAST_EVENT_ID);
         let last_event_id = last_event_id.map(|id| id.to_str().unwrap_or_default().to_owned());
         Ok(Subscribe {
-            reader,
             streams,
             since: last_event_id.or_else(|| req.query::<String>("since")),
             max_rate,
             transport,
             client: client(req).to_string(),
             cut: Cut(Box::new(move || cut.cancel())),
+            seat: self.0.live.seat(&reader)?,
+            reader,
         })
     }
 }

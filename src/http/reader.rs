@@ -14,6 +14,7 @@ use salvo_core::http::header::{
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::error::ApiError;
+use super::items::sending::Sending;
 use crate::catalog::{Catalog, Reader};
 use crate::live::{Live, tickets};
 use crate::pool::Pool;
@@ -31,6 +32,8 @@ pub(super) struct Readers {
     pub(super) catalog: Arc<Catalog>,
     pub(super) pool: Arc<Pool>,
     pub(super) live: Arc<Live>,
+    /// Pages of items on their way.
+    pub(super) sending: Arc<Sending>,
 }
 
 /// No valid read key.

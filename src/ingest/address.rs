@@ -69,6 +69,7 @@ impl Ingest {
         match self.check_unproven(&unproven) {
             Ok(form) => {
                 let connector = &unproven.connector;
+                let strangers = Arc::clone(&connector.strangers);
                 let item_key = connector.item_key.as_deref();
                 // All keys of a connector are for the same tool.
                 let preset = unproven.keys.first().and_then(|key| key.preset);
@@ -76,7 +77,9 @@ impl Ingest {
                     Ok(named) => Ok(Admitted {
                         voucher: Voucher::Signature(unproven),
                         named,
-                        budget: self.gate.budget_of_stranger(self.limits.body_bytes_max),
+                        budget: self
+                            .bodies
+                            .portion_of_stranger(&strangers, self.limits.body_bytes_max),
                     }),
                     Err(error) => Err(self.refuse_stranger(unproven, error, None)),
                 }

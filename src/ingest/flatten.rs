@@ -54,6 +54,8 @@ const ARRAY_LEVELS_MAX: usize = 900;
 pub struct Limits {
     /// Bytes of the encoded items. Deep paths repeat their prefix in each field, so a small body can grow.
     pub flattened_bytes_max: usize,
+    /// Bytes of the fields of one item.
+    pub item_bytes_max: usize,
 }
 
 /// The field that identifies each item, and who said so.
@@ -101,6 +103,7 @@ pub fn flatten_by(
 struct Flattener<'a> {
     scan: Scan<'a>,
     out: ItemsWriter,
+    item_bytes_max: usize,
     /// Where the part of the body begins that belongs to the output and is not yet copied.
     mark: usize,
     /// Name of the item-key field, in canonical form.
@@ -161,6 +164,7 @@ impl<'a> Flattener<'a> {
         Self {
             scan: Scan::new(text),
             out: ItemsWriter::new(limits.flattened_bytes_max, text.len() + records),
+            item_bytes_max: limits.item_bytes_max,
             mark: 0,
             item_key: item_key.map(|item_key| {
                 let mut canonical = String::with_capacity(item_key.field.len());
@@ -257,8 +261,27 @@ impl<'a> Flattener<'a> {
         self.key = KeyField::Missing;
         self.out.begin().map_err(|full| self.full(full))?;
         self.walk()?;
+        self.refuse_too_large()?;
         self.refuse_equal_paths()?;
         self.finish()
+    }
+
+    /// Refuses what every renderer would have to take in one piece.
+    fn refuse_too_large(&self) -> Result<(), Fault> {
+        let (bytes, bytes_max) = (self.out.written().len(), self.item_bytes_max);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let message = format!(
+            "item {} takes {bytes} bytes once it is flattened (each field repeats its whole path), and an item has at most {bytes_max}; \
+             send less in one item or nest less deeply, or raise limits.max_item_bytes",
+            self.item
+        );
+        let detail = Detail {
+            item: Some(self.item),
+            ..self.scan.detail(self.scan.at)
+        };
+        Err(FlattenError::new(message).detail(detail).into())
     }
 
     /// Refuses two places of an item that flatten to the same field. Keys of one object are known to differ,

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::Ingest;
 use super::address::Unproven;
-use super::gate::BodyBudget;
 use super::request::{Address, Answer, Head, Known, Named};
+use crate::budget::Portion;
 use crate::catalog::{Caller, IngestKey, QuotaState};
 use crate::error::AcceptError;
 use crate::journal::log::Endpoint;
@@ -31,7 +31,7 @@ pub struct Refusal<'a> {
     error: AcceptError,
     entry: Option<Entry<'a>>,
     /// If the body is wanted, to be looked at: what is read of it is taken from this, and goes to [`Refusal::keep`].
-    pub budget: Option<BodyBudget>,
+    pub budget: Option<Portion>,
 }
 
 /// A log entry that is written when this is dropped.
@@ -153,6 +153,7 @@ impl Ingest {
     ) -> Box<Refusal<'a>> {
         let entry = self.refusal_entry(&known, named, bytes, &error);
         let preset = known.caller.key.preset;
+        let bodies = Arc::clone(&known.caller.key.bodies);
         let is_wanted = entry.is_some()
             && self.wants_body(&known.head, &error)
             && preset.is_none_or(|preset| !preset.has_secret_in_body());
@@ -163,7 +164,7 @@ impl Ingest {
             caller: Some((known.caller, quota)),
             error,
             entry,
-            budget: is_wanted.then(|| self.body_budget()),
+            budget: is_wanted.then(|| self.bodies.portion(&bodies, self.limits.body_bytes_max)),
         })
     }
 

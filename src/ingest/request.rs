@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::address::Unproven;
 use super::conventions::DELIVERY;
-use super::gate::BodyBudget;
+use crate::budget::{Full, Portion};
 use crate::catalog::{Caller, QuotaState};
 use crate::error::AcceptError;
 use crate::journal::log::{Client, Endpoint, Sender};
@@ -28,6 +28,12 @@ pub struct Limits {
     pub body_bytes_max: u64,
     /// Bytes of its flattened form.
     pub flattened_bytes_max: usize,
+    /// Bytes of the fields of one of its items.
+    pub item_bytes_max: usize,
+    /// Bytes of all bodies that are on their way.
+    pub pending_bytes_max: u64,
+    /// Those of one key.
+    pub pending_bytes_per_key_max: u64,
 }
 
 /// The head of a request. Header values are as they came, absent ones `None`.
@@ -85,6 +91,20 @@ pub enum BodyError {
     Broken,
     /// Too many bytes of other bodies are on their way.
     NoRoom,
+    /// Too many bytes of the same key's are.
+    NoRoomForKey,
+    /// The rest had not come when others needed its room.
+    GaveWay,
+}
+
+impl From<Full> for BodyError {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Portion => Self::TooLarge,
+            Full::Share => Self::NoRoomForKey,
+            Full::Budget => Self::NoRoom,
+        }
+    }
 }
 
 /// A request whose key is known.
@@ -176,7 +196,7 @@ pub struct Admitted<'a> {
     pub(super) voucher: Voucher<'a>,
     pub(super) named: Named,
     /// What is read of the body is taken from this.
-    pub budget: BodyBudget,
+    pub budget: Portion,
 }
 
 /// The answer to a request.

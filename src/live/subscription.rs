@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Frame, Kind};
-use super::{Live, RATE_MAX, Renderer, Subscribe};
+use super::{Live, RATE_MAX, Renderer, Seat, Subscribe};
 use crate::catalog::Reader;
 use crate::clock;
 use crate::pool::changes::{Change, Listener, Recent};
@@ -55,6 +55,7 @@ pub struct Subscription {
     next_flush: Instant,
     next_heartbeat: Instant,
     ended: bool,
+    _seat: Seat,
 }
 
 /// How far one stream has been told.
@@ -138,6 +139,7 @@ impl Subscription {
             next_flush: now,
             next_heartbeat: now + live.heartbeat,
             ended: false,
+            _seat: request.seat,
             live,
         }
     }

@@ -5,7 +5,7 @@
 //! **Invariant**: a ticket opens one connection at most, never from another origin than it is bound to,
 //! and never to streams that its key could not read. Only its digest is kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalog::{KeyHash, Reader};
@@ -13,8 +13,9 @@ use crate::clock;
 
 /// How long a ticket is good.
 const TICKET_MS: u64 = 30_000;
-/// Tickets at once; the oldest give way.
+/// Tickets at once, of all keys and of one; the oldest give way.
 const TICKETS_MAX: usize = 50_000;
+const TICKETS_OF_KEY_MAX: usize = 1_000;
 /// What a ticket begins with.
 pub const PREFIX: &str = "tk_";
 
@@ -29,9 +30,47 @@ pub struct Grant {
     pub origin: Option<String>,
 }
 
-/// The tickets that were given out and not used, each with its end in time lived.
+/// The tickets that were given out and not used.
 #[derive(Debug, Default)]
-pub struct Tickets(Mutex<HashMap<KeyHash, (u64, Grant)>>);
+pub struct Tickets(Mutex<Given>);
+
+#[derive(Debug, Default)]
+struct Given {
+    /// Each with its end in time lived.
+    grants: HashMap<KeyHash, (u64, Grant)>,
+    /// In the order of their ends, which is that of their making. Some are used.
+    order: Queue,
+    /// The same by the name of a read key.
+    keys: HashMap<Box<str>, Queue>,
+}
+
+type Queue = VecDeque<(u64, KeyHash)>;
+
+impl Given {
+    fn put(&mut self, ticket: KeyHash, ends_ms: u64, now_ms: u64, grant: Grant) {
+        let Self {
+            grants,
+            order,
+            keys,
+        } = self;
+        let key = grant.reader.name.clone();
+        let own = keys.entry(key).or_default();
+        for (queue, max) in [(&mut *own, TICKETS_OF_KEY_MAX), (&mut *order, TICKETS_MAX)] {
+            while let Some((end_ms, first)) = queue.front()
+                && (queue.len() >= max || *end_ms <= now_ms)
+            {
+                grants.remove(first);
+                queue.pop_front();
+            }
+            queue.push_back((ends_ms, ticket));
+        }
+        grants.insert(ticket, (ends_ms, grant));
+        // Of keys that are gone nothing is kept.
+        if keys.len() > order.len() {
+            keys.retain(|_, queue| queue.back().is_some_and(|(end_ms, _)| *end_ms > now_ms));
+        }
+    }
+}
 
 impl Tickets {
     /// A new ticket and when it ends, Unix time in milliseconds.
@@ -48,18 +87,7 @@ impl Tickets {
         let now_ms = clock::lived_ms();
         let ends_ms = now_ms + TICKET_MS;
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tickets.len() >= TICKETS_MAX {
-            tickets.retain(|_, (ends_ms, _)| *ends_ms > now_ms);
-        }
-        if tickets.len() >= TICKETS_MAX
-            && let Some(oldest) = tickets
-                .iter()
-                .min_by_key(|(_, (ends_ms, _))| *ends_ms)
-                .map(|(hash, _)| *hash)
-        {
-            tickets.remove(&oldest);
-        }
-        tickets.insert(KeyHash::of(&ticket), (ends_ms, grant));
+        tickets.put(KeyHash::of(&ticket), ends_ms, now_ms, grant);
         Ok((ticket, clock::unix_of_lived(ends_ms)))
     }
 
@@ -67,7 +95,7 @@ impl Tickets {
     /// `comes_from` accepts, or of a key that has ended.
     pub fn take(&self, ticket: &str, comes_from: impl FnOnce(&str) -> bool) -> Option<Grant> {
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ends_ms, grant) = tickets.remove(&KeyHash::of(ticket))?;
+        let (ends_ms, grant) = tickets.grants.remove(&KeyHash::of(ticket))?;
         drop(tickets);
         let in_time = clock::lived_ms() < ends_ms;
         let at_home = grant.origin.as_deref().is_none_or(comes_from);
@@ -103,6 +131,26 @@ mod tests {
             ["orders".into()]
         );
         assert!(tickets.take(&ticket, |_| true).is_none());
+    }
+
+    #[test]
+    fn a_key_gives_way_to_itself_and_to_nobody_else() {
+        let tickets = Tickets::default();
+        let (screen, _) = tickets.give(grant(None)).expect("random numbers");
+        let greedy = || Grant {
+            reader: Arc::new(Reader::new("greedy", Vec::new())),
+            streams: Vec::new(),
+            origin: None,
+        };
+        let mut given = Vec::new();
+        for _ in 0..TICKETS_OF_KEY_MAX + 10 {
+            given.push(tickets.give(greedy()).expect("random numbers").0);
+        }
+        for (number, ticket) in given.iter().enumerate() {
+            let is_there = tickets.take(ticket, |_| true).is_some();
+            assert_eq!(is_there, number >= 10, "{number}");
+        }
+        assert!(tickets.take(&screen, |_| true).is_some());
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// What requests show of how connectors are set up.
+    /// What requests show of how connectors and screens are set up.
     fn misfits(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for connector in self.catalog.connectors() {
@@ -138,6 +138,11 @@ impl Operator {
                     clock.unsigned_abs()
                 ));
             }
+        }
+        for (key, why) in self.live.without_seat() {
+            problems.push(format!(
+                "renderers with the read key {key} were refused: {why}"
+            ));
         }
         problems
     }

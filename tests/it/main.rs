@@ -34,6 +34,7 @@ mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
 mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
+mod shares; // what one key, screen or stranger can take, and what is left for others
 mod stored; // what a daemon has stored, read and changed beside it
 mod structure; // the house rules that a text search can hold
 mod wait; // for what happens by itself

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 25] = [
+const FLOORS: [(&str, u8); 26] = [
     ("cli", 7),
     ("daemon", 6),
     ("http", 5),
@@ -24,6 +24,7 @@ const FLOORS: [(&str, u8); 25] = [
     ("metrics", 0),
     ("clock", 0),
     ("backoff", 0),
+    ("budget", 0),
     ("opaque", 0),
     ("sender", 0),
     ("sqlite", 0),

@@ -113,8 +113,10 @@ pub(super) fn batch_of(
     item_key: Option<&str>,
     attempt: u32,
 ) -> Result<Batch, String> {
+    let limits = Settings::default().limits;
     let limits = Limits {
-        flattened_bytes_max: Settings::default().limits.max_flattened_bytes,
+        flattened_bytes_max: limits.max_flattened_bytes,
+        item_bytes_max: limits.max_item_bytes,
     };
     let items = flatten(body, item_key, limits).map_err(|error| error.to_string())?;
     let entry = Entry {

@@ -11,6 +11,7 @@ use crate::item::{Items, shape};
 
 const LIMITS: Limits = Limits {
     flattened_bytes_max: 16 << 20,
+    item_bytes_max: 16 << 20,
 };
 
 /// Flattens without an item key.
@@ -227,6 +228,7 @@ fn the_flattened_size_is_bounded_exactly() {
             None,
             Limits {
                 flattened_bytes_max,
+                item_bytes_max: usize::MAX,
             },
         )
     };

@@ -159,8 +159,10 @@ async fn what_changes_while_the_parts_arrive_is_neither_lost_nor_left_behind() {
 /// A renderer without a connection: it reads a message when the test says so.
 fn subscribed(app: &TestApp, since: Option<String>) -> Subscription {
     let reader = app.parts.catalog.reader(app.read_secret("screen"));
+    let reader = reader.expect("a read key");
     app.parts.live.subscribe(Subscribe {
-        reader: reader.expect("a read key"),
+        seat: app.parts.live.seat(&reader).expect("a seat"),
+        reader,
         streams: vec!["orders".into()],
         since,
         max_rate: None,

@@ -226,7 +226,7 @@ proptest! {
         }).unwrap_or_default();
         let field = if names.is_empty() { "zzz" } else { at.get(&names) };
 
-        let limits = Limits { flattened_bytes_max: usize::MAX };
+        let limits = Limits { flattened_bytes_max: usize::MAX, item_bytes_max: usize::MAX };
         let keyed = flatten(body.as_bytes(), Some(field), limits);
         let Ok(flat) = run(&body) else {
             prop_assert!(keyed.is_err());

@@ -1,0 +1,255 @@
+//! Memory that several share, and that none of them may take from the others: bytes of bodies that are on their way.
+//!
+//! Whoever takes has a [`Share`], one for each key; what is taken for one body is a [`Portion`]. `ingest` has the one
+//! [`Budget`].
+//!
+//! **Invariant**: a share has no more than its part, but for its first portion, which always fits. When all is taken, a
+//! portion that waits gives way whose share has most, and nobody else is refused for it. What is dropped is given back.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// What may be taken.
+#[derive(Debug)]
+pub struct Budget {
+    bytes_max: u64,
+    share_bytes_max: u64,
+    taken: AtomicU64,
+    /// Of that, what gives way and is not given back yet.
+    leaving: AtomicU64,
+    /// Portions whose bodies are not complete, the oldest first.
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    next: AtomicU64,
+}
+
+/// What one of those has taken who share a budget.
+#[derive(Debug, Default)]
+pub struct Share {
+    taken: AtomicU64,
+}
+
+/// What was taken for one body; given back when dropped.
+#[derive(Debug)]
+pub struct Portion {
+    budget: Arc<Budget>,
+    share: Arc<Share>,
+    taken: u64,
+    bytes_max: u64,
+    /// What all may have together before this one is too much.
+    all_max: u64,
+    /// Its place among those that wait.
+    waits: Option<(u64, Waiting)>,
+}
+
+/// A portion that may have to give way.
+#[derive(Debug, Clone)]
+struct Waiting {
+    share: Arc<Share>,
+    /// What it has, or had when it was told to give way. Changes under the lock only.
+    taken: Arc<AtomicU64>,
+    gives_way: CancellationToken,
+}
+
+/// Why nothing more can be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// The portion has all that one may have.
+    Portion,
+    /// Its share has all that it may have.
+    Share,
+    /// Everything is taken, and nobody has more than this share.
+    Budget,
+}
+
+impl Budget {
+    /// Of so many bytes; one share may have some of them.
+    pub fn new(bytes_max: u64, share_bytes_max: u64) -> Self {
+        Self {
+            bytes_max,
+            share_bytes_max: share_bytes_max.min(bytes_max),
+            taken: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// What may be taken of a share: at most so many bytes.
+    pub fn portion(self: &Arc<Self>, share: &Arc<Share>, bytes_max: u64) -> Portion {
+        Portion {
+            budget: Arc::clone(self),
+            share: Arc::clone(share),
+            taken: 0,
+            bytes_max,
+            all_max: self.bytes_max,
+            waits: None,
+        }
+    }
+
+    /// The same for somebody whom nobody vouches for yet: those leave half of the room to others.
+    pub fn portion_of_stranger(self: &Arc<Self>, share: &Arc<Share>, bytes_max: u64) -> Portion {
+        let mut portion = self.portion(share, bytes_max);
+        portion.all_max = self.bytes_max / 2;
+        portion
+    }
+
+    /// Has the oldest portion give way of the share that has most, if that is more than this one has.
+    fn make_room(&self, own: u64) -> bool {
+        let mut waiting = self.waiting();
+        let held = |one: &Waiting| one.share.taken.load(Ordering::Relaxed);
+        // Of equals the last is found: the oldest.
+        let most = waiting.iter().rev().max_by_key(|(_, one)| held(one));
+        let Some((number, most)) = most.filter(|(_, one)| held(one) > own) else {
+            return false;
+        };
+        let number = *number;
+        let taken = most.taken.load(Ordering::Relaxed);
+        self.leaving.fetch_add(taken, Ordering::Relaxed);
+        most.gives_way.cancel();
+        waiting.remove(&number);
+        true
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Portion {
+    /// Takes room for bytes that have come.
+    ///
+    /// # Errors
+    /// [`Full`]; the bytes count until the portion is dropped, but for [`Full::Portion`].
+    pub fn take(&mut self, bytes: u64) -> Result<(), Full> {
+        if self.taken + bytes > self.bytes_max {
+            return Err(Full::Portion);
+        }
+        let share = self.share.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let all = self.budget.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.taken += bytes;
+        let leaving = self.budget.leaving.load(Ordering::Relaxed);
+        if share > self.budget.share_bytes_max && share > self.taken {
+            return Err(Full::Share);
+        }
+        if all.saturating_sub(leaving) > self.all_max
+            && all > self.taken
+            && !self.budget.make_room(share)
+        {
+            return Err(Full::Budget);
+        }
+        Ok(())
+    }
+
+    /// The rest has not come: until the portion is dropped it may have to give way, which this tells.
+    pub fn waits(&mut self) -> CancellationToken {
+        let (_, waiting) = self.waits.get_or_insert_with(|| {
+            let number = self.budget.next.fetch_add(1, Ordering::Relaxed);
+            let waiting = Waiting {
+                share: Arc::clone(&self.share),
+                taken: Arc::default(),
+                gives_way: CancellationToken::new(),
+            };
+            self.budget.waiting().insert(number, waiting.clone());
+            (number, waiting)
+        });
+        let told = self.budget.waiting();
+        if !waiting.gives_way.is_cancelled() {
+            waiting.taken.store(self.taken, Ordering::Relaxed);
+        }
+        drop(told);
+        waiting.gives_way.clone()
+    }
+}
+
+impl Drop for Portion {
+    fn drop(&mut self) {
+        if let Some((number, waiting)) = &self.waits {
+            // Under the lock: now it is known whether it was told to give way.
+            self.budget.waiting().remove(number);
+            if waiting.gives_way.is_cancelled() {
+                let taken = waiting.taken.load(Ordering::Relaxed);
+                self.budget.leaving.fetch_sub(taken, Ordering::Relaxed);
+            }
+        }
+        self.share.taken.fetch_sub(self.taken, Ordering::Relaxed);
+        self.budget.taken.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share() -> Arc<Share> {
+        Arc::default()
+    }
+
+    #[test]
+    fn portions_are_bounded_together_and_a_lone_one_always_fits() {
+        let budget = Arc::new(Budget::new(100, 100));
+        let (one, other) = (share(), share());
+        let mut large = budget.portion(&one, 500);
+        assert_eq!(large.take(400), Ok(()));
+        assert_eq!(large.take(100), Ok(()));
+        assert_eq!(large.take(1), Err(Full::Portion));
+        assert_eq!(budget.portion(&other, 500).take(1), Err(Full::Budget));
+        drop(large);
+        let mut half = budget.portion(&one, 500);
+        assert_eq!(half.take(60), Ok(()));
+        assert_eq!(budget.portion(&other, 500).take(41), Err(Full::Budget));
+        assert_eq!(budget.portion(&other, 500).take(40), Ok(()));
+        let mut stranger = budget.portion_of_stranger(&other, 500);
+        assert_eq!(stranger.take(1), Err(Full::Budget));
+        drop((half, stranger));
+        assert_eq!(budget.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_share_leaves_room_for_others() {
+        let budget = Arc::new(Budget::new(100, 25));
+        let (greedy, modest) = (share(), share());
+        let mut held: Vec<Portion> = (0..25).map(|_| budget.portion(&greedy, 10)).collect();
+        let full = |portion: &mut Portion| portion.take(1) == Err(Full::Share);
+        assert!(!held.iter_mut().any(full));
+        assert_eq!(budget.portion(&greedy, 10).take(1), Err(Full::Share));
+        assert_eq!(budget.portion(&modest, 30).take(30), Ok(()), "its first");
+        drop(held);
+        assert_eq!(budget.portion(&greedy, 10).take(1), Ok(()));
+    }
+
+    #[test]
+    fn who_has_most_gives_way_and_nobody_else_notices() {
+        let budget = Arc::new(Budget::new(100, 50));
+        let (greedy, modest, new) = (share(), share(), share());
+        let take = |share: &Arc<Share>, bytes| {
+            let mut portion = budget.portion(share, 100);
+            assert_eq!(portion.take(bytes), Ok(()));
+            let gives_way = portion.waits();
+            (portion, gives_way)
+        };
+        let (oldest, other, few) = (take(&greedy, 25), take(&greedy, 24), take(&modest, 45));
+        let mut portion = budget.portion(&new, 100);
+        assert_eq!(portion.take(10), Ok(()));
+        let gave_way = [&oldest, &other, &few].map(|(_, token)| token.is_cancelled());
+        assert_eq!(gave_way, [true, false, false]);
+        // Before it has left, its room counts.
+        assert_eq!(portion.take(10), Ok(()));
+        assert!(!other.1.is_cancelled());
+        drop(oldest);
+        assert_eq!(budget.taken.load(Ordering::Relaxed), 89);
+        assert_eq!(budget.leaving.load(Ordering::Relaxed), 0);
+        // Who has most finds nobody to take from.
+        drop(other);
+        let mut most = budget.portion(&new, 100);
+        assert_eq!(most.take(30), Ok(()));
+        assert_eq!(budget.portion(&new, 100).take(10), Err(Full::Share));
+        assert_eq!(budget.portion(&share(), 100).take(10), Ok(()));
+        assert!(
+            few.1.is_cancelled(),
+            "it has 45, and the newest 50 that wait for nothing"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! How many renderers follow at once: all of them, and those with one read key.
+//!
+//! **Invariant**: a seat is free again when it is dropped, and a key takes none that another could need.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::Reader;
+use crate::clock;
+
+/// For so long after somebody was refused it is a problem.
+const PROBLEM_MS: u64 = 60_000;
+
+/// The seats that there are.
+#[derive(Debug)]
+pub(super) struct Seats {
+    all_max: usize,
+    each_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: usize,
+    /// By the name of a read key.
+    keys: HashMap<Box<str>, usize>,
+    /// When somebody was refused last, in time lived, by the name of his key.
+    refused: HashMap<Box<str>, (u64, NoSeat)>,
+}
+
+/// One that is taken.
+#[derive(Debug)]
+pub struct Seat {
+    seats: Arc<Seats>,
+    key: Box<str>,
+}
+
+/// Why there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoSeat {
+    /// The read key has as many as one may.
+    #[error(
+        "this read key has as many connections as one may, {0}; close some, use another key, or raise live.connections_per_key_max"
+    )]
+    OfKey(usize),
+    /// All are taken.
+    #[error(
+        "as many renderers are connected as may be, {0}; come back later, or raise live.connections_max"
+    )]
+    OfAll(usize),
+}
+
+impl Seats {
+    /// A key has at most half of them.
+    pub(super) fn new(all_max: usize, each_max: usize) -> Self {
+        Self {
+            all_max,
+            each_max: each_max.min(all_max.div_ceil(2)),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(super) fn take(self: &Arc<Self>, reader: &Reader) -> Result<Seat, NoSeat> {
+        let mut state = self.state();
+        let own = state.keys.get(&reader.name).copied().unwrap_or(0);
+        let refused = if own >= self.each_max {
+            Some(NoSeat::OfKey(self.each_max))
+        } else if state.taken >= self.all_max {
+            Some(NoSeat::OfAll(self.all_max))
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            let now_ms = clock::lived_ms();
+            state.refused.insert(reader.name.clone(), (now_ms, why));
+            return Err(why);
+        }
+        state.taken += 1;
+        state.keys.insert(reader.name.clone(), own + 1);
+        Ok(Seat {
+            seats: Arc::clone(self),
+            key: reader.name.clone(),
+        })
+    }
+
+    /// Who was refused lately, by the name of the read key, and why.
+    pub(super) fn refused(&self) -> Vec<(Box<str>, NoSeat)> {
+        let now_ms = clock::lived_ms();
+        let mut state = self.state();
+        (state.refused).retain(|_, (at_ms, _)| now_ms.saturating_sub(*at_ms) < PROBLEM_MS);
+        let refused = state.refused.iter();
+        refused.map(|(key, (_, why))| (key.clone(), *why)).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.seats.state();
+        state.taken -= 1;
+        if let Some(taken) = state.keys.get_mut(&self.key) {
+            *taken -= 1;
+            if *taken == 0 {
+                state.keys.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_seats_and_leaves_the_others() {
+        let seats = Arc::new(Seats::new(3, 2));
+        let [one, other] = ["one", "other"].map(|name| Reader::new(name, Vec::new()));
+        let first = seats.take(&one).expect("a seat");
+        let _second = seats.take(&one).expect("a seat");
+        assert_eq!(seats.take(&one).map(drop), Err(NoSeat::OfKey(2)));
+        let third = seats.take(&other).expect("a seat");
+        assert_eq!(seats.take(&other).map(drop), Err(NoSeat::OfAll(3)));
+        let mut refused = seats.refused();
+        refused.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!(
+            refused,
+            [
+                ("one".into(), NoSeat::OfKey(2)),
+                ("other".into(), NoSeat::OfAll(3))
+            ]
+        );
+        drop((first, third));
+        seats.take(&one).expect("it is free again");
+    }
+}
