@@ -156,6 +156,7 @@ impl Daemon {
             live,
             backups,
             gate,
+            guesses: Arc::default(),
             metrics,
             about: Arc::new(About {
                 profile: loaded.profile.clone(),

@@ -132,7 +132,7 @@ fn read_route(path: &str) -> Router {
 /// admin token, or, for the pages, a session.
 pub fn admin(parts: &AdminParts) -> Service {
     let guarded = Router::new()
-        .hoop(api::RequireToken(parts.admin_token))
+        .hoop(api::RequireToken(parts.admin_token, parts.operator.clone()))
         .hoop(web::CheckSite::of_api(&parts.hosts))
         .push(Router::with_path("metrics").get(health::GetMetrics(parts.operator.clone())))
         .push(api::routes(&parts.operator));

@@ -312,7 +312,8 @@ impl Ingest {
     ) -> Result<Accepted, AcceptError> {
         let test = log.outcome == Outcome::Test;
         let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
-        let of = |once: &str| claim(&log.connector, &log.stream, test, once, body);
+        let since = self.made_at(&log.connector);
+        let of = |once: &str| claim((&log.connector, since), &log.stream, test, once, body);
         let once = [
             repeats.id.as_deref().or(log.idempotency_key.as_deref()),
             repeats.body.as_deref(),
@@ -450,6 +451,11 @@ impl Ingest {
         }
     }
 
+    /// When the connector was made, if it was made at run time: Unix time in milliseconds.
+    pub fn made_at(&self, connector: &str) -> Option<u64> {
+        self.catalog.connector(connector)?.created_ms
+    }
+
     fn too_large(&self) -> AcceptError {
         AcceptError::PayloadTooLarge {
             limit_bytes: self.limits.body_bytes_max,
@@ -464,10 +470,20 @@ enum Stored {
     Greeting(Greeting, Option<String>),
 }
 
-/// A test key's claims are apart: a rehearsal must not swallow the real request.
-fn claim(connector: &str, stream: &str, test: bool, idempotency_key: &str, body: &[u8]) -> Claim {
+/// A test key's claims are apart: a rehearsal must not swallow the real request. So are those of a connector of this name
+/// that is gone: whoever has the name now was not answered.
+fn claim(
+    (connector, since): (&str, Option<u64>),
+    stream: &str,
+    test: bool,
+    idempotency_key: &str,
+    body: &[u8],
+) -> Claim {
     let mut scope = Sha256::new();
     scope.update([u8::from(test)]);
+    if let Some(since) = since {
+        scope.update(since.to_le_bytes());
+    }
     for part in [connector, stream, idempotency_key] {
         scope.update((part.len() as u64).to_le_bytes());
         scope.update(part);

@@ -34,6 +34,8 @@ pub struct Metrics {
     pub invalid: Counter,
     /// Requests answered 401.
     pub unauthorized: Counter,
+    /// Requests to the admin listener without its token, and sign-ins.
+    pub admin_refused: Counter,
     /// Requests answered 403: removals that the key's connector may not ask for.
     pub not_allowed: Counter,
     /// Requests answered 404 for their stream.
@@ -158,6 +160,12 @@ impl Metrics {
             "Bytes free on the disk of the data folder",
             disk_free_bytes.clone(),
         );
+        let admin_refused = Counter::default();
+        registry.register(
+            "admin_auth_failures",
+            "Requests to the admin listener without its token, and sign-ins that were refused",
+            admin_refused.clone(),
+        );
         let files_checked_at = Gauge::default();
         registry.register(
             "files_checked_timestamp_seconds",
@@ -172,6 +180,7 @@ impl Metrics {
             tests: outcome("test"),
             invalid: outcome("invalid_payload"),
             unauthorized: outcome("unauthorized"),
+            admin_refused,
             not_allowed: outcome("not_allowed"),
             stream_not_found: outcome("stream_not_found"),
             too_large: outcome("payload_too_large"),

@@ -9,6 +9,7 @@ pub mod condition;
 pub mod content;
 mod dead_letters;
 mod error;
+mod guesses;
 mod items;
 pub mod renderers;
 pub mod requests;
@@ -34,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::pool::Pool;
 
 pub use error::OperateError;
+pub use guesses::Guesses;
 pub use items::RemoveError;
 use requests::Requests;
 
@@ -71,6 +73,8 @@ pub struct Operator {
     pub backups: Arc<Backups>,
     /// Whether requests are taken at the moment.
     pub gate: Arc<Gate>,
+    /// Wrong admin tokens.
+    pub guesses: Arc<Guesses>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What became of requests.

@@ -24,7 +24,8 @@ pub struct Actor {
 /// What is written of a change.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What was done, a verb: `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`.
+    /// What was done, a verb: `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `sign_in`,
+    /// `sign_in_refused`, `sign_out`.
     pub action: &'static str,
     /// To what kind of thing.
     pub kind: Kind,

@@ -35,6 +35,8 @@ pub enum Kind {
     Backup,
     /// A ticket for renderers.
     Ticket,
+    /// Somebody who is signed in, or wants to be.
+    Session,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             Self::Item => "item",
             Self::Backup => "backup",
             Self::Ticket => "ticket",
+            Self::Session => "session",
         }
     }
 

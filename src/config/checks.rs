@@ -379,6 +379,11 @@ pub(super) fn read_key(secret: &str) -> Result<(), String> {
 
 /// The admin token.
 pub(super) fn admin_token(secret: &str) -> Result<(), String> {
+    if secret.len() < KEY_BYTES_MIN {
+        return Err(format!(
+            "the admin token has at least {KEY_BYTES_MIN} characters, so that it cannot be guessed: `openssl rand -hex 24` makes one"
+        ));
+    }
     visible("the admin token", secret)
 }
 

@@ -50,7 +50,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
 }
 
 /// Lets only those through who know the admin token.
-pub(super) struct RequireToken(pub(super) KeyHash);
+pub(super) struct RequireToken(pub(super) KeyHash, pub(super) Operator);
 
 #[async_trait]
 impl Handler for RequireToken {
@@ -68,6 +68,12 @@ impl Handler for RequireToken {
             return;
         }
         ctrl.skip_rest();
+        if let Some(seconds) = self.1.wrong_token(by(req)).await {
+            let message = format!(
+                "too many requests without the right admin token came from this address; send it with the next one, or wait {seconds} s"
+            );
+            return ApiError::wait(seconds, message).answer(req, res);
+        }
         let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
         ApiError::unauthorized(message).answer(req, res);
     }

@@ -77,6 +77,14 @@ impl ApiError {
         }
     }
 
+    /// The same secret, or another one, is not looked at for so many seconds.
+    pub(super) fn wait(seconds: u64, message: impl Into<String>) -> Self {
+        Self {
+            header: header(RETRY_AFTER, seconds.into()),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message)
+        }
+    }
+
     /// The secret of the request is missing or not valid.
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
         Self {
@@ -256,7 +264,7 @@ fn of_kind(kind: Kind) -> (&'static str, &'static str) {
         Kind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
         Kind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
         Kind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
-        Kind::Backup | Kind::Ticket => ("NOT_FOUND", "/api/admin/audit"),
+        Kind::Backup | Kind::Ticket | Kind::Session => ("NOT_FOUND", "/api/admin/audit"),
     }
 }
 

@@ -78,6 +78,7 @@ pub(super) fn routes(parts: &AdminParts) -> Router {
                     .post(sign_in::SignIn(
                         Arc::clone(&parts.sessions),
                         parts.admin_token,
+                        parts.operator.clone(),
                     )),
             )
             .push(pages),

@@ -70,8 +70,16 @@ impl Ingest {
         let mut log = known.log_entry(outcome, 202);
         log.items = 1;
         let body = format!("DELETE {key}");
-        let claim = (idempotency_key.as_deref())
-            .map(|id| claim(&log.connector, &log.stream, test, id, body.as_bytes()));
+        let claim = (idempotency_key.as_deref()).map(|id| {
+            let since = self.made_at(&log.connector);
+            claim(
+                (&log.connector, since),
+                &log.stream,
+                test,
+                id,
+                body.as_bytes(),
+            )
+        });
         log.idempotency_key = idempotency_key;
         self.submit(log, items, [claim, None]).await
     }

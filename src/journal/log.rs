@@ -117,7 +117,7 @@ impl Endpoint {
 }
 
 /// Who called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Client {
     /// Over TCP, from this address.
     Address(IpAddr),

@@ -139,6 +139,7 @@ impl Operator {
                 ));
             }
         }
+        problems.extend(self.guesses.problems());
         for (key, why) in self.live.without_seat() {
             problems.push(format!(
                 "renderers with the read key {key} were refused: {why}"

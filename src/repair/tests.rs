@@ -49,7 +49,7 @@ fn fill(connection: &Connection, file: &str) {
                 .execute_batch(
                     "INSERT INTO cursors VALUES ('pool', 300, 0), ('other', 200, 0);
                      INSERT INTO sink_state VALUES ('pool', 'a', x'01');
-                     INSERT INTO dead_letters VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5, 5, 0);
+                     INSERT INTO dead_letters VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5, 5, 0, NULL, NULL);
                      DELETE FROM dead_letters;
                      INSERT INTO removed VALUES ('odd', 'gone', 301, 301, 0, NULL);
                      UPDATE history SET epoch = 9, seq = 301;",

@@ -102,7 +102,12 @@ impl GetRequest {
             Some(id) => self.1.find(id).await?,
             None => None,
         };
-        let own = report.filter(|report| report.row.entry.connector == caller.key.connector);
+        // A connector of the same name that is gone has left its log.
+        let since_ms = self.0.made_at(&caller.key.connector).unwrap_or(0);
+        let own = report.filter(|report| {
+            let entry = &report.row.entry;
+            entry.connector == caller.key.connector && entry.received_ms >= since_ms
+        });
         let own = own.ok_or_else(|| {
             let message = "this connector has no request with this id; check the id, or use a key of the connector that submitted it";
             ApiError::not_found("REQUEST_NOT_FOUND", message)

@@ -10,12 +10,16 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::http::StatusCode;
+use salvo_core::http::header::RETRY_AFTER;
 use salvo_core::{Depot, Request, Response, handler};
+use serde_json::json;
 
 use super::form_data::FormData;
 use super::sessions::{SESSION_MS, Sessions, Visitor};
 use super::{cookie, frame};
-use crate::catalog::KeyHash;
+use crate::catalog::{AuditChange, KeyHash, Kind};
+use crate::http::middleware;
+use crate::operate::{By, Operator};
 
 /// Anybody may send it.
 const FORM_BYTES_MAX: usize = 64 << 10;
@@ -31,7 +35,11 @@ impl ShowSignIn {
 }
 
 /// `POST /sign-in`
-pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) KeyHash);
+pub(super) struct SignIn(
+    pub(super) Arc<Sessions>,
+    pub(super) KeyHash,
+    pub(super) Operator,
+);
 
 #[handler]
 impl SignIn {
@@ -44,8 +52,20 @@ impl SignIn {
         let next = next.unwrap_or("/");
         let sessions = &self.0;
         // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let known = KeyHash::of(token) == self.1 || sessions.accept_invitation(token);
+        let by_token = KeyHash::of(token) == self.1;
+        let known = by_token || sessions.accept_invitation(token);
+        let by = By {
+            who: if by_token { "admin token" } else { "link" },
+            client: middleware::client(req),
+            request_id: middleware::request_id(req),
+        };
         if !known {
+            if let Some(seconds) = self.2.wrong_token(by).await {
+                let why = format!("Too many wrong tokens came from here. Wait {seconds} s.");
+                let page = form(next, Some(&why));
+                res.headers_mut().insert(RETRY_AFTER, seconds.into());
+                return frame::bare(res, StatusCode::TOO_MANY_REQUESTS, "Sign in", &page);
+            }
             let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes of the start.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
@@ -55,6 +75,8 @@ impl SignIn {
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
         };
+        let change = AuditChange::done("sign_in", Kind::Session, by.client.to_string(), json!({}));
+        self.2.record(by, change).await;
         cookie::set(req, res, &secret, SESSION_MS / 1_000);
         frame::go(res, next);
     }

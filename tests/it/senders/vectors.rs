@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use headgate::config::read_verify;
-use headgate::sender::{Draft, Verifier, preset};
+use headgate::sender::{Draft, Signed, Verifier, preset};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ impl Vector {
     }
 
     /// A delivery as its tool would send it now; none where only the tool can sign.
-    fn anew(&self, settings: &Value) -> Option<(Vec<(String, String)>, Vec<u8>)> {
+    fn anew(&self, settings: &Value) -> Option<Signed> {
         let verify = read_verify(settings).expect("settings");
         let verifier: Verifier = verify.verifier().expect("they fit");
         let name = |name: &str| {
@@ -119,7 +119,7 @@ impl Vector {
             event: &text(&self.expect["event"]),
             now_ms: headgate::clock::unix_ms(),
         });
-        signed.ok().map(|signed| (signed.headers, signed.body))
+        signed.ok()
     }
 
     /// A secret that the scheme takes and no vector has.
@@ -265,7 +265,7 @@ async fn deliveries_that_are_signed_now_are_stored() {
             continue;
         };
         let settings = vector.settings(&secret, false);
-        if let Some((headers, body)) = vector.anew(&settings) {
+        if let Some(Signed { headers, body }) = vector.anew(&settings) {
             let stream = format!("s{at}");
             at += 1;
             setup = with(setup, &stream, &[settings]);

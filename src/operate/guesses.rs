@@ -1,0 +1,219 @@
+//! Wrong admin tokens: who sends them, how often, and for how long he is told to wait.
+//!
+//! The admin API and the sign-in page ask before they answer. The right token is let in at any time: it cannot be
+//! guessed, and nobody is to be kept out by a stranger at the same address, or behind the same proxy.
+//!
+//! **Invariant**: what a client sends is written nowhere; of many refusals the log and the audit trail hear once a
+//! minute, with a count.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::json;
+
+use super::{By, Operator};
+use crate::catalog::{AuditChange, Kind};
+use crate::clock;
+use crate::journal::log::Client;
+
+/// Wrong tokens of a client before it is told to wait.
+const FREE: u32 = 5;
+/// After so long without one they are forgotten.
+const FORGOTTEN_MS: u64 = 60_000;
+/// The longest pause, in seconds.
+const PAUSE_MAX: u64 = 300;
+/// Clients that are remembered.
+const CLIENTS_MAX: usize = 10_000;
+/// How often a client is told of.
+const TOLD_MS: u64 = 60_000;
+/// Wrong tokens within that time that are a problem.
+const PROBLEM_MIN: u64 = 20;
+
+/// How many clients are told of in that time: the trail is not to be filled by strangers.
+const TOLD_MAX: u32 = 10;
+
+/// Wrong tokens of the last minutes.
+#[derive(Debug, Default)]
+pub struct Guesses(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    clients: HashMap<Client, Guess>,
+    /// Since when, and how many were told of.
+    told: (u64, u32),
+}
+
+/// Those of one client; times are time lived.
+#[derive(Debug, Default)]
+struct Guess {
+    /// Without a minute between two.
+    count: u32,
+    last_ms: u64,
+    wait_until_ms: u64,
+    told_ms: Option<u64>,
+    untold: u64,
+}
+
+/// What is to be done about a wrong token.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    /// Seconds that the client is to wait.
+    pause: Option<u64>,
+    /// How many the log is to be told of now.
+    tell: Option<u64>,
+}
+
+impl Guesses {
+    fn note(&self, client: Client, now_ms: u64) -> Verdict {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { clients, told } = &mut *state;
+        if clients.len() >= CLIENTS_MAX {
+            clients.retain(|_, guess| !guess.is_over(now_ms));
+        }
+        // Of more than that, all others are as one.
+        let client = match clients.len() < CLIENTS_MAX || clients.contains_key(&client) {
+            true => client,
+            false => Client::Many,
+        };
+        let guess = clients.entry(client).or_default();
+        if guess.is_over(now_ms) {
+            guess.count = 0;
+        }
+        guess.last_ms = now_ms;
+        guess.untold += 1;
+        if now_ms.saturating_sub(told.0) >= TOLD_MS {
+            *told = (now_ms, 0);
+        }
+        let is_due = (guess.told_ms).is_none_or(|told_ms| now_ms - told_ms >= TOLD_MS);
+        let tell = (is_due && told.1 < TOLD_MAX).then(|| {
+            told.1 += 1;
+            guess.told_ms = Some(now_ms);
+            std::mem::take(&mut guess.untold)
+        });
+        let waits_ms = guess.wait_until_ms.saturating_sub(now_ms);
+        if waits_ms > 0 {
+            let pause = Some(waits_ms.div_ceil(1_000));
+            return Verdict { pause, tell };
+        }
+        guess.count += 1;
+        let beyond = guess.count.saturating_sub(FREE);
+        let pause = (beyond > 0).then(|| {
+            let seconds = 1_u64 << (beyond - 1).min(16);
+            seconds.min(PAUSE_MAX)
+        });
+        guess.wait_until_ms = now_ms + pause.unwrap_or(0) * 1_000;
+        Verdict { pause, tell }
+    }
+
+    /// Who has sent many lately.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let now_ms = clock::lived_ms();
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let many = state.clients.iter().filter(|(_, guess)| {
+            !guess.is_over(now_ms) && u64::from(guess.count) + guess.untold >= PROBLEM_MIN
+        });
+        let said = many.map(|(client, _)| {
+            let from = named(*client);
+            format!("{from} sends wrong admin tokens, one after the other; see the audit trail")
+        });
+        said.collect()
+    }
+}
+
+impl Guess {
+    fn is_over(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.last_ms) >= FORGOTTEN_MS && self.wait_until_ms <= now_ms
+    }
+}
+
+/// As whom somebody counts: of IPv6 one has a whole network.
+fn counted(client: Client) -> Client {
+    match client {
+        Client::Address(IpAddr::V6(address)) => {
+            let network = address.to_bits() >> 64 << 64;
+            Client::Address(IpAddr::V6(network.into()))
+        }
+        other => other,
+    }
+}
+
+fn named(client: Client) -> String {
+    match client {
+        Client::Many => "somebody".to_owned(),
+        client => client.to_string(),
+    }
+}
+
+impl Operator {
+    /// Somebody came with a wrong admin token, or with none. Seconds that he is to wait before the next, if he is.
+    pub async fn wrong_token(&self, by: By) -> Option<u64> {
+        self.metrics.admin_refused.inc();
+        let client = counted(by.client);
+        let Verdict { pause, tell } = self.guesses.note(client, clock::lived_ms());
+        if let Some(count) = tell {
+            let from = named(client);
+            tracing::warn!(client = %from, count, "refused without the admin token");
+            let change = AuditChange::done(
+                "sign_in_refused",
+                Kind::Session,
+                from,
+                json!({"refused": count}),
+            );
+            self.record(by, change).await;
+        }
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(last: u8) -> Client {
+        Client::Address([10, 0, 0, last].into())
+    }
+
+    #[test]
+    fn pauses_grow_and_are_forgotten() {
+        let guesses = Guesses::default();
+        let mut now_ms = 1_000;
+        for n in 0..5 {
+            let verdict = guesses.note(client(1), now_ms + n);
+            assert_eq!(verdict.pause, None, "{n}");
+            assert_eq!(verdict.tell, (n == 0).then_some(1), "{n}");
+        }
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            let pause = guesses.note(client(1), now_ms).pause.expect("a pause");
+            // Within the pause it is what is left of it, and counts for nothing.
+            let within = guesses.note(client(1), now_ms + 1).pause;
+            assert_eq!(within, Some(pause));
+            pauses.push(pause);
+            now_ms += pause * 1_000;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(guesses.note(client(2), now_ms).pause, None);
+        now_ms += 400_000;
+        let verdict = guesses.note(client(1), now_ms);
+        assert_eq!(verdict.pause, None, "it is forgotten");
+        assert!(verdict.tell.is_some_and(|count| count > 1), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_network_counts_once_and_no_more_are_remembered_than_there_is_room_for() {
+        let address = |text: &str| Client::Address(text.parse().expect("an address"));
+        let one = counted(address("2001:db8::1"));
+        assert_eq!(one, counted(address("2001:db8::ffff:1")));
+        assert_ne!(one, counted(address("2001:db8:0:1::1")));
+        let guesses = Guesses::default();
+        for n in 0..u32::try_from(CLIENTS_MAX).expect("small") + 10 {
+            guesses.note(Client::Address(IpAddr::V4(n.into())), 5);
+        }
+        let state = guesses.0.lock().expect("nobody panicked");
+        assert_eq!(state.clients.len(), CLIENTS_MAX + 1);
+        let others = &state.clients[&Client::Many];
+        assert_eq!(others.count, 6, "five are free, then one a second");
+        assert_eq!(state.told.1, TOLD_MAX);
+    }
+}
