@@ -161,11 +161,12 @@ impl Catalog {
         reader.is_valid_at(clock::unix_ms()).then_some(reader)
     }
 
-    /// Takes the read keys of a changed configuration. Those that are not in it, or may do something else
-    /// than before, are revoked. What was made at run time stays. Returns what does not fit together.
-    pub fn set_readers(&self, settings: &Settings) -> Vec<String> {
+    /// Takes the read keys of a changed configuration, and the secrets of its signing keys. Read keys that are not in
+    /// it, or may do something else than before, are revoked. What was made at run time stays. Returns what does not
+    /// fit together.
+    pub fn renew(&self, settings: &Settings) -> Vec<String> {
         let mut store = self.store();
-        store.declared.read_keys = Rows::declared(settings).read_keys;
+        store.declared.renew(Rows::declared(settings));
         let (_, warnings) = Rows::joined(&store.declared, &store.made);
         self.publish(&store);
         warnings

@@ -66,6 +66,29 @@ impl Rows {
         rows
     }
 
+    /// Takes what may change of what is declared while the daemon runs: read keys, and the secrets of signing keys that
+    /// are otherwise the same.
+    pub(super) fn renew(&mut self, declared: Self) {
+        self.read_keys = declared.read_keys;
+        for key in &mut self.keys {
+            let is_same = |new: &&KeyRow| {
+                let verifies_like = match (&key.verify, &new.verify) {
+                    (Some(old), Some(new)) => old.is_like(new),
+                    _ => false,
+                };
+                verifies_like
+                    && new.connector == key.connector
+                    && new.name == key.name
+                    && new.stream == key.stream
+            };
+            if let Some(new) = declared.keys.iter().find(is_same) {
+                key.hash = new.hash;
+                key.prefix.clone_from(&new.prefix);
+                key.verify.clone_from(&new.verify);
+            }
+        }
+    }
+
     /// Both together, and what of `made` does not count beside `declared`, in sentences.
     pub(super) fn joined(declared: &Self, made: &Self) -> (Self, Vec<String>) {
         let mut rows = declared.clone();

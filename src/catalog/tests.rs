@@ -1,5 +1,6 @@
 //! The catalog over real files: what counts, what is refused, what is kept.
 
+mod renewed;
 mod stored;
 
 use std::sync::Arc;
@@ -199,7 +200,7 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
     let declared = desk.known(DECLARED);
     desk.stream("news").expect("a stream");
     desk.connector("crm").expect("a connector");
-    desk.catalog.set_readers(&settings());
+    desk.catalog.renew(&settings());
     assert!(Arc::ptr_eq(&desk.known(&secret), &before));
     assert!(Arc::ptr_eq(&desk.known(DECLARED), &declared));
     // Another end, the same rate: what was used of it stays used.
@@ -393,7 +394,7 @@ fn what_is_declared_later_wins_and_that_is_told() {
     assert!(desk.caller(&same).is_some() && desk.catalog.reader(&lobby).is_some());
     // A read key that is declared while the daemon runs.
     let reader = desk.catalog.reader(&lobby).expect("a reader");
-    let told = desk.catalog.set_readers(&settings());
+    let told = desk.catalog.renew(&settings());
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(!reader.is_valid_at(0) && desk.catalog.reader(&lobby).is_none());
 }
@@ -459,7 +460,7 @@ fn a_follower_hears_of_streams_before_they_can_be_used() {
         ..config::Stream::default()
     };
     catalog.create_stream(news, &actor()).expect("a stream");
-    catalog.set_readers(&settings());
+    catalog.renew(&settings());
     assert_eq!(*heard.lock().expect("no panic"), [(1, true), (2, true)]);
 }
 

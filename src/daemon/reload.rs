@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::sinks::Sinks;
-use crate::config::{Loaded, explain};
+use crate::config::{Loaded, SecretSource, explain};
 use crate::operate::Operator;
 
 /// How often files are looked at. One that was just written is taken at the look after.
@@ -25,9 +25,10 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Takes a configuration: read keys and sinks change at once, everything else at the next start.
+    /// Takes a configuration: read keys, the secrets of signing keys and sinks change at once, everything else at the
+    /// next start.
     pub async fn apply(&self, loaded: &Loaded) {
-        for warning in self.operator.catalog.set_readers(&loaded.settings) {
+        for warning in self.operator.catalog.renew(&loaded.settings) {
             tracing::warn!("{warning}");
         }
         self.operator.live.recheck_keys();
@@ -35,7 +36,7 @@ impl Reload {
         self.tell_gaps();
         self.operator.configuration.set_rows(explain(loaded));
         tracing::info!(
-            "the configuration was read again: read keys and sinks are as it says; other changes take effect at the next start"
+            "the configuration was read again: read keys, secrets of signing keys and sinks are as it says; other changes take effect at the next start"
         );
     }
 
@@ -54,7 +55,8 @@ impl Reload {
     }
 }
 
-/// The files that a configuration was made of: its own, and the plugins.
+/// The files that a configuration was made of: its own, the plugins, and the secrets of signing keys, among them
+/// certificates and key sets, which their tools change.
 #[derive(Debug)]
 pub struct Files {
     known: BTreeMap<PathBuf, Option<Look>>,
@@ -95,6 +97,12 @@ impl Files {
         // The folder: a configuration that names a plugin before it is there is read again when it comes.
         let paths = paths.chain([loaded.settings.storage.plugins_dir()]);
         let paths = paths.chain(plugins.map(PathBuf::from));
+        let keys = loaded.settings.connectors.iter().flat_map(|one| &one.keys);
+        let secrets = keys.filter_map(|key| key.verify.as_ref()?.secret.as_ref());
+        let paths = paths.chain(secrets.filter_map(|secret| match secret.source() {
+            SecretSource::File(path) => Some(path.clone()),
+            SecretSource::Text | SecretSource::Variable(_) => None,
+        }));
         let mut known = std::mem::take(&mut self.known);
         let looks = paths.map(|path| {
             let known = known.remove(&path);
@@ -141,6 +149,27 @@ fn look(path: &Path) -> Option<Look> {
 mod tests {
     use super::*;
     use crate::config::{Sources, load};
+
+    #[test]
+    fn the_file_of_a_secret_is_one_of_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("headgate.toml");
+        let text = "[[streams]]\nname = \"a\"\n[[connectors]]\nname = \"a\"\nkind = \"webhook\"\n\
+                    keys = [{ name = \"a\", stream = \"a\", verify = { scheme = \"github\", secret = { file = \"secret\" } } }]";
+        std::fs::write(&config, text).expect("a file");
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "a secret of the tests").expect("a file");
+        let sources = Sources {
+            working_dir: folder.path().to_owned(),
+            config_file: Some(config),
+            env: Vec::new(),
+        };
+        let loaded = load(&sources).expect("it is good");
+        let files = Files::of(&loaded);
+        assert_eq!(files.looks(), files.known);
+        std::fs::write(&secret, "another secret of the tests").expect("a file");
+        assert_ne!(files.looks(), files.known);
+    }
 
     #[test]
     fn the_folder_that_the_start_makes_is_no_change_and_what_comes_into_it_is() {

@@ -217,7 +217,7 @@ impl TestApp {
         let before = settings.read_keys.len();
         settings.read_keys.retain(|key| key.name != read_key);
         assert_eq!(settings.read_keys.len() + 1, before, "{read_key}");
-        self.parts.catalog.set_readers(&settings);
+        self.parts.catalog.renew(&settings);
         self.parts.live.recheck_keys();
     }
 

@@ -51,6 +51,11 @@ impl Verify {
         Verifier::new(&self.options, self.secret(), token)
     }
 
+    /// Whether the two differ in nothing but their secrets.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.options == other.options && self.replay == other.replay
+    }
+
     /// What stands in place of a key's prefix: the scheme, and the beginning of the secret's SHA-256.
     pub fn shown(&self) -> String {
         let mut shown = format!("{}_", self.options.scheme);
