@@ -147,8 +147,8 @@ impl Ingest {
             }
             (Voucher::Signature(unproven), Ok(body)) => match self.prove(unproven, &body) {
                 Ok(Proof::Good(known)) => (known, body),
-                Ok(Proof::Greeting(known, greeting)) => {
-                    return self.answer_greeting(&known, greeting, None);
+                Ok(Proof::Greeting(known, greeting, say)) => {
+                    return self.answer_greeting(&known, greeting, say);
                 }
                 Err(refusal) => return self.refuse(refusal),
             },

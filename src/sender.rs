@@ -5,7 +5,7 @@
 //! [`Verifier::sign`] signs one of [`Preset::samples`] as the tool would.
 //!
 //! A tool is a row of the table of [`Preset`]s. Only what no row can say has code: `special` (Twilio, Mailgun, Microsoft
-//! Graph) and the greetings in [`handshake`].
+//! Graph), `certified` (Amazon SNS, PayPal), `pubsub`, and the greetings in [`handshake`].
 //!
 //! **Invariant**: nothing in this module knows HTTP libraries, storage, settings files or the clock, and none of its
 //! texts holds a secret, a digest or a signature that was sent.
@@ -13,15 +13,20 @@
 use std::borrow::Cow;
 
 pub mod body;
+mod certificate;
+mod certified;
 mod clock;
 mod custom;
 mod field;
 pub mod handshake;
 mod key;
+mod key_set;
 mod layout;
 mod options;
 mod preset;
 mod presets;
+mod pubsub;
+mod rsa;
 mod samples;
 mod secret;
 mod setup;
@@ -31,7 +36,8 @@ mod verify;
 
 pub use options::{Options, Timestamp};
 pub use preset::{
-    Algorithm, Encoding, Handshake, Part, Place, Preset, SecretForm, Source, Time, Unit, Way,
+    Algorithm, Detail, Encoding, Handshake, Part, Place, Preset, SecretForm, Source, Time, Unit,
+    Way,
 };
 pub use presets::{preset, presets};
 pub use samples::Sample;

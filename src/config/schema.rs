@@ -279,6 +279,10 @@ pub(super) const VERIFY: &[Field] = &[
     field("timestamp", Shape::Table(TIMESTAMP)),
     field("id", Shape::Text(checks::any)),
     field("event", Shape::Text(checks::any)),
+    field("topic", Shape::Text(checks::any)),
+    field("webhook_id", Shape::Text(checks::any)),
+    field("audience", Shape::Text(checks::any)),
+    field("email", Shape::Text(checks::any)),
 ];
 
 const TIMESTAMP: &[Field] = &[

@@ -16,6 +16,7 @@ mod references;
 mod schema;
 mod secrets;
 mod variables;
+mod verify;
 
 /// A working directory with files, and an environment.
 struct Place {

@@ -14,7 +14,8 @@ use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
 use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, pool};
-use crate::sender::CANDIDATES_MAX;
+use crate::clock;
+use crate::sender::{self, CANDIDATES_MAX, Verifier};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -326,6 +327,8 @@ impl<'a> Validator<'a> {
             let wants = Shape::Secret.wants();
             self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
         }
+        let preset = sender::preset(&verify.options.scheme);
+        let is_published = preset.is_some_and(|preset| preset.published().is_some());
         let secrets = [
             ("secret", &mut verify.secret),
             ("verify_token", &mut verify.verify_token),
@@ -334,6 +337,8 @@ impl<'a> Validator<'a> {
             let path = format!("{path}.{name}");
             if let Some(secret) = secret {
                 match secret.resolve(&self.env) {
+                    // Anybody may read it.
+                    Ok(()) if is_published => {}
                     Ok(()) => self.secret_shape(&path, secret, |_| Ok(())),
                     Err(error) => self.problem(&path, error.to_string()),
                 }
@@ -351,13 +356,29 @@ impl<'a> Validator<'a> {
                     verify.options.scheme
                 ),
             ),
-            Ok(_) => {}
+            Ok(verifier) => self.weaknesses(&path, verify, &verifier),
         }
         if verify.options.tolerance_seconds == Some(0) {
             let message = "0: the age of a delivery is not looked at, so whoever has seen one can send it again later";
             self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
         }
         self.problems.len() == problems
+    }
+
+    /// What of a verification that works lets others in, or keeps the tool out.
+    fn weaknesses(&mut self, path: &str, verify: &Verify, verifier: &Verifier) {
+        let given = verify.options.details();
+        for detail in verifier.preset().details {
+            let is_given = given.contains(&(detail.name, None));
+            if let Some(without) = detail.without.filter(|_| is_given) {
+                let message = format!("missing: {without}");
+                self.warning(&format!("{path}.{}", detail.name), message);
+            }
+        }
+        if verifier.expired_ms(clock::unix_ms()).is_some() {
+            let message = "the certificate has expired, so that nothing passes: set the newest one of the tool";
+            self.warning(&format!("{path}.secret"), message.to_owned());
+        }
     }
 
     fn secret_shape(&mut self, path: &str, secret: &Secret, check: checks::Check) {

@@ -38,8 +38,8 @@ pub(super) struct Unproven<'a> {
 pub(super) enum Proof<'a> {
     /// It is good: whose request it is.
     Good(Known<'a>),
-    /// It is good, or needs none: a greeting, of which nothing is stored.
-    Greeting(Known<'a>, Greeting),
+    /// It is good, or needs none: a greeting, of which nothing is stored; and what the log is to say.
+    Greeting(Known<'a>, Greeting, Option<String>),
 }
 
 impl Ingest {
@@ -124,7 +124,9 @@ impl Ingest {
             return None;
         }
         Some(match self.prove(unproven, &[]) {
-            Ok(Proof::Greeting(known, greeting)) => self.answer_greeting(&known, greeting, None),
+            Ok(Proof::Greeting(known, greeting, say)) => {
+                self.answer_greeting(&known, greeting, say)
+            }
             Ok(Proof::Good(_)) => return None,
             Err(refusal) => self.refuse(refusal),
         })
@@ -170,7 +172,9 @@ impl Ingest {
                         started: unproven.started,
                     };
                     return Ok(match greeting {
-                        Some(greeting) => Proof::Greeting(known, greeting),
+                        Some(greeting) => {
+                            Proof::Greeting(known, greeting, handshake::to_do(&delivery))
+                        }
                         None => Proof::Good(known),
                     });
                 }

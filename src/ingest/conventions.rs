@@ -192,9 +192,7 @@ impl Ingest {
             let url = self.url(&address);
             let delivery = delivery(&address, &url, &whole);
             if let Some(greeting) = handshake::of_keyed(&delivery) {
-                let say = handshake::subscribe_url(&delivery);
-                let say = say.map(|url| format!("open {url} to confirm the subscription"));
-                return Ok(Reading::Greeting(greeting, say));
+                return Ok(Reading::Greeting(greeting, handshake::to_do(&delivery)));
             }
         }
         let json = match of.items_path() {

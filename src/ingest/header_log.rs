@@ -18,9 +18,11 @@ const NAME_BYTES_MAX: usize = 64;
 /// What every endpoint notes.
 const ALWAYS: [&str; 2] = ["user-agent", "content-type"];
 /// What senders of webhooks say beside that.
-const OF_WEBHOOKS: [&str; 4] = [
+const OF_WEBHOOKS: [&str; 5] = [
     "content-encoding",
     "origin",
+    // Where the certificate is that people have to set.
+    "paypal-cert-url",
     "webhook-id",
     "webhook-timestamp",
 ];

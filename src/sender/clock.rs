@@ -1,6 +1,7 @@
 //! Timestamps of deliveries, and how far they may be from this machine's clock.
 //!
-//! The signature layouts and the special cases call [`check`]; what signs and the samples call [`written`].
+//! The signature layouts and the special cases call [`check`]; what signs and the samples call [`written`], and
+//! certificates have times too.
 //!
 //! **Invariant**: a timestamp that came is read to be compared and never printed again: what is signed is its text.
 
@@ -68,7 +69,7 @@ pub(super) fn written(unit: Unit, at_ms: u64) -> String {
 }
 
 /// Unix milliseconds. Digits alone count as a number: no sign, no space, no fraction.
-fn unix_ms(text: &str, unit: Unit) -> Option<i128> {
+pub(super) fn unix_ms(text: &str, unit: Unit) -> Option<i128> {
     let number = || {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         (digits && text.len() <= DIGITS_MAX).then(|| text.parse::<i128>().ok())?

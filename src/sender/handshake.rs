@@ -7,6 +7,7 @@
 
 use serde_json::{Value, json};
 
+use super::certified::{SUBSCRIBED, UNSUBSCRIBED, is_sns};
 use super::key::{base64, hex};
 use super::preset::{Handshake, Source};
 use super::{Delivery, Refused, Verifier, field};
@@ -89,6 +90,10 @@ impl Verifier {
                 }
             }
             (Handshake::Head, "HEAD") => Ok(Some(Answer::empty(200, None))),
+            (Handshake::Subscription, "POST") => match Confirmation::of(delivery) {
+                Some(_) => self.check(delivery).map(|()| Some(Confirmation::answer())),
+                None => Ok(None),
+            },
             _ => Ok(None),
         }
     }
@@ -188,8 +193,8 @@ impl Verifier {
 /// The answer to handshakes of senders that are known by a key in the request and sign nothing; the caller has checked
 /// the key.
 ///
-/// Event Grid's validation, the `OPTIONS` of CloudEvents, and SNS' confirmation, which is only acknowledged: a person
-/// opens the [`subscribe_url`].
+/// Event Grid's validation, the `OPTIONS` of CloudEvents, and SNS' confirmations, which are only acknowledged: a person
+/// does what is [`to_do`].
 pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Answer> {
     let headers = delivery.headers;
     match delivery.method {
@@ -215,27 +220,54 @@ pub fn of_keyed(delivery: &Delivery<'_>) -> Option<Answer> {
             let code = field::at(body.get(0)?, "data.validationCode")?;
             (code.len() <= ECHO_LEN_MAX).then(|| Answer::json(&json!({"validationResponse": code})))
         }
-        "POST" => subscribe_url(delivery).map(|_| Answer::empty(200, None)),
+        "POST" => {
+            // SNS says so in a header too, and to look there costs less than the body.
+            let kind = headers.get("x-amz-sns-message-type")?;
+            let confirms = [SUBSCRIBED, UNSUBSCRIBED].contains(&kind);
+            let confirmation = confirms.then(|| Confirmation::of(delivery))?;
+            confirmation.map(|_| Confirmation::answer())
+        }
         _ => None,
     }
 }
 
-/// The address that confirms a subscription of SNS, for the connector's page; only if it is Amazon's.
-pub fn subscribe_url(delivery: &Delivery<'_>) -> Option<String> {
-    let kind = delivery.headers.get("x-amz-sns-message-type");
-    if kind != Some("SubscriptionConfirmation") {
-        return None;
+/// What a person has to do after a greeting that was answered, as a sentence part.
+pub fn to_do(delivery: &Delivery<'_>) -> Option<String> {
+    let Confirmation { url, ends } = Confirmation::of(delivery)?;
+    Some(match ends {
+        false => format!("open {url} to confirm the subscription"),
+        true => format!("the subscription has ended; open {url} to have it again"),
+    })
+}
+
+/// SNS' word that a subscription begins or ends.
+struct Confirmation {
+    /// At Amazon.
+    url: String,
+    ends: bool,
+}
+
+impl Confirmation {
+    /// The one that a body is, if its address is Amazon's.
+    fn of(delivery: &Delivery<'_>) -> Option<Confirmation> {
+        const MARK: &str = "Confirmation";
+        let body = contains(delivery.body, MARK).then(|| field::parse(delivery.body))??;
+        let ends = match &*field::at(&body, "Type")? {
+            SUBSCRIBED => false,
+            UNSUBSCRIBED => true,
+            _ => return None,
+        };
+        let url = field::at(&body, "SubscribeURL")?;
+        let rest = url.strip_prefix("https://")?;
+        let good = rest.split(['/', '?', '#']).next().is_some_and(is_sns)
+            && url.len() <= 2 * ECHO_LEN_MAX
+            && url.bytes().all(|byte| byte.is_ascii_graphic());
+        good.then_some(Confirmation { url, ends })
     }
-    let url = field::at(&small_json(delivery.body)?, "SubscribeURL")?;
-    let host = url
-        .strip_prefix("https://")?
-        .split(['/', '?', '#'])
-        .next()?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
-    let amazon = host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
-    let good = host.starts_with("sns.") && amazon && host.bytes().all(plain);
-    (good && url.len() <= 2 * ECHO_LEN_MAX && url.bytes().all(|byte| byte.is_ascii_graphic()))
-        .then_some(url)
+
+    fn answer() -> Answer {
+        Answer::empty(200, None)
+    }
 }
 
 /// Whether a text may be signed for a stranger: it is no JSON object, no form with a value, and no markup.

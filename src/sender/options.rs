@@ -51,6 +51,18 @@ pub struct Options {
     /// `hmac` and `token`: where the event's name stands, `header:NAME` or `body:PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// `sns`: the ARN of the topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// `paypal`: the id of the webhook, which is signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook_id: Option<String>,
+    /// `pubsub`: the audience of the push subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+    /// `pubsub`: the service account of the push subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
 }
 
 impl Options {
@@ -59,6 +71,27 @@ impl Options {
         Options {
             scheme: scheme.to_owned(),
             ..Options::default()
+        }
+    }
+
+    /// What single tools have alone, by name: the [`Preset::details`](super::Preset::details) of all.
+    pub fn details(&self) -> [(&'static str, Option<&str>); 4] {
+        [
+            ("topic", self.topic.as_deref()),
+            ("webhook_id", self.webhook_id.as_deref()),
+            ("audience", self.audience.as_deref()),
+            ("email", self.email.as_deref()),
+        ]
+    }
+
+    /// Sets one of them; another name sets nothing.
+    pub fn set_detail(&mut self, name: &str, text: Option<String>) {
+        match name {
+            "topic" => self.topic = text,
+            "webhook_id" => self.webhook_id = text,
+            "audience" => self.audience = text,
+            "email" => self.email = text,
+            _ => {}
         }
     }
 }

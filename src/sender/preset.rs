@@ -63,6 +63,8 @@ pub struct Preset {
     pub handshake: Option<Handshake>,
     /// Where the tool shows its secret, in one sentence.
     pub secret_hint: &'static str,
+    /// What is to be set beside the secret, for a tool whose signatures say nothing else of whom they are for.
+    pub details: &'static [Detail],
     /// Events worth choosing, or nothing.
     pub events_hint: &'static str,
     /// Whether the tool tries again after a 4xx such as 429.
@@ -72,7 +74,19 @@ pub struct Preset {
 impl Preset {
     /// Whether a [`Verifier`](super::Verifier) can be made for it. The others need an ingest key.
     pub fn signed(&self) -> bool {
-        !matches!(self.way, Way::Key | Way::Certificate)
+        self.way != Way::Key
+    }
+
+    /// What stands in place of a secret for a tool that signs with a private key and publishes the rest in a file;
+    /// `None` for the others.
+    pub fn published(&self) -> Option<&'static str> {
+        match self.way {
+            Way::Sns | Way::Paypal => Some("certificate"),
+            Way::Pubsub => Some("key set"),
+            Way::Signature | Way::Token | Way::Twilio | Way::Mailgun | Way::Graph | Way::Key => {
+                None
+            }
+        }
     }
 
     /// Whether it stands for no tool of its own: `hmac` and `token`.
@@ -88,7 +102,10 @@ impl Preset {
             Some(Handshake::Head) => &["HEAD"],
             Some(Handshake::Keyed { methods }) => methods,
             Some(
-                Handshake::Signed { .. } | Handshake::Query { .. } | Handshake::EncryptedToken,
+                Handshake::Signed { .. }
+                | Handshake::Query { .. }
+                | Handshake::EncryptedToken
+                | Handshake::Subscription,
             )
             | None => &[],
         }
@@ -119,10 +136,27 @@ pub enum Way {
     Mailgun,
     /// Microsoft Graph's `clientState`, which stands in every notification.
     Graph,
+    /// Amazon SNS's signature, which stands in the body, by the key of a certificate.
+    Sns,
+    /// PayPal's signature, by the key of a certificate.
+    Paypal,
+    /// Google Pub/Sub's token, signed by a key of a set.
+    Pubsub,
     /// Nothing is signed: an ingest key has to stand in the URL or in a header.
     Key,
-    /// A signature that needs a certificate: not supported yet, an ingest key does it.
-    Certificate,
+}
+
+/// A setting that a tool has alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail {
+    /// Its name in settings: `topic`.
+    pub name: &'static str,
+    /// Its name for people: `Topic ARN`.
+    pub label: &'static str,
+    /// Where the tool shows it, in one sentence.
+    pub hint: &'static str,
+    /// Who can send where it is missing, in one sentence; none: it must not be missing.
+    pub without: Option<&'static str>,
 }
 
 /// How a message is signed.
@@ -329,6 +363,8 @@ pub enum Handshake {
     VerifyToken,
     /// A `HEAD` that wants 200.
     Head,
+    /// SNS' word that a subscription begins or ends, signed in a layout of its own.
+    Subscription,
     /// A greeting that is answered to who has an ingest key: [`of_keyed`](super::handshake::of_keyed).
     Keyed {
         /// Its methods beside `POST`.

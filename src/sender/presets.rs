@@ -97,6 +97,7 @@ const BASE: Preset = Preset {
     ignore: &[],
     handshake: None,
     secret_hint: "",
+    details: &[],
     events_hint: "",
     retries_4xx: true,
 };

@@ -94,6 +94,9 @@ static SAMPLES: &[(&str, &[Sample])] = &[
     ("circleci", &[json!("workflow-completed", "circleci")]),
     ("sentry", &[json!("issue", "sentry")]),
     ("woocommerce", WOOCOMMERCE),
+    ("sns", &[json!("Notification", "sns")]),
+    ("pubsub", &[json!("message", "pubsub")]),
+    ("paypal", &[json!("PAYMENT.CAPTURE.COMPLETED", "paypal")]),
     ("hmac", EXAMPLE),
     ("token", EXAMPLE),
 ];

@@ -36,7 +36,8 @@ pub(super) fn check(preset: &Preset, secret: &str) -> Result<(), Unfit> {
             preset.title, preset.secret_prefix, preset.secret_hint
         )));
     }
-    let as_it_is = preset.secret == SecretForm::Text || is_token(preset, secret);
+    let as_it_is = preset.published().is_none()
+        && (preset.secret == SecretForm::Text || is_token(preset, secret));
     if as_it_is && secret.len() < SECRET_LEN_MIN {
         return Err(unfit(too_short(secret.len())));
     }

@@ -21,27 +21,16 @@ pub(super) fn preset_of(options: &Options) -> Result<&'static Preset, Unfit> {
     let Some(preset) = preset(&options.scheme) else {
         return Err(unknown(&options.scheme));
     };
-    match preset.way {
-        Way::Certificate => {
-            return Err(Unfit::new(
-                "scheme",
-                format!(
-                    "{} signs with a certificate, which is not supported yet; {WITH_A_KEY}",
-                    preset.title
-                ),
-            ));
-        }
-        Way::Key => {
-            return Err(Unfit::new(
-                "scheme",
-                format!("{} signs nothing; {WITH_A_KEY}", preset.title),
-            ));
-        }
-        Way::Signature | Way::Token | Way::Twilio | Way::Mailgun | Way::Graph => {}
+    if preset.way == Way::Key {
+        return Err(Unfit::new(
+            "scheme",
+            format!("{} signs nothing; {WITH_A_KEY}", preset.title),
+        ));
     }
     if preset.name != "hmac" {
         check_unused(preset, options)?;
     }
+    check_details(preset, options)?;
     if let Some(answer) = options.answer
         && ![200, 202, 204].contains(&answer)
     {
@@ -88,6 +77,27 @@ fn check_unused(preset: &Preset, options: &Options) -> Result<(), Unfit> {
             preset.name
         );
         return Err(Unfit::new(field, message));
+    }
+    Ok(())
+}
+
+/// What one tool has alone: there where it is needed, and nowhere else.
+fn check_details(preset: &Preset, options: &Options) -> Result<(), Unfit> {
+    for (name, given) in options.details() {
+        let known = preset.details.iter().find(|detail| detail.name == name);
+        match (known, given) {
+            (None, Some(_)) => {
+                let message = format!("`{}` has none; leave it out", preset.name);
+                return Err(Unfit::new(name, message));
+            }
+            (Some(detail), Some("")) => {
+                return Err(Unfit::new(name, format!("it is empty. {}", detail.hint)));
+            }
+            (Some(detail), None) if detail.without.is_none() => {
+                return Err(Unfit::new(name, format!("it is missing. {}", detail.hint)));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ impl CannotSign {
 
     pub(super) fn public_key() -> CannotSign {
         CannotSign::new(
-            "the secret is a public key, which checks signatures and cannot make them; have the tool send a test",
+            "what is set here is a public key, which checks signatures and cannot make them; the tool alone has the private one: have it send a test",
         )
     }
 }
@@ -73,7 +73,7 @@ impl Verifier {
     /// The headers (and, where the signature stands in the body, the body) of a delivery as its tool would send it now.
     ///
     /// # Errors
-    /// [`CannotSign`] if the secret is a public key, or if no signature makes this draft pass, for example because the
+    /// [`CannotSign`] if the secret is a public key or a certificate, or if no signature makes this draft pass, for example because the
     /// timestamp or the id stands in the body and this one has none.
     pub fn sign(&self, draft: Draft<'_>) -> Result<Signed, CannotSign> {
         let url = self.url().unwrap_or(draft.url);
@@ -100,6 +100,9 @@ impl Verifier {
             Check::Token(header, token) => put(&mut headers, header, token.text())?,
             Check::Mailgun(key, _) => body = special::sign_mailgun(key, &draft)?.into(),
             Check::Graph(token) => body = special::sign_graph(token, draft.body).into(),
+            Check::Sns(_) | Check::Paypal(_) | Check::Pubsub(_) => {
+                return Err(CannotSign::public_key());
+            }
         }
         // Of two names the first is the signed one; GitLab has both, and sends its token beside the second.
         let unsigned = matches!(self.check, Check::Token(..));

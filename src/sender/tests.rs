@@ -2,8 +2,11 @@
 
 use super::{Because, Delivery, Draft, Headers, Options, Refused, Signed, Verifier, preset, setup};
 
+mod certificates;
+mod certified;
 mod custom;
 mod greetings;
+mod pubsub;
 mod random;
 mod rows;
 mod samples;
@@ -17,6 +20,15 @@ mod vectors;
 const NOW_MS: u64 = 1_800_000_000_000;
 const SECRET: &str = "sixteen bytes or more";
 const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/// A certificate, and its private key in PKCS #8.
+const CERTIFICATE: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/sender.pem"
+));
+const PRIVATE_KEY: &[u8] = include_bytes!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/sender.pk8"
+));
 
 type OwnedHeaders<'a> = [(&'a str, &'a str)];
 
@@ -27,14 +39,20 @@ fn verifier_of(options: &Options, secret: &str, verify_token: Option<&str>) -> V
 }
 
 fn verifier(scheme: &str) -> Verifier {
-    let secret = secret_of(scheme);
-    let secret = secret.as_str();
+    let verify_token = (scheme == "meta").then_some("the verify token");
+    Verifier::new(&options_of(scheme), &secret_of(scheme), verify_token).expect(scheme)
+}
+
+/// The scheme with what it needs.
+fn options_of(scheme: &str) -> Options {
     let mut options = Options::of(scheme);
     if matches!(scheme, "hmac" | "token") {
         options.header = Some("X-Signature".into());
     }
-    let verify_token = (scheme == "meta").then_some("the verify token");
-    Verifier::new(&options, secret, verify_token).expect(scheme)
+    for detail in preset(scheme).map_or(&[][..], |preset| preset.details) {
+        options.set_detail(detail.name, Some(format!("the {}", detail.name)));
+    }
+    options
 }
 
 /// A secret of the form that the scheme wants.
@@ -42,6 +60,8 @@ fn secret_of(scheme: &str) -> String {
     use super::preset::SecretForm;
     let preset = preset(scheme).expect(scheme);
     match preset.secret {
+        _ if preset.published() == Some("certificate") => CERTIFICATE.to_owned(),
+        _ if preset.published() == Some("key set") => pubsub::key_set("the key"),
         SecretForm::Whsec => WHSEC.to_owned(),
         SecretForm::PublicHex => {
             "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a".to_owned()
@@ -52,7 +72,23 @@ fn secret_of(scheme: &str) -> String {
 }
 
 /// The keys of these tools are public, so nothing here can sign for them.
-const PUBLIC_KEYS: [&str; 2] = ["sendgrid", "discord"];
+const PUBLIC_KEYS: [&str; 5] = ["sendgrid", "discord", "sns", "pubsub", "paypal"];
+
+/// A signature by the private key of [`CERTIFICATE`], with SHA-256.
+fn signed_rsa(message: &[u8]) -> Vec<u8> {
+    use ring::{rand, rsa, signature};
+    let key = rsa::KeyPair::from_pkcs8(PRIVATE_KEY).expect("a key");
+    let mut signature = vec![0; key.public().modulus_len()];
+    let random = rand::SystemRandom::new();
+    key.sign(
+        &signature::RSA_PKCS1_SHA256,
+        &random,
+        message,
+        &mut signature,
+    )
+    .expect("a signature");
+    signature
+}
 
 /// Hands over what was signed as it arrives.
 fn with_signed<T>(draft: Draft<'_>, signed: &Signed, then: impl FnOnce(&Delivery<'_>) -> T) -> T {

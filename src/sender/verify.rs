@@ -7,9 +7,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::certified::{Paypal, Sns};
 use super::key::{Key, Token};
 use super::layout::Layout;
 use super::preset::{Handshake, Part, Preset, Source, Way};
+use super::pubsub::Pubsub;
 use super::{Delivery, Headers, Options, Refused, Unfit, custom, secret, setup, special};
 
 /// A verification that is ready to check deliveries. `Debug` shows the scheme alone, never a secret.
@@ -35,6 +37,12 @@ pub(super) enum Check {
     Mailgun(Key, u64),
     /// The secret in every item of the body.
     Graph(Token),
+    /// A signature in the body, by the key of a certificate.
+    Sns(Sns),
+    /// A signature in a header, by the key of a certificate.
+    Paypal(Paypal),
+    /// A token in a header, by a key of a set.
+    Pubsub(Pubsub),
 }
 
 impl Verifier {
@@ -98,6 +106,9 @@ impl Verifier {
             }
             Check::Token(header, _) => headers.needed(header).map(drop),
             Check::Mailgun(..) | Check::Graph(_) => Ok(()),
+            Check::Sns(_) => Sns::head(headers),
+            Check::Paypal(paypal) => paypal.head(headers, now_ms),
+            Check::Pubsub(pubsub) => pubsub.check(headers, now_ms),
         }
     }
 
@@ -135,6 +146,9 @@ impl Verifier {
                 return special::check_mailgun(key, *tolerance, delivery);
             }
             Check::Graph(token) => return special::check_graph(token, delivery.body),
+            Check::Sns(sns) => return sns.check(delivery),
+            Check::Paypal(paypal) => return paypal.check(delivery),
+            Check::Pubsub(pubsub) => return pubsub.check(delivery.headers, delivery.now_ms),
         };
         if matches {
             return Ok(());
@@ -168,6 +182,15 @@ impl Verifier {
         self.answer
     }
 
+    /// When the last of its certificates expired, if all of them have: Unix milliseconds.
+    pub fn expired_ms(&self, now_ms: u64) -> Option<u64> {
+        match &self.check {
+            Check::Sns(sns) => sns.certificates().expired_ms(now_ms),
+            Check::Paypal(paypal) => paypal.certificates().expired_ms(now_ms),
+            _ => None,
+        }
+    }
+
     fn may_be_unsigned(&self, layout: &Layout, headers: Headers<'_>) -> bool {
         let header = layout.signature.header(false);
         self.preset.handshake == Some(Handshake::EncryptedToken)
@@ -178,7 +201,11 @@ impl Verifier {
     pub(super) fn key(&self) -> Option<&Key> {
         match &self.check {
             Check::Signature(_, key) | Check::Twilio(_, key) | Check::Mailgun(key, _) => Some(key),
-            Check::Token(..) | Check::Graph(_) => None,
+            Check::Token(..)
+            | Check::Graph(_)
+            | Check::Sns(_)
+            | Check::Paypal(_)
+            | Check::Pubsub(_) => None,
         }
     }
 
@@ -210,8 +237,12 @@ impl Check {
                 Token::new(secret),
             ));
         }
-        if preset.way == Way::Graph {
-            return Ok(Check::Graph(Token::new(secret)));
+        match preset.way {
+            Way::Graph => return Ok(Check::Graph(Token::new(secret))),
+            Way::Sns => return Sns::new(preset, options, secret).map(Check::Sns),
+            Way::Paypal => return Paypal::new(preset, options, secret).map(Check::Paypal),
+            Way::Pubsub => return Pubsub::new(preset, options, secret).map(Check::Pubsub),
+            _ => {}
         }
         let (key, prefix) = secret::key(preset.secret, preset.algorithm, secret)?;
         let mut layout = Layout::of(preset, options.tolerance_seconds);
@@ -232,7 +263,12 @@ impl Check {
                 let url = |part: &Part| matches!(part, Part::Url | Part::DecodedUrl);
                 layout.message.iter().any(url)
             }
-            Check::Token(..) | Check::Mailgun(..) | Check::Graph(_) => false,
+            Check::Token(..)
+            | Check::Mailgun(..)
+            | Check::Graph(_)
+            | Check::Sns(_)
+            | Check::Paypal(_)
+            | Check::Pubsub(_) => false,
         }
     }
 }

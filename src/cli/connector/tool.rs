@@ -91,6 +91,11 @@ impl VerifyArgs {
             };
             table.insert(field.to_owned(), value.clone());
         }
+        for detail in preset.details {
+            if let Some(without) = detail.without.filter(|_| !verify.contains_key(detail.name)) {
+                note(&format!("without --option {}=…, {without}", detail.name));
+            }
+        }
         Ok(verify.into())
     }
 }
@@ -98,7 +103,7 @@ impl VerifyArgs {
 /// What is told of the secret that a tool signs with.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct SecretArgs {
-    /// The file with the secret that the tool shows; `-`: standard input
+    /// The file with the secret that the tool shows, or with its certificate or key set; `-`: standard input
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) secret_file: Option<PathBuf>,
 }
@@ -154,7 +159,8 @@ pub(in crate::cli) fn key_of(
         }
         (true, None) => {
             return Err(CliError::wrong_use(format!(
-                "give the secret with --secret-file FILE, or `-` for standard input. {}",
+                "give the {} with --secret-file FILE, or `-` for standard input. {}",
+                preset.published().unwrap_or("secret"),
                 preset.secret_hint
             )));
         }
@@ -214,13 +220,20 @@ fn described(preset: &Preset) -> Value {
     json!({
         "name": preset.name,
         "title": preset.title,
-        "by": if preset.signed() { "secret" } else { "key in the URL" },
+        "by": match preset.published() {
+            Some(published) => published,
+            None if preset.signed() => "secret",
+            None => "key in the URL",
+        },
         "item_key": preset.item_key,
         "items": preset.items,
         "answer": preset.answer,
         "ignored_events": preset.ignore,
         "signs_url": preset.signs_url(),
         "secret": preset.secret_hint,
+        "options": (preset.details.iter())
+            .map(|detail| (detail.name.to_owned(), Value::from(detail.hint)))
+            .collect::<Map<_, _>>(),
         "events": preset.events_hint,
     })
 }

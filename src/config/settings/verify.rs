@@ -19,7 +19,7 @@ const SHOWN_DIGITS: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verify {
-    /// What the tool shows as its signing secret; for some schemes its public key.
+    /// What the tool shows as its signing secret; for some schemes its public key, its certificate, or its key set.
     pub secret: Option<Secret>,
     /// What Meta sends before its first delivery.
     pub verify_token: Option<Secret>,
@@ -68,7 +68,13 @@ impl Verify {
     /// What a key of this stream is known by that has such a secret: no text that can be sent has it.
     pub fn digest(&self, stream: &str) -> [u8; 32] {
         let mut digest = Sha256::new();
-        for part in ["\0verify", stream, &self.options.scheme, self.secret()] {
+        let parts = ["\0verify", stream, &self.options.scheme, self.secret()];
+        // What a tool publishes is the same for all of its customers; these are not.
+        let details = self.options.details();
+        let set = details
+            .iter()
+            .filter_map(|(name, text)| Some([*name, (*text)?]));
+        for part in parts.into_iter().chain(set.flatten()) {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }

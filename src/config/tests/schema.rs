@@ -76,6 +76,10 @@ fn every_option() -> Verify {
             }),
             id: text(),
             event: text(),
+            topic: text(),
+            webhook_id: text(),
+            audience: text(),
+            email: text(),
         },
         ..Verify::default()
     }

@@ -5,7 +5,9 @@
 //! **Invariant**: facts about a tool, and nothing else.
 
 use super::{BASE, body, time};
-use crate::sender::preset::{Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way};
+use crate::sender::preset::{
+    Detail, Encoding, Handshake, Part, Preset, SecretForm, Source, Unit, Way,
+};
 
 /// `{id}.{ts}.{body}`
 pub(super) const STANDARD_MESSAGE: &[Part<&str>] = &[
@@ -136,28 +138,49 @@ pub(super) const CLOUDEVENTS: Preset = Preset {
     ..KEYED
 };
 
-/// What signs with a certificate, and is known by a key in the URL until that is supported.
-pub(super) const CERTIFIED: Preset = Preset {
-    way: Way::Certificate,
-    secret_hint: "Its certificates are not supported yet: use an ingest key with allow_in_url in the URL.",
-    ..KEYED
-};
-
 pub(super) const SNS: Preset = Preset {
     name: "sns",
     title: "Amazon SNS",
+    way: Way::Sns,
     signature: Source::Body("Signature"),
+    message: &[],
     id: body("MessageId"),
     event: body("Type"),
     item_key: Some("MessageId"),
-    handshake: Some(Handshake::Keyed { methods: &[] }),
-    ..CERTIFIED
+    handshake: Some(Handshake::Subscription),
+    secret_hint: "The certificate in PEM that SigningCertURL in any message of the region leads to.",
+    details: &[Detail {
+        name: "topic",
+        label: "Topic ARN",
+        hint: "Amazon SNS console, Topics, your topic: the ARN, such as arn:aws:sns:eu-west-1:123456789012:orders.",
+        without: None,
+    }],
+    ..BASE
 };
 
 pub(super) const PUBSUB: Preset = Preset {
     name: "pubsub",
     title: "Google Pub/Sub",
+    way: Way::Pubsub,
     signature: Source::Header("Authorization"),
+    message: &[],
     id: body("message.messageId"),
-    ..CERTIFIED
+    secret_hint: "Google's key set in JSON, from https://www.googleapis.com/oauth2/v3/certs.",
+    details: &[
+        Detail {
+            name: "audience",
+            label: "Audience",
+            hint: "Google Cloud console, Pub/Sub, your push subscription, Enable authentication: the audience; without one there it is the whole URL.",
+            without: None,
+        },
+        Detail {
+            name: "email",
+            label: "Service account",
+            hint: "The e-mail address of the service account that is chosen there.",
+            without: Some(
+                "whoever has an account at Google can have tokens with this audience made, and so send here",
+            ),
+        },
+    ],
+    ..BASE
 };

@@ -4,9 +4,8 @@
 //!
 //! **Invariant**: facts about a tool, and nothing else.
 
-use super::cloud::CERTIFIED;
 use super::{BASE, TIMESTAMP_BODY, TIMESTAMP_DOT_BODY, body, header, part, time};
-use crate::sender::preset::{Encoding, Part, Preset, Source, Unit};
+use crate::sender::preset::{Detail, Encoding, Part, Preset, Source, Unit, Way};
 
 pub(super) const STRIPE: Preset = Preset {
     name: "stripe",
@@ -182,9 +181,21 @@ pub(super) const WOOCOMMERCE: Preset = Preset {
 pub(super) const PAYPAL: Preset = Preset {
     name: "paypal",
     title: "PayPal",
+    way: Way::Paypal,
     signature: Source::Header("PAYPAL-TRANSMISSION-SIG"),
+    message: &[],
+    // The time is that of the event, and PayPal tries for three days.
+    tolerance_seconds: 0,
     id: body("id"),
     event: body("event_type"),
     item_key: Some("resource.id"),
-    ..CERTIFIED
+    secret_hint: "The certificate in PEM that the header PAYPAL-CERT-URL of any delivery leads to.",
+    details: &[Detail {
+        name: "webhook_id",
+        label: "Webhook ID",
+        hint: "PayPal Developer Dashboard, Apps & Credentials, your app, Webhooks: the Webhook ID beside the URL.",
+        without: None,
+    }],
+    events_hint: "PAYMENT.CAPTURE.COMPLETED, PAYMENT.CAPTURE.REFUNDED, CHECKOUT.ORDER.APPROVED",
+    ..BASE
 };

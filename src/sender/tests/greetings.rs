@@ -1,7 +1,7 @@
 //! Handshakes: what is answered, and what is never signed or echoed.
 
 use super::{NOW_MS, SECRET, signed_base64, signed_hex, verifier, with_post, with_request};
-use crate::sender::handshake::{Answer, of_keyed, subscribe_url};
+use crate::sender::handshake::{Answer, of_keyed, to_do};
 use crate::sender::{Because, Delivery, Options, Refused, Verifier};
 
 fn get(scheme: &str, query: &str) -> Result<Option<Answer>, Refused> {
@@ -253,13 +253,14 @@ fn a_subscription_of_sns_is_acknowledged_and_its_address_given_back() {
     let url = |address: &str| {
         let body = format!(r#"{{"Type":"SubscriptionConfirmation","SubscribeURL":"{address}"}}"#);
         keyed(&confirm, &body, |delivery| {
-            let url = subscribe_url(delivery);
-            assert_eq!(url.is_some(), of_keyed(delivery).is_some());
-            url
+            let said = to_do(delivery);
+            assert_eq!(said.is_some(), of_keyed(delivery).is_some());
+            said
         })
     };
     let good = "https://sns.us-east-1.amazonaws.com/?Action=ConfirmSubscription&Token=a";
-    assert_eq!(url(good).as_deref(), Some(good));
+    let said = format!("open {good} to confirm the subscription");
+    assert_eq!(url(good), Some(said));
     assert!(url("https://sns.cn-north-1.amazonaws.com.cn/").is_some());
     let wrong = [
         "http://sns.us-east-1.amazonaws.com/",

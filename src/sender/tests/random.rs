@@ -1,7 +1,7 @@
 //! Random bytes in every place: nothing panics, and nothing passes.
 
 use super::{NOW_MS, verifier};
-use crate::sender::handshake::{of_keyed, subscribe_url};
+use crate::sender::handshake::{of_keyed, to_do};
 use crate::sender::{Delivery, Headers, Verifier, field, presets};
 
 const ROUNDS: usize = 400;
@@ -22,7 +22,7 @@ impl Random {
 
     /// Bytes, or pieces of what is understood put together at random.
     pub(super) fn value(&mut self) -> Vec<u8> {
-        const PIECES: [&str; 32] = [
+        const PIECES: [&str; 36] = [
             "v1=",
             "v1,",
             "t=",
@@ -55,6 +55,10 @@ impl Random {
             ":",
             "null",
             "\"a\"",
+            "Bearer ",
+            ".",
+            "eyJhbGciOiJSUzI1NiJ9",
+            "{\"Type\":\"SubscriptionConfirmation\",\"SubscribeURL\":",
         ];
         if self.below(3) == 0 {
             return self.bytes();
@@ -78,7 +82,7 @@ fn random_requests_neither_panic_nor_pass() {
 }
 
 fn one(random: &mut Random, verifier: &Verifier) {
-    const NAMES: [&str; 30] = [
+    const NAMES: [&str; 34] = [
         "webhook-signature",
         "webhook-timestamp",
         "webhook-id",
@@ -109,6 +113,10 @@ fn one(random: &mut Random, verifier: &Verifier) {
         "x-amz-sns-message-type",
         "webhook-request-origin",
         "x-gitlab-token",
+        "authorization",
+        "paypal-transmission-id",
+        "paypal-transmission-time",
+        "paypal-cert-url",
     ];
     let own = verifier.preset().signature.header(false).unwrap_or("x-own");
     let mut values: Vec<(&str, Vec<u8>)> = vec![(own, random.value())];
@@ -151,7 +159,7 @@ fn one(random: &mut Random, verifier: &Verifier) {
         assert!(verifier.check(&delivery).is_err(), "{name}: {delivery:?}");
         let _ = verifier.check_head(delivery.headers, delivery.now_ms);
         let _ = verifier.handshake(&delivery);
-        let _ = (of_keyed(&delivery), subscribe_url(&delivery));
+        let _ = (of_keyed(&delivery), to_do(&delivery));
         for source in [verifier.id(), verifier.event()].into_iter().flatten() {
             let _ = source.find(delivery.headers, |path| field::of(&body, path));
         }

@@ -36,7 +36,7 @@ fn whatever_is_signed_has_samples() {
         events.dedup();
         assert_eq!(events.len(), samples.len(), "{}", preset.name);
     }
-    assert_eq!(all().count(), 58);
+    assert_eq!(all().count(), 61);
 }
 
 #[test]
@@ -97,9 +97,15 @@ fn signed_samples_pass_with_id_and_event() {
 
 #[test]
 fn events_of_public_keys_stand_in_their_bodies() {
-    let discord = preset("discord").expect("a row").samples();
-    let event = field::at(&parsed(&discord[0]), "event.type");
-    assert_eq!(event.as_deref(), Some(discord[0].event));
+    for (name, path) in [
+        ("discord", "event.type"),
+        ("sns", "Type"),
+        ("paypal", "event_type"),
+    ] {
+        let samples = preset(name).expect("a row").samples();
+        let event = field::at(&parsed(&samples[0]), path);
+        assert_eq!(event.as_deref(), Some(samples[0].event));
+    }
 }
 
 #[test]

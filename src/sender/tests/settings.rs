@@ -1,12 +1,12 @@
 //! Settings that do not fit are refused with the field and what to do.
 
-use super::{SECRET, WHSEC, hmac, secret_of, unfit, verifier, with_post};
+use super::{SECRET, WHSEC, hmac, options_of, secret_of, unfit, verifier, with_post};
 use crate::sender::{Options, Timestamp, Verifier, presets};
 
 #[test]
 fn secrets_are_there_long_enough_and_of_the_right_form() {
     for preset in presets().iter().filter(|preset| preset.signed()) {
-        unfit(&Options::of(preset.name), "", "secret", "empty");
+        unfit(&options_of(preset.name), "", "secret", "empty");
     }
     let of = Options::of;
     unfit(
@@ -62,6 +62,7 @@ fn no_message_shows_the_secret() {
     for preset in presets() {
         for options in [
             Options::of(preset.name),
+            options_of(preset.name),
             hmac(|o| o.scheme = preset.name.into()),
         ] {
             if let Err(unfit) = Verifier::new(&options, secret, Some("c4n4ry-t0ken")) {
@@ -130,10 +131,6 @@ fn an_unknown_scheme_gets_the_names_that_resemble_it() {
 
 #[test]
 fn what_cannot_be_verified_says_what_to_use_instead() {
-    for scheme in ["sns", "paypal", "pubsub"] {
-        unfit(&Options::of(scheme), SECRET, "scheme", "certificate");
-        unfit(&Options::of(scheme), SECRET, "scheme", "`allow_in_url`");
-    }
     for scheme in ["eventgrid", "cloudevents"] {
         unfit(
             &Options::of(scheme),
@@ -232,4 +229,37 @@ fn options_are_written_without_what_is_not_set() {
     let read: Options =
         serde_json::from_str(r#"{"scheme":"hmac","timestamp":{"part":"t="}}"#).expect("read");
     assert_eq!(read.timestamp.expect("set").part.as_deref(), Some("t="));
+}
+
+#[test]
+fn what_one_tool_has_alone_is_there_and_nowhere_else() {
+    for (scheme, detail, hint) in [
+        ("sns", "topic", "missing. Amazon SNS console"),
+        ("paypal", "webhook_id", "missing. PayPal Developer"),
+        ("pubsub", "audience", "missing. Google Cloud console"),
+    ] {
+        let mut options = options_of(scheme);
+        options.set_detail(detail, None);
+        unfit(&options, &secret_of(scheme), detail, hint);
+        options.set_detail(detail, Some(String::new()));
+        unfit(&options, &secret_of(scheme), detail, "empty");
+        let mut others = hmac(|_| {});
+        others.set_detail(detail, Some("x".into()));
+        unfit(&others, SECRET, detail, "`hmac` has none; leave it out");
+    }
+    let mut without = options_of("pubsub");
+    without.email = None;
+    assert!(Verifier::new(&without, &secret_of("pubsub"), None).is_ok());
+}
+
+#[test]
+fn every_detail_can_be_set_and_read() {
+    for preset in presets() {
+        let options = options_of(preset.name);
+        for detail in preset.details {
+            let given = options.details();
+            let given = given.iter().find(|(name, _)| *name == detail.name);
+            assert!(given.is_some_and(|(_, text)| text.is_some()), "{detail:?}");
+        }
+    }
 }

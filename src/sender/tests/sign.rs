@@ -2,7 +2,8 @@
 
 use super::random::Random;
 use super::{
-    NOW_MS, PUBLIC_KEYS, SECRET, WHSEC, hmac, secret_of, verifier, verifier_of, with_signed,
+    NOW_MS, PUBLIC_KEYS, SECRET, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
+    with_signed,
 };
 use crate::sender::{
     CannotSign, Draft, Options, Signed, Source, Timestamp, Verifier, field, presets,
@@ -59,10 +60,7 @@ fn passes(verifier: &Verifier, other: &Verifier, draft: Draft<'_>) {
 /// The same preset with another secret.
 fn other(scheme: &str) -> Verifier {
     let secret = secret_of(scheme);
-    let mut options = Options::of(scheme);
-    if matches!(scheme, "hmac" | "token") {
-        options.header = Some("X-Signature".into());
-    }
+    let options = options_of(scheme);
     let secret = if secret == WHSEC {
         WHSEC.replace("MfKQ", "AAAA")
     } else {

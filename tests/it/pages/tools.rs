@@ -75,15 +75,8 @@ fn the_list_of_tools_leads_to_a_form_for_each() {
     assert!(forms.len() > 40, "{forms:?}");
     for name in forms {
         let form = site.page(&format!("/new/source?tool={name}"));
-        let signs = form.contains(r#"type="password""#);
-        let keyed = [
-            "cloudevents",
-            "eventgrid",
-            "none",
-            "paypal",
-            "pubsub",
-            "sns",
-        ];
+        let signs = form.contains(r#"id="secret""#);
+        let keyed = ["cloudevents", "eventgrid", "none"];
         assert_eq!(signs, !keyed.contains(&name), "{name}");
     }
     let form = site.page("/new/source?tool=shopify");
@@ -310,12 +303,12 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
         .spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source?tool=sns", "name=aws&stream=orders"),
-        "/sources/aws",
+        &site.submit("/new/source?tool=eventgrid", "name=azure&stream=orders"),
+        "/sources/azure",
     );
-    let page = site.page("/sources/aws");
+    let page = site.page("/sources/azure");
     let key = secret(&page).expect("the key");
-    let path = "/api/webhook/orders/aws";
+    let path = "/api/webhook/orders/azure";
     let url = format!(
         r#"<code id="url-with-key">https://hooks.example.com{path}?access_token={key}</code>"#
     );
@@ -323,15 +316,58 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
     // To the address of the connector, with the field that identifies.
     let snippet = format!("http://{}{path}", process.service);
     assert!(
-        page.contains(&snippet) && page.contains("&quot;MessageId&quot;: 1"),
+        page.contains(&snippet) && page.contains("&quot;id&quot;: 1"),
         "{page}"
     );
-    let page = site.page("/sources/aws");
+    let page = site.page("/sources/azure");
     assert!(!page.contains(&key), "{page}");
     assert!(page.contains("may stand in a URL"), "{page}");
     let token = format!("{path}?access_token={key}");
-    let sent = send(&process, &token, "", r#"{"MessageId": "1"}"#);
+    let sent = send(&process, &token, "", r#"{"id": "1"}"#);
     assert!((200..300).contains(&sent.status), "{}", sent.body);
+}
+
+#[test]
+fn a_tool_with_a_certificate_is_connected_by_its_lines() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    let site = Site::signed_in(&process);
+    let new = "/new/source?tool=sns";
+    let form = site.page(new);
+    for said in [
+        r#"<label for="secret">Certificate</label><textarea"#,
+        r#"<label for="topic">Topic ARN</label>"#,
+        "that SigningCertURL",
+    ] {
+        assert!(form.contains(said), "{said}: {form}");
+    }
+    let form = site.page("/new/source?tool=pubsub");
+    assert!(form.contains(r#"for="secret">Key set</label>"#), "{form}");
+    assert!(form.contains("Service account (optional)"), "{form}");
+    let lines = |text: &str| {
+        let text = text.replace('\n', "\r\n");
+        form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
+    };
+    let certificate = lines(include_str!("../../fixtures/sender.pem"));
+    let fields =
+        |secret: &str, topic: &str| format!("name=aws&stream=orders&topic={topic}&secret={secret}");
+    let wrong = site.submit(new, &fields("MIIB", "arn%3Aa"));
+    is_wrong(&wrong, 400, "secret", "It has no certificate");
+    let wrong = site.submit(new, &fields(&certificate, ""));
+    is_wrong(&wrong, 400, "topic", "It is missing");
+    leads_to(
+        &site.submit(new, &fields(&certificate, "arn%3Aa")),
+        "/sources/aws",
+    );
+    let page = site.page("/sources/aws");
+    assert!(page.contains("Amazon SNS (<code>sns</code>)"), "{page}");
+    let key = site.page("/sources/aws/keys/main");
+    assert!(key.contains("New certificate"), "{key}");
+    // The same certificate is that of another topic, too.
+    let second = "/sources/aws/new-key?tool=sns";
+    let again = fields(&certificate, "arn%3Aa").replace("name=aws", "name=second");
+    is_wrong(&site.submit(second, &again), 400, "secret", "Another key");
+    let other = again.replace("arn%3Aa", "arn%3Ab");
+    leads_to(&site.submit(second, &other), "/sources/aws");
 }
 
 #[test]
@@ -415,7 +451,10 @@ fn a_signing_key_is_added_and_rotated_by_the_new_secret() {
     connect(&site);
     let new_key = "/sources/shop/new-key";
     assert!(site.page(new_key).contains(r#"name="tool""#));
-    assert_eq!(site.get("/sources/shop/new-key?tool=sns").status, 404);
+    assert_eq!(
+        site.get("/sources/shop/new-key?tool=cloudevents").status,
+        404
+    );
     let path = format!("{new_key}?tool=shopify");
     let fields = "name=second&stream=orders&secret=short";
     is_wrong(&site.submit(&path, fields), 400, "secret", "It has 5 bytes");

@@ -127,7 +127,19 @@ async fn what_cannot_verify_is_refused_with_what_to_do() {
         (json!({"scheme": "stripe", "secret": SECRET}), "whsec_"),
         (json!({"scheme": "standard", "secret": "whsec_?"}), "whsec_"),
         (json!({"scheme": "square", "secret": SECRET}), "public_url"),
-        (json!({"scheme": "sns", "secret": SECRET}), "allow_in_url"),
+        (json!({"scheme": "sns", "secret": SECRET}), "topic"),
+        (
+            json!({"scheme": "sns", "secret": SECRET, "topic": "a"}),
+            "no certificate",
+        ),
+        (
+            json!({"scheme": "pubsub", "secret": "{}", "audience": "a"}),
+            "Key Set",
+        ),
+        (
+            json!({"scheme": "cloudevents", "secret": SECRET}),
+            "allow_in_url",
+        ),
         (
             json!({"scheme": "github", "secret": SECRET, "hash": "sha1"}),
             "hash",

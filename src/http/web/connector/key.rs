@@ -261,8 +261,9 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
     html! {
         @match &key.signing {
             Some(signing) => {
-                p { "A key with the new secret takes the name. What is signed with the old secret is taken until the end of the grace." }
-                (verification::secret(typed, "New secret", signing.verifier.preset().secret_hint))
+                @let word = signing.verifier.preset().published().unwrap_or("secret");
+                p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." }
+                (verification::secret(typed, signing.verifier.preset(), "new "))
             },
             None => p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." },
         }

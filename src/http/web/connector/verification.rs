@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use crate::config::{Secret, Verify};
 use crate::http::web::form::{Field, Typed};
-use crate::sender::{Handshake, Options, Preset, Timestamp};
+use crate::http::web::text::as_sentence;
+use crate::sender::{Detail, Handshake, Options, Preset, Timestamp};
 
 /// Of the fields of a signature, those that begin with what most tools do.
 const USUAL: [(&str, &str); 3] = [
@@ -33,7 +34,8 @@ pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
 /// The fields of a tool that signs.
 pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
     html! {
-        (secret(typed, "Secret", preset.secret_hint))
+        (secret(typed, preset, ""))
+        @for detail in preset.details { (self::detail(typed, detail)) }
         @if asks_for_word(preset) { (verify_token(typed)) }
         @if preset.is_generic() { (header(typed)) }
         @if preset.name == "hmac" { (layout(typed)) }
@@ -41,13 +43,35 @@ pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
     }
 }
 
-/// The field of the secret.
-pub(super) fn secret(typed: &Typed, label: &str, hint: &str) -> Markup {
-    typed.secret_input(Field {
+/// The field of the secret, or of what the tool publishes in place of one. `new ` may stand before its name.
+pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
+    let published = preset.published();
+    let label = as_sentence(&[before, published.unwrap_or("secret")].concat());
+    let field = Field {
         name: "secret",
-        label,
-        hint,
-    })
+        label: label.trim_end_matches('.'),
+        hint: preset.secret_hint,
+    };
+    match published {
+        None => typed.secret_input(field),
+        Some(_) => typed.lines_input(field),
+    }
+}
+
+fn detail(typed: &Typed, detail: &Detail) -> Markup {
+    let (label, hint) = match detail.without {
+        None => (detail.label.to_owned(), detail.hint.to_owned()),
+        Some(without) => (
+            format!("{} (optional)", detail.label),
+            format!("{} Without it {without}.", detail.hint),
+        ),
+    };
+    let field = Field {
+        name: detail.name,
+        label: &label,
+        hint: &hint,
+    };
+    typed.input(field, 256, detail.without.is_none())
 }
 
 /// The secret as it was typed.
@@ -90,6 +114,9 @@ fn options(typed: &Typed, preset: &Preset) -> Options {
         url: typed.optional("url").filter(|_| asks_for_url(preset)),
         ..Options::of(preset.name)
     };
+    for detail in preset.details {
+        options.set_detail(detail.name, typed.optional(detail.name));
+    }
     if preset.is_generic() {
         options.header = typed.optional("header");
     }

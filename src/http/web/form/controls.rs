@@ -14,6 +14,8 @@ const STREAMS_LISTED_MAX: usize = 500;
 
 /// Characters of a secret: a browser cuts what is longer, so it is more than any tool has.
 const SECRET_CHARS_MAX: usize = 4_096;
+/// The same of several lines: certificates with their chains, key sets.
+const LINES_CHARS_MAX: usize = 32_768;
 
 /// The name and the words of a control.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +49,15 @@ impl Typed {
             input id=(field.name) name=(field.name) type="password" maxlength=(SECRET_CHARS_MAX) required
                 autocomplete="off" autocapitalize="off" spellcheck="false"
                 aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// The contents of a file of text. What was typed never comes back: it may have been another file.
+    pub(in crate::http::web) fn lines_input(&self, field: Field<'_>) -> Markup {
+        self.around(field, html! {
+            textarea.mono id=(field.name) name=(field.name) rows="6" maxlength=(LINES_CHARS_MAX) required
+                autocomplete="off" autocapitalize="off" spellcheck="false"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)] {}
         })
     }
 
@@ -253,7 +264,11 @@ mod tests {
             shown.contains("aria-invalid") && shown.contains("autofocus"),
             "{shown}"
         );
+        let lines = typed.lines_input(field).into_string();
+        assert!(lines.contains("</textarea>"), "{lines}");
         let debug = format!("{typed:?}");
-        assert!(!shown.contains("typed-by-hand") && !debug.contains("typed-by-hand"));
+        for text in [shown, lines, debug] {
+            assert!(!text.contains("typed-by-hand"), "{text}");
+        }
     }
 }

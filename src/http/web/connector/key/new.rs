@@ -120,7 +120,8 @@ fn page(
     FormPage {
         title: match signs {
             Some(preset) if !preset.is_generic() => {
-                format!("New secret of {} for {}", preset.title, connector.name)
+                let word = preset.published().unwrap_or("secret");
+                format!("New {word} of {} for {}", preset.title, connector.name)
             }
             _ => format!("New key of {}", connector.name),
         },

@@ -1,0 +1,218 @@
+//! X.509 certificates, as far as a signature needs them: the RSA key, and when they end.
+//!
+//! `certified` reads them from the settings once, and every check compares with them.
+//!
+//! **Invariant**: a certificate is believed because it stands in the settings; who issued it is not looked at. No
+//! message shows a signature that was sent.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::preset::{Preset, Unit};
+use super::rsa::{Hash, RsaKey};
+use super::{Refused, Unfit, clock};
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+/// A tool's certificate, its next one, and the chains of both.
+const CERTIFICATES_MAX: usize = 16;
+
+// Tags of DER (X.690).
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OBJECT: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+/// `rsaEncryption`, 1.2.840.113549.1.1.1.
+const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+
+/// The certificates of one tool; at least one.
+pub(super) struct Certificates(Vec<Certificate>);
+
+struct Certificate {
+    key: RsaKey,
+    /// Unix milliseconds.
+    ends_ms: u64,
+}
+
+/// A signature that came, and what it is of.
+pub(super) struct Signed<'a> {
+    /// `the signature in the body`
+    pub(super) name: &'a str,
+    pub(super) hash: Hash,
+    pub(super) message: &'a [u8],
+    pub(super) signature: &'a [u8],
+    /// Where the delivery says that its certificate is, if that is an address of the tool.
+    pub(super) certificate_at: Option<&'a str>,
+}
+
+impl Certificates {
+    /// The certificates of a text in PEM (RFC 7468) that have an RSA key; what stands around them is not looked at.
+    pub(super) fn of(preset: &Preset, text: &str) -> Result<Certificates, Unfit> {
+        if text.starts_with("http") {
+            return Err(unfit(
+                "it is an address: fetch the certificate from there, and set that",
+            ));
+        }
+        let (mut certificates, mut count, mut rest) = (Vec::new(), 0, text);
+        while let Some((_, after)) = rest.split_once(BEGIN) {
+            count += 1;
+            if count > CERTIFICATES_MAX {
+                let message = format!("it has more than {CERTIFICATES_MAX} certificates");
+                return Err(unfit(message));
+            }
+            let unreadable = || unfit(format!("certificate {count} cannot be read; was it cut?"));
+            let (body, after) = after.split_once(END).ok_or_else(unreadable)?;
+            certificates.extend(read(body).ok_or_else(unreadable)?);
+            rest = after;
+        }
+        match (count, certificates.is_empty()) {
+            (0, _) => Err(unfit(format!(
+                "it has no certificate, which begins with `{BEGIN}`. {}",
+                preset.secret_hint
+            ))),
+            (_, true) => Err(unfit(format!(
+                "no certificate in it has an RSA key of 2048 to 8192 bits, with which {} signs",
+                preset.title
+            ))),
+            (_, false) => Ok(Certificates(certificates)),
+        }
+    }
+
+    /// Whether one of them that has not ended has signed.
+    pub(super) fn check(&self, signed: &Signed<'_>, now_ms: u64) -> Result<(), Refused> {
+        let mut ended = None;
+        for one in &self.0 {
+            if !(one.key).verifies(signed.hash, signed.message, signed.signature) {
+                continue;
+            }
+            if one.ends_ms > now_ms {
+                return Ok(());
+            }
+            ended = Some(one.ends_ms);
+        }
+        let name = signed.name;
+        let mut message = match (ended, self.0.as_slice()) {
+            (Some(ends_ms), _) => format!(
+                "{name} is of a certificate that expired on {}; set the tool's new one",
+                date(ends_ms)
+            ),
+            (None, [_]) => format!("{name} does not match the certificate"),
+            (None, several) => {
+                format!("{name} matches none of the {} certificates", several.len())
+            }
+        };
+        if ended.is_none()
+            && let Some(ends_ms) = self.expired_ms(now_ms)
+        {
+            message += &format!(", expired since {}", date(ends_ms));
+        }
+        if let Some(address) = signed.certificate_at {
+            message += &format!("; the delivery names the one at {address}");
+        }
+        Err(Refused::signature(message))
+    }
+
+    /// When the last of them ended, if all of them have.
+    pub(super) fn expired_ms(&self, now_ms: u64) -> Option<u64> {
+        let last = self.0.iter().map(|one| one.ends_ms).max();
+        last.filter(|ends_ms| *ends_ms <= now_ms)
+    }
+}
+
+/// The day of a time: `2030-01-31`.
+fn date(at_ms: u64) -> String {
+    let mut written = clock::written(Unit::Rfc3339, at_ms);
+    written.truncate("2030-01-31".len());
+    written
+}
+
+/// What stands between the two marks of PEM; the inner `None`: its key is none of RSA that can be used. Browsers drop the
+/// line breaks of what is pasted into a line.
+fn read(body: &str) -> Option<Option<Certificate>> {
+    let body: String = body.split_ascii_whitespace().collect();
+    let der = STANDARD.decode(body).ok()?;
+    let mut signed = Der(&der).within(SEQUENCE)?.within(SEQUENCE)?;
+    // The first version has no number.
+    signed.take(VERSION);
+    let _serial = signed.take(INTEGER)?;
+    let _algorithm = signed.take(SEQUENCE)?;
+    let _issuer = signed.take(SEQUENCE)?;
+    let mut validity = signed.within(SEQUENCE)?;
+    let _begins_ms = validity.time_ms()?;
+    let ends_ms = validity.time_ms()?;
+    let _subject = signed.take(SEQUENCE)?;
+    let mut subject_key = signed.within(SEQUENCE)?;
+    let algorithm = subject_key.within(SEQUENCE)?.take(OBJECT)?;
+    let bits = subject_key.take(BIT_STRING)?;
+    let key = if algorithm == RSA { rsa(bits) } else { None };
+    Some(key.map(|key| Certificate { key, ends_ms }))
+}
+
+/// The key of a bit string, whose first byte says how many bits at the end are unused.
+fn rsa(bits: &[u8]) -> Option<RsaKey> {
+    let mut numbers = Der(bits.strip_prefix(&[0])?).within(SEQUENCE)?;
+    RsaKey::of(numbers.take(INTEGER)?, numbers.take(INTEGER)?)
+}
+
+/// Values in DER that have not been read.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The content of the next value, if it has this tag.
+    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let rest = self.0.strip_prefix(&[tag])?;
+        let (&len, rest) = rest.split_first()?;
+        // A short length, or the count of the bytes of a long one.
+        let (len, rest) = if len < 0x80 {
+            (usize::from(len), rest)
+        } else {
+            let count = usize::from(len & 0x7f);
+            let (bytes, rest) = rest.split_at_checked(count)?;
+            if !(1..=4).contains(&count) {
+                return None;
+            }
+            let len = bytes
+                .iter()
+                .fold(0, |len, byte| len << 8 | usize::from(*byte));
+            (len, rest)
+        };
+        let (content, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some(content)
+    }
+
+    /// The values inside the next one.
+    fn within(&mut self, tag: u8) -> Option<Der<'a>> {
+        self.take(tag).map(Der)
+    }
+
+    /// Unix milliseconds of a time: `YYMMDDHHMMSSZ`, or with all digits of the year (RFC 5280, section 4.1.2.5).
+    fn time_ms(&mut self) -> Option<u64> {
+        let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok();
+        let digits = match self.take(UTC_TIME) {
+            Some(short) => {
+                let short = text(short)?;
+                let century = if short >= "5" { "19" } else { "20" };
+                format!("{century}{short}")
+            }
+            None => text(self.take(GENERALIZED_TIME)?)?.to_owned(),
+        };
+        let digits = digits
+            .strip_suffix('Z')
+            .filter(|digits| digits.len() == 14)?;
+        let at = |place| digits.get(place);
+        let (date, time) = (at(0..8)?, at(8..14)?);
+        let (year, month, day) = (date.get(..4)?, date.get(4..6)?, date.get(6..)?);
+        let (hour, minute, second) = (time.get(..2)?, time.get(2..4)?, time.get(4..)?);
+        let written = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
+        let ms = clock::unix_ms(&written, Unit::Rfc3339)?;
+        Some(u64::try_from(ms).unwrap_or(0))
+    }
+}
+
+fn unfit(message: impl Into<String>) -> Unfit {
+    Unfit::new("secret", message)
+}
