@@ -34,7 +34,7 @@ pub struct Metrics {
     pub invalid: Counter,
     /// Requests answered 401.
     pub unauthorized: Counter,
-    /// Requests to the admin listener without its token, and sign-ins.
+    /// Requests to the admin listener with a wrong token, and sign-ins.
     pub admin_refused: Counter,
     /// Requests answered 403: removals that the key's connector may not ask for.
     pub not_allowed: Counter,
@@ -163,7 +163,7 @@ impl Metrics {
         let admin_refused = Counter::default();
         registry.register(
             "admin_auth_failures",
-            "Requests to the admin listener without its token, and sign-ins that were refused",
+            "Requests to the admin listener with a wrong token, and sign-ins that were refused",
             admin_refused.clone(),
         );
         let files_checked_at = Gauge::default();

@@ -130,7 +130,7 @@ const FULL: &str = r#"
 listen = "0.0.0.0:9000"
 [admin]
 listen = "unix:admin.sock"
-token = "admin-token-0123456789"
+token = "admin-token-0123456789abcdef"
 [[streams]]
 name = "orders"
 on_update = "merge"

@@ -62,15 +62,20 @@ impl Handler for RequireToken {
         ctrl: &mut FlowCtrl,
     ) {
         // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let known = reader::bearer(req.headers()).is_some_and(|token| KeyHash::of(token) == self.0);
-        if known {
+        let token = reader::bearer(req.headers()).filter(|token| !token.is_empty());
+        if token.is_some_and(|token| KeyHash::of(token) == self.0) {
             ctrl.call_next(req, depot, res).await;
             return;
         }
         ctrl.skip_rest();
-        if let Some(seconds) = self.1.wrong_token(by(req)).await {
+        // Who sends none guesses nothing.
+        let pause = match token.is_some() {
+            true => self.1.wrong_token(by(req)).await,
+            false => None,
+        };
+        if let Some(seconds) = pause {
             let message = format!(
-                "too many requests without the right admin token came from this address; send it with the next one, or wait {seconds} s"
+                "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
             );
             return ApiError::wait(seconds, message).answer(req, res);
         }

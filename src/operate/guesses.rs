@@ -19,7 +19,7 @@ use crate::journal::log::Client;
 
 /// Wrong tokens of a client before it is told to wait.
 const FREE: u32 = 5;
-/// After so long without one they are forgotten.
+/// After so long without one, and without a pause, they are forgotten.
 const FORGOTTEN_MS: u64 = 60_000;
 /// The longest pause, in seconds.
 const PAUSE_MAX: u64 = 300;
@@ -107,23 +107,19 @@ impl Guesses {
     }
 
     /// Who has sent many lately.
-    pub(super) fn problems(&self) -> Vec<String> {
+    pub(super) fn busy(&self) -> Vec<String> {
         let now_ms = clock::lived_ms();
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let many = state.clients.iter().filter(|(_, guess)| {
             !guess.is_over(now_ms) && u64::from(guess.count) + guess.untold >= PROBLEM_MIN
         });
-        let said = many.map(|(client, _)| {
-            let from = named(*client);
-            format!("{from} sends wrong admin tokens, one after the other; see the audit trail")
-        });
-        said.collect()
+        many.map(|(client, _)| named(*client)).collect()
     }
 }
 
 impl Guess {
     fn is_over(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.last_ms) >= FORGOTTEN_MS && self.wait_until_ms <= now_ms
+        now_ms.saturating_sub(self.last_ms.max(self.wait_until_ms)) >= FORGOTTEN_MS
     }
 }
 
@@ -146,14 +142,14 @@ fn named(client: Client) -> String {
 }
 
 impl Operator {
-    /// Somebody came with a wrong admin token, or with none. Seconds that he is to wait before the next, if he is.
+    /// Somebody came with a wrong admin token. Seconds that he is to wait before the next, if he is.
     pub async fn wrong_token(&self, by: By) -> Option<u64> {
         self.metrics.admin_refused.inc();
         let client = counted(by.client);
         let Verdict { pause, tell } = self.guesses.note(client, clock::lived_ms());
         if let Some(count) = tell {
             let from = named(client);
-            tracing::warn!(client = %from, count, "refused without the admin token");
+            tracing::warn!(client = %from, count, "refused: wrong admin tokens");
             let change = AuditChange::done(
                 "sign_in_refused",
                 Kind::Session,
@@ -183,6 +179,7 @@ mod tests {
             assert_eq!(verdict.pause, None, "{n}");
             assert_eq!(verdict.tell, (n == 0).then_some(1), "{n}");
         }
+        now_ms += 10;
         let mut pauses = Vec::new();
         for _ in 0..11 {
             let pause = guesses.note(client(1), now_ms).pause.expect("a pause");

@@ -139,7 +139,11 @@ impl Operator {
                 ));
             }
         }
-        problems.extend(self.guesses.problems());
+        for client in self.guesses.busy() {
+            problems.push(format!(
+                "{client} sends wrong admin tokens, one after the other; see the audit trail"
+            ));
+        }
         for (key, why) in self.live.without_seat() {
             problems.push(format!(
                 "renderers with the read key {key} were refused: {why}"

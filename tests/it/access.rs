@@ -1,6 +1,9 @@
 //! Who may call the admin listener, and from where: every operation that its document names, and every page.
 
+use serde_json::Value;
+
 use crate::openapi::{document, operations};
+use crate::pages::site::Site;
 use crate::process::{Answer, Client, Process};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
@@ -39,6 +42,7 @@ fn guarded(process: &Process) -> Vec<(String, String)> {
 fn every_operation_is_401_without_the_token() {
     let process = daemon();
     let ingest_key = key_of("orders");
+    let mut waits = 0;
     for (method, path) in guarded(&process) {
         for secret in [
             "",
@@ -58,11 +62,15 @@ fn every_operation_is_401_without_the_token() {
             };
             let headers = format!("Host: localhost\r\n{authorization}");
             let answer = call(&process, &method, &path, &headers);
-            assert_eq!(
-                answer.status, 401,
-                "{method} {path} {secret}: {}",
-                answer.body
-            );
+            let what = format!("{method} {path} {secret}: {}", answer.body);
+            // Who goes on with wrong ones is told to wait.
+            if answer.status == 429 {
+                assert!(secret.starts_with("Bearer "), "{what}");
+                assert_eq!(answer.json()["error"]["code"], "RATE_LIMITED", "{what}");
+                waits += 1;
+                continue;
+            }
+            assert_eq!(answer.status, 401, "{what}");
             assert_eq!(answer.json()["error"]["code"], "UNAUTHORIZED");
             assert_eq!(answer.header("www-authenticate"), Some("bearer"));
         }
@@ -72,7 +80,10 @@ fn every_operation_is_401_without_the_token() {
         assert_eq!(answer.status, 401, "{method} {query}");
     }
     let log = process.admin("/api/admin/audit");
-    assert_eq!(log.as_array().map(Vec::len), Some(0), "nothing was done");
+    let log = log.as_array().expect("a list");
+    let refused = |one: &Value| one["action"] == "sign_in_refused" && one["name"] == "127.0.0.1";
+    assert!(log.iter().all(refused), "nothing was done: {log:?}");
+    assert!(waits > 0 && !log.is_empty());
 }
 
 #[test]
@@ -127,4 +138,26 @@ fn no_operation_is_done_under_a_foreign_name_or_for_another_site() {
         let answer = call(&process, "POST", "/api/admin/tickets", &headers);
         assert_eq!(answer.status, 201, "{from_here}: {}", answer.body);
     }
+}
+
+#[test]
+fn wrong_tokens_are_slowed_down_and_the_right_one_is_let_in() {
+    let process = daemon();
+    let mut site = Site::of(&process);
+    let tries: Vec<Answer> = (0..7)
+        .map(|n| site.sign_in(&format!("wrong-{n}")))
+        .collect();
+    let statuses: Vec<u16> = tries.iter().map(|one| one.status).collect();
+    assert_eq!(statuses[..5], [401; 5]);
+    let told = tries.iter().find(|one| one.status == 429).expect("a pause");
+    assert!(told.body.contains("Too many wrong tokens"), "{}", told.body);
+    assert!(told.header("retry-after").is_some());
+    assert_eq!(site.sign_in(ADMIN_TOKEN).status, 303);
+    let log = process.admin("/api/admin/audit");
+    let log = log.as_array().expect("a list");
+    let said = |at: usize| ["action", "who", "name"].map(|field| log[at][field].clone());
+    assert_eq!(said(0), ["sign_in", "admin token", "127.0.0.1"]);
+    assert_eq!(said(1), ["sign_in_refused", "link", "127.0.0.1"]);
+    assert_eq!(process.metric("headgate_admin_auth_failures_total"), Some(7.0));
+    assert!(!process.log().contains("wrong-"), "no token is written");
 }

@@ -5,7 +5,7 @@ mod hostile; // texts that break pages
 mod managed; // what the forms make, change and refuse
 mod settings; // the configuration, and backups
 mod shown; // what the pages say
-mod site; // somebody who is signed in, without a browser
+pub(crate) mod site; // somebody who is signed in, without a browser
 mod tools; // tools that sign: their forms, their pages
 mod written; // what the buttons do
 

@@ -46,7 +46,8 @@ fn every_setting_names_its_source() {
 
 #[test]
 fn references_to_secrets_are_shown_and_their_values_are_not() {
-    let place = Place::with("[admin]\ntoken = { env = \"TOKEN\" }\n").var("TOKEN", "0123456789");
+    let place = Place::with("[admin]\ntoken = { env = \"TOKEN\" }\n")
+        .var("TOKEN", "012345678901234567890123");
     check(
         &place,
         &[r#"admin.token = { env = "TOKEN" }    # site.toml:2"#],

@@ -104,7 +104,7 @@ fn variables_have_the_type_of_their_setting() {
         .var("HEADGATE_LIMITS__MAX_BODY_BYTES", "2_000_000")
         .var("HEADGATE_SERVER__LISTEN", "unix:/run/headgate.sock")
         .var("HEADGATE_STORAGE__DURABILITY", "os")
-        .var("HEADGATE_ADMIN__TOKEN", "0123456789")
+        .var("HEADGATE_ADMIN__TOKEN", "012345678901234567890123")
         .var("HEADGATE_STREAMS", "[{name=\"orders\"}, {name=\"true\"}]")
         .var(
             "HEADGATE_SINKS",
@@ -126,7 +126,7 @@ fn variables_have_the_type_of_their_setting() {
             .token
             .map(|token| token.reveal().to_owned())
             .as_deref(),
-        Some("0123456789")
+        Some("012345678901234567890123")
     );
     assert_eq!(settings.streams[1].name, "true");
     assert_eq!(settings.sinks[1].streams, ["*"]);

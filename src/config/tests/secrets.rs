@@ -124,11 +124,11 @@ fn the_admin_token_may_be_absent() {
     assert_eq!(token_file(&elsewhere), "/srv/headgate/admin.token");
     let named = Place::with("[admin]\ntoken = { file = \"admin.token\" }\n");
     assert_eq!(token_file(&named), "DIR/admin.token");
-    let present = named.file("admin.token", "0123456789abcdef\n");
+    let present = named.file("admin.token", "0123456789abcdef01234567\n");
     let token = present.settings().admin.token;
     assert_eq!(
         token.map(|token| token.reveal().to_owned()).as_deref(),
-        Some("0123456789abcdef")
+        Some("0123456789abcdef01234567")
     );
 }
 
@@ -139,11 +139,11 @@ fn a_later_secret_replaces_an_earlier_one_of_another_form() {
             "config/default.toml",
             "[admin]\ntoken = { file = \"gone\" }\n",
         )
-        .var("TOKEN", "from-the-variable");
+        .var("TOKEN", "the-token-from-the-variable");
     let token = place.settings().admin.token;
     assert_eq!(
         token.map(|token| token.reveal().to_owned()).as_deref(),
-        Some("from-the-variable")
+        Some("the-token-from-the-variable")
     );
 }
 
@@ -177,7 +177,7 @@ fn nothing_shows_a_secret() {
         let place = Place::with(&site(&form))
             .file("key", KEY)
             .var("SHOP_KEY", KEY)
-            .var("HEADGATE_ADMIN__TOKEN", "admin-canary");
+            .var("HEADGATE_ADMIN__TOKEN", "admin-canary-0123456789ab");
         let loaded = place.load();
         clean(&format!("{loaded:?}"));
         clean(&format!("{:?}", loaded.settings));

@@ -194,3 +194,34 @@ fn a_body_that_still_arrives_when_its_key_is_revoked_is_refused() {
     assert_eq!(answer.status, 401, "{}", answer.body);
     process.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_connector_of_an_old_name_has_nothing_of_the_old_one() {
+    let app = Setup::new().stream("orders").start().await;
+    let admin = app.admin();
+    let tenant = "/api/admin/connectors/tenant";
+    let moves_in = async || {
+        let named = json!({"name": "tenant"});
+        admin.make("/api/admin/connectors", named).await;
+        let key = json!({"name": "main", "stream": "orders"});
+        let made = admin.make(&format!("{tenant}/keys"), key).await;
+        app.caller_with(made["secret"].as_str().expect("a secret"))
+    };
+    let old = moves_in().await;
+    let first = old.ingest_once("order-1", r#"{"of": "old"}"#).await;
+    let first = first.receipt();
+    let path = format!("/api/requests/{}", first.request_id);
+    assert_eq!(old.get(&path).await.status, 200);
+    assert_eq!(admin.call(Method::DELETE, tenant).await.status, 200);
+
+    let new = moves_in().await;
+    new.get(&path).await.refused(404, "REQUEST_NOT_FOUND");
+    let reply = new.ingest_once("order-1", r#"{"of": "new"}"#).await;
+    assert_eq!(reply.header("idempotent-replayed"), None);
+    let own = reply.receipt();
+    assert_ne!(own.request_id, first.request_id);
+    app.drain().await;
+    assert_eq!(app.fields("orders").await[0].1, r#"{"of":"new"}"#);
+    let again = new.ingest_once("order-1", r#"{"of": "new"}"#).await;
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+}
