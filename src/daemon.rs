@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod hour;
 mod memory;
+mod modes;
 mod reload;
 mod scrub;
 mod sinks;
@@ -104,6 +105,7 @@ impl Daemon {
     ) -> Result<Self, DaemonError> {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
+        modes::close(data_dir, settings.storage.pool_mode);
         if data_dir.join(MARK).exists() {
             return Err(DaemonError::DataFolder(format!(
                 "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
@@ -122,6 +124,7 @@ impl Daemon {
             journal,
             fuse,
         } = Stored::open(data_dir, settings, &metrics).await?;
+        modes::open_pool(data_dir, settings.storage.pool_mode);
         let plugins = Arc::new(Plugins::new(
             Some(&data_dir.join("plugin-cache")),
             program,

@@ -14,6 +14,8 @@ pub mod suspect;
 mod trouble;
 mod writer;
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -56,6 +58,7 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
             rusqlite::version()
         )));
     }
+    make_private(path);
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -93,6 +96,18 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
     }
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Makes a new file for this user only, whatever the umask is; SQLite gives its write-ahead log the same mode. What keeps
+/// it from being made SQLite says itself.
+fn make_private(path: &Path) {
+    // Never one that is there: closing it would take this process's locks off it.
+    let new = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    drop(new);
 }
 
 /// A file beside another: the name goes on with `end`.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::client::{AdminArgs, CallError};
 use super::error::CliError;
 use super::output::{json_pretty, plain, print, shown};
-use crate::daemon;
+use crate::{daemon, process};
 
 /// What `headgate backup` is told.
 #[derive(Debug, clap::Args)]
@@ -104,6 +104,7 @@ fn sentence(made: &Value) -> String {
 /// # Errors
 /// Exit code 1: the backup is not good or the folder cannot be used; 70: storage failed.
 pub fn restore(args: &RestoreArgs) -> Result<(), CliError> {
+    process::keep_files_private();
     let restored = daemon::restore_into(&args.data_dir, &args.backup);
     let restored = restored.map_err(|error| CliError {
         code: error.exit_code(),

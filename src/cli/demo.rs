@@ -19,6 +19,7 @@ use crate::config::{Loaded, Sources};
 use crate::daemon::Daemon;
 use crate::item::{field_name, members};
 use crate::pool::{Item, PageLimit};
+use crate::process;
 
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
@@ -49,6 +50,7 @@ pub struct DemoArgs {
 /// # Errors
 /// As `headgate serve`.
 pub fn run(args: &DemoArgs) -> Result<(), CliError> {
+    process::keep_files_private();
     let config_file = write_config(&args.data_dir)?;
     let loaded = load(&config_file)?;
     logging::start(&loaded.settings.log);

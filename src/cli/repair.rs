@@ -14,8 +14,8 @@ use super::error::{CliError, FAILED};
 use super::output::{confirmed, json_pretty, print, shown};
 use super::serve::failed;
 use super::{ConfigArgs, load};
-use crate::daemon;
 use crate::repair::{self, Verdict, report};
+use crate::{daemon, process};
 
 /// The exit code of a storage failure.
 const STORAGE: u8 = 70;
@@ -54,6 +54,7 @@ pub enum Output {
 /// # Errors
 /// Exit code 1 if a daemon uses the folder, 70 if storage fails.
 pub fn run(args: &RepairArgs) -> Result<(), CliError> {
+    process::keep_files_private();
     let loaded = load(&args.config)?;
     let data_dir = &loaded.settings.storage.data_dir;
     let found = daemon::repair_folder(data_dir, false).map_err(failed)?;

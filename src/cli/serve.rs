@@ -16,6 +16,7 @@ use super::error::CliError;
 use super::{ConfigArgs, load, logging, program};
 use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
+use crate::process;
 use crate::sqlite::suspect;
 
 /// What `headgate serve` is told.
@@ -33,6 +34,7 @@ pub struct ServeArgs {
 /// # Errors
 /// Exit code 2 for the configuration, 70 for storage, 1 for everything else.
 pub fn run(args: &ServeArgs) -> Result<(), CliError> {
+    process::keep_files_private();
     let mut loaded = load(&args.config)?;
     listen_again(&mut loaded);
     let mut listened = None;

@@ -287,6 +287,17 @@ pub(super) fn path(text: &str) -> Result<(), String> {
     }
 }
 
+/// The mode of `pool.db`.
+pub(super) fn pool_mode(text: &str) -> Result<(), String> {
+    match text {
+        "0600" | "0640" | "0644" => Ok(()),
+        _ => Err(format!(
+            "wants \"0600\", \"0640\" (its group may read it) or \"0644\" (every user may), for nobody else writes it; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
 /// A tracing filter: `level` or `target=level`, separated by commas.
 pub(super) fn log_filter(text: &str) -> Result<(), String> {
     // A filter library would take a misspelt level for the name of a target and silently log everything of it.

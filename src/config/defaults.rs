@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{
     Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins, Pool,
-    Postgres, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits, Start, Storage,
+    PoolMode, Postgres, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits, Start, Storage,
 };
 
 impl Default for Settings {
@@ -66,6 +66,7 @@ impl Default for Storage {
         Storage {
             data_dir: PathBuf::from("data"),
             durability: Durability::Fsync,
+            pool_mode: PoolMode::Owner,
             min_free_bytes: 64 * 1024 * 1024,
             log_retention_days: 30,
             log_retention_bytes: 2 * 1024 * 1024 * 1024,

@@ -153,6 +153,7 @@ const ADMIN: &[Field] = &[
 const STORAGE: &[Field] = &[
     field("data_dir", Shape::Text(checks::path)),
     field("durability", Shape::Choice(&["fsync", "os"])),
+    field("pool_mode", Shape::Text(checks::pool_mode)),
     field("min_free_bytes", Shape::Integer(0, 1024 * GIB)),
     field("log_retention_days", Shape::Integer(1, 3650)),
     field("log_retention_bytes", Shape::Integer(MIB, 1024 * GIB)),

@@ -95,6 +95,8 @@ pub struct Storage {
     pub data_dir: PathBuf,
     /// What a 202 promises.
     pub durability: Durability,
+    /// Who may read `pool.db` beside this user.
+    pub pool_mode: PoolMode,
     /// With less free space than this, requests are answered 503.
     pub min_free_bytes: u64,
     /// How long the request log goes back.
@@ -129,6 +131,36 @@ impl Durability {
             Self::Fsync => "fsync",
             Self::Os => "os",
         }
+    }
+}
+
+/// Who may read `pool.db`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolMode {
+    /// This user.
+    #[serde(rename = "0600")]
+    Owner,
+    /// And the group of the file.
+    #[serde(rename = "0640")]
+    Group,
+    /// Every user of the machine.
+    #[serde(rename = "0644")]
+    Everyone,
+}
+
+impl PoolMode {
+    /// What the mode of the file says of others than the owner.
+    pub fn of_others(self) -> u32 {
+        match self {
+            Self::Owner => 0,
+            Self::Group => 0o040,
+            Self::Everyone => 0o044,
+        }
+    }
+
+    /// The same of the data folder, through which they come to the file. They do not see what else is in it.
+    pub fn of_others_in_folder(self) -> u32 {
+        self.of_others() >> 2
     }
 }
 

@@ -27,6 +27,7 @@ mod outage; // sinks that are down, and starts with much that waits
 mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it
 mod postgres; // a PostgreSQL server of a test's own
+mod privilege; // what the daemon leaves to others: its files, its rights, its limits
 mod process; // the real program in a process of its own
 mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not

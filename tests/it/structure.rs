@@ -26,6 +26,7 @@ const FLOORS: [(&str, u8); 26] = [
     ("backoff", 0),
     ("budget", 0),
     ("opaque", 0),
+    ("process", 0),
     ("sender", 0),
     ("sqlite", 0),
     ("text", 0),
