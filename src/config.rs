@@ -26,6 +26,7 @@ mod checks;
 mod defaults;
 mod environment;
 mod explain;
+mod hidden;
 mod in_use;
 mod listen;
 mod merge;
@@ -48,6 +49,7 @@ pub use checks::{
     stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
+pub use hidden::{hidden, names_secret, shown_url};
 pub use in_use::InUse;
 pub use listen::Listen;
 pub use outgoing::{Host, Network, default_port};
@@ -283,8 +285,18 @@ impl Loader<'_> {
         match read(&path) {
             Ok(text) => {
                 let folder = path.parent().unwrap_or(self.working_dir).to_owned();
+                if self.text(&shown, &folder, &text)
+                    && let Some(sentence) = secret::readable_by_others(&path)
+                {
+                    self.warnings.push(Problem {
+                        origin: Origin::of(self.rank - 1, &Arc::from(shown)),
+                        path: String::new(),
+                        message: format!(
+                            "it holds secrets, and {sentence}, or name them with {{ file = \"…\" }} or {{ env = \"…\" }}"
+                        ),
+                    });
+                }
                 self.files.push(path);
-                self.text(&shown, &folder, &text);
                 true
             }
             Err(error) if optional && error.kind() == io::ErrorKind::NotFound => false,
@@ -296,7 +308,8 @@ impl Loader<'_> {
         }
     }
 
-    fn text(&mut self, source: &str, folder: &Path, text: &str) {
+    /// Takes a document; true if it holds a secret.
+    fn text(&mut self, source: &str, folder: &Path, text: &str) -> bool {
         match tree::parse(text) {
             Ok(node) => self.layer(source, folder, node),
             Err(fault) => {
@@ -312,6 +325,7 @@ impl Loader<'_> {
                 });
                 self.unread = true;
                 self.rank += 1;
+                false
             }
         }
     }
@@ -354,7 +368,8 @@ impl Loader<'_> {
         }
     }
 
-    fn layer(&mut self, source: &str, folder: &Path, node: Node) {
+    /// Checks and keeps what a source says; true if it holds a secret.
+    fn layer(&mut self, source: &str, folder: &Path, node: Node) -> bool {
         let source: Arc<str> = Arc::from(source);
         let mut checker = Checker {
             rank: self.rank,
@@ -362,8 +377,10 @@ impl Loader<'_> {
             folder,
             problems: &mut self.problems,
             variables: &mut self.variables,
+            holds_secret: false,
         };
         let node = checker.table("", node, schema::ROOT);
+        let holds_secret = checker.holds_secret;
         for entry in node.entries() {
             if matches!(&entry.node.data, tree::Data::List(elements) if elements.is_empty()) {
                 self.warnings.push(Problem {
@@ -385,6 +402,7 @@ impl Loader<'_> {
             node,
         });
         self.rank += 1;
+        holds_secret
     }
 
     fn report(&mut self, source: &str, message: String) {

@@ -43,7 +43,8 @@ pub struct AdminArgs {
         default_value = "http://127.0.0.1:8081"
     )]
     pub admin_url: String,
-    /// The admin token; without it, <DATA_DIR>/admin.token is read
+    /// The admin token, better given by environment than on the command line; without it, <DATA_DIR>/admin.token is
+    /// read
     #[arg(long, env = "HEADGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// The daemon's data folder, where it keeps its admin token

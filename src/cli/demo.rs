@@ -20,6 +20,7 @@ use crate::daemon::Daemon;
 use crate::item::{field_name, members};
 use crate::pool::{Item, PageLimit};
 use crate::process;
+use crate::text::shell_quoted;
 
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
@@ -183,7 +184,10 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
     ))?;
     wait_until_processed(&client, &id).await?;
     print_pool(daemon).await?;
-    let data_dir = daemon.data_dir.display();
+    let data_dir = daemon.data_dir.to_string_lossy();
+    let quoted_dir = shell_quoted(&data_dir);
+    let pool = shell_quoted(&format!("{data_dir}/pool.db"));
+    let authorization = shell_quoted(&format!("Authorization: Bearer {key}"));
     let admin = &daemon.admin_address;
     let read_key = loaded.settings.read_keys.first();
     if let Some(read_key) = read_key.and_then(|key| key.secret.as_ref()) {
@@ -197,21 +201,21 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
 Send something yourself:
 
   curl -i {service}{path} \
-    -H 'Authorization: Bearer {key}' \
+    -H {authorization} \
     -H 'Content-Type: application/json' \
     -d '{{"match_id": "m-100", "home": {{"name": "Reds", "score": 1}}, "away": {{"name": "Blues", "score": 0}}}}'
 
 See it in the pool:
 
-  sqlite3 {data_dir}/pool.db 'SELECT * FROM stream_{STREAM}'
+  sqlite3 {pool} 'SELECT * FROM stream_{STREAM}'
 
 Follow it in the terminal:
 
-  headgate tail {STREAM} --url {service} --admin-url {admin} --data-dir {data_dir}
+  headgate tail {STREAM} --url {service} --admin-url {admin} --data-dir {quoted_dir}
 
 See the request log:
 
-  headgate requests --admin-url {admin} --data-dir {data_dir}
+  headgate requests --admin-url {admin} --data-dir {quoted_dir}
 
 Service        {service}
 Admin API      {admin}  (token in {data_dir}/admin.token)

@@ -62,10 +62,12 @@ struct Subject {
     /// A private network that it may call into, as in `http.networks`
     #[arg(long, value_name = "NETWORK")]
     network: Vec<Network>,
-    /// A secret that it may read, as in `secrets` of the sink's section
+    /// A secret that it may read, as in `secrets` of the sink's section; other users of this machine see it among the
+    /// processes, so take one that is for trying out
     #[arg(long, value_name = "NAME=VALUE", value_parser = secret)]
     secret: Vec<(String, Secret)>,
-    /// The database that it may write to, as in `postgres.url`: postgresql://user:password@host/database
+    /// The database that it may write to, as in `postgres.url`: postgresql://user:password@host/database; better given
+    /// by environment than on the command line
     #[arg(
         long,
         value_name = "URL",

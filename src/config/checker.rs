@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::BUILT_IN_PLUGINS;
+use super::hidden::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
 use super::schema::{Element, Field, Shape};
 use super::tree::{Data, Entry, Node};
@@ -24,6 +25,8 @@ pub(super) struct Checker<'a> {
     pub(super) problems: &'a mut Vec<Problem>,
     /// Environment variables that secrets refer to: these are not settings, whatever they are called.
     pub(super) variables: &'a mut HashSet<String>,
+    /// Whether a secret stands in the source as it is.
+    pub(super) holds_secret: bool,
 }
 
 impl Checker<'_> {
@@ -81,7 +84,11 @@ impl Checker<'_> {
                 self.report(path, node.line, message);
                 None
             }
-            (Shape::Boolean, Data::Boolean(_)) | (Shape::Free, Data::Table(_)) => Some(node),
+            (Shape::Boolean, Data::Boolean(_)) => Some(node),
+            (Shape::Free, Data::Table(_)) => {
+                self.holds_secret |= holds_secret(&node, false);
+                Some(node)
+            }
             (Shape::Text(check), Data::Text(text)) => match check(text) {
                 Ok(()) => Some(node),
                 Err(message) => {
@@ -132,7 +139,10 @@ impl Checker<'_> {
                 text.make_ascii_lowercase();
                 Some(node)
             }
-            (Shape::Secret, Data::Text(_)) => Some(node),
+            (Shape::Secret, Data::Text(_)) => {
+                self.holds_secret = true;
+                Some(node)
+            }
             (Shape::Secret, Data::Table(_)) => self.secret(path, node),
             (Shape::Secrets(check), Data::Table(entries)) => {
                 let entries = std::mem::take(entries);
@@ -320,5 +330,18 @@ impl Checker<'_> {
             path: path.to_owned(),
             message,
         });
+    }
+}
+
+/// Whether settings of a plugin hold what must not be shown.
+fn holds_secret(node: &Node, named: bool) -> bool {
+    match &node.data {
+        Data::Text(text) => named || shown_url(text) != *text,
+        Data::List(elements) => elements.iter().any(|node| holds_secret(node, named)),
+        Data::Table(entries) => entries.iter().any(|entry| {
+            let named = named || names_secret(&entry.name);
+            holds_secret(&entry.node, named)
+        }),
+        _ => false,
     }
 }

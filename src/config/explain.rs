@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Loaded;
 use super::merge::Origins;
 use super::problem::{self, Origin};
 use super::schema::{Field, ROOT, Shape};
+use super::{Loaded, hidden};
 
 /// One effective setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,7 +74,14 @@ fn table(rows: &mut Vec<Row>, origins: &Origins, path: &str, value: &Value, fiel
                     table(rows, origins, &path, value, element.fields);
                 }
             }
-            _ => row(rows, origins, path, value),
+            (shape, value) => {
+                let mut value = value.clone();
+                match shape {
+                    Shape::Free => hidden::mask(&mut value),
+                    _ => hidden::mask_urls(&mut value),
+                }
+                row(rows, origins, path, &value);
+            }
         }
     }
 }

@@ -135,12 +135,13 @@ pub fn hint(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// A value in quotes, as far as it may be shown: a key that stands in the place of a name stays hidden.
+/// A value in quotes, as far as it may be shown: a key that stands in the place of a name stays hidden, and so does the
+/// password in a URL.
 pub fn quoted(text: &str) -> String {
     if text.starts_with("ik_") || text.starts_with("rk_") {
         format!("\"{}\"", super::MASK)
     } else {
-        format!("{text:?}")
+        format!("{:?}", super::shown_url(text))
     }
 }
 

@@ -96,14 +96,31 @@ impl Secret {
         Ok(())
     }
 
-    /// Whether it comes from a file that every user of the machine can read.
-    pub(super) fn world_readable_file(&self) -> Option<&Path> {
-        use std::os::unix::fs::PermissionsExt as _;
-        let SecretSource::File(path) = &self.source else {
-            return None;
-        };
-        let mode = path.metadata().ok()?.permissions().mode();
-        (mode & 0o004 != 0).then_some(path)
+    /// Who else can read the file that it comes from, in a sentence.
+    pub(super) fn readable_by_others(&self) -> Option<String> {
+        match &self.source {
+            SecretSource::File(path) => readable_by_others(path),
+            _ => None,
+        }
+    }
+}
+
+/// Who can read a file beside this user, in a sentence that says what to do; none if nobody needs to know.
+pub(super) fn readable_by_others(path: &Path) -> Option<String> {
+    use rustix::process::{getegid, geteuid};
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = path.metadata().ok()?;
+    let file = path.display();
+    // A file of somebody else, such as root, is read by way of its group. This user's own group is often nobody else.
+    let own = metadata.uid() == geteuid().as_raw() && metadata.gid() != getegid().as_raw();
+    if metadata.mode() & 0o004 != 0 {
+        Some(format!(
+            "every user of this machine can read {file}; chmod 600 {file}"
+        ))
+    } else if metadata.mode() & 0o040 != 0 && own {
+        Some(format!("its group can read {file}; chmod 600 {file}"))
+    } else {
+        None
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! **Invariant**: no test reads the environment or the working directory of the process.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -42,7 +43,9 @@ impl Place {
     fn file(self, name: &str, text: &str) -> Self {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
-        std::fs::write(path, text).expect("a file");
+        std::fs::write(&path, text).expect("a file");
+        // For this user only, as whatever holds secrets.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
         self
     }
 

@@ -13,7 +13,7 @@ use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
-use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, pool};
+use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, hidden, pool};
 use crate::clock;
 use crate::sender::{self, CANDIDATES_MAX, Verifier};
 
@@ -233,6 +233,7 @@ impl<'a> Validator<'a> {
                     format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
                 );
             }
+            self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
             if sink.retry.max_ms < sink.retry.first_ms {
                 self.problem(
                     &format!("sinks[{index}].retry.max_ms"),
@@ -240,6 +241,30 @@ impl<'a> Validator<'a> {
                         "{} is shorter than the first pause, retry.first_ms = {}",
                         sink.retry.max_ms, sink.retry.first_ms
                     ),
+                );
+            }
+        }
+    }
+
+    /// What is in `config` is the plugin's, and no secret.
+    fn plugin_secrets(&mut self, path: &str, config: &serde_json::Value) {
+        let headers = config["headers"].as_object();
+        let authorization = headers.and_then(|headers| {
+            let mut names = headers.keys();
+            names.find(|name| name.eq_ignore_ascii_case("authorization"))
+        });
+        let refused = authorization.map(|name| problem::join("headers", name));
+        if let Some(place) = &refused {
+            self.problem(
+                &format!("{path}.{place}"),
+                "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
+            );
+        }
+        for place in hidden::named_secrets(config) {
+            if Some(&place) != refused.as_ref() {
+                self.warning(
+                    &format!("{path}.{place}"),
+                    "its name is that of a secret, and the plugin reads it; `http.headers` and `secrets` of the sink keep secrets in files and variables".to_owned(),
                 );
             }
         }
@@ -385,12 +410,8 @@ impl<'a> Validator<'a> {
         if let Err(message) = check(secret.reveal()) {
             self.problem(path, message);
         }
-        if let Some(file) = secret.world_readable_file() {
-            let file = file.display();
-            self.warning(
-                path,
-                format!("every user of this machine can read {file}; chmod 600 {file}"),
-            );
+        if let Some(sentence) = secret.readable_by_others() {
+            self.warning(path, sentence);
         }
     }
 

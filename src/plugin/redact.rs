@@ -27,11 +27,14 @@ impl Redactor {
     /// Over everything that the section of a sink keeps secret.
     pub(super) fn of(sink: &config::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
-        let words = headers.flat_map(|header| words(header.reveal()));
+        let words_of_headers = headers.flat_map(|header| words(header.reveal()));
         let given = sink.secrets.values().map(Secret::reveal);
         let urls = sink.postgres.iter().map(|postgres| postgres.url.reveal());
         let passwords = urls.clone().filter_map(password);
-        let all = words.chain(given).chain(urls).chain(passwords);
+        let settings = config::hidden(&sink.config);
+        let settings = settings.into_iter().flat_map(words);
+        let all = words_of_headers.chain(given).chain(urls).chain(passwords);
+        let all = all.chain(settings);
         let long = all.filter(|secret| secret.len() >= SECRET_BYTES_MIN);
         let mut secrets: Vec<String> = long.map(str::to_owned).collect();
         // The longest first: one may be a part of another.
@@ -110,6 +113,10 @@ mod tests {
             http: Some(http),
             postgres: Some(postgres),
             secrets: [("signing".to_owned(), secret("größe-und-länge-zählen"))].into(),
+            config: serde_json::json!({
+                "url": "https://me:in-a-url@a.example/",
+                "headers": {"x-api-key": "in-a-header", "x-team": "blue team"},
+            }),
             ..Sink::default()
         };
         let redactor = Redactor::of(&sink);
@@ -126,7 +133,12 @@ mod tests {
         check("größe-und-länge-zä", "********");
         check("at postgresql://me:pass:w@rd@db/x", "at ********");
         check("no password pass:w@rd", "no password ********");
+        check(
+            "me:in-a-url@a and in-a-header",
+            "me:********@a and ********",
+        );
+        check("blue team", "blue team");
         check("abc Bearer größe", "abc Bearer größe");
-        assert_eq!(format!("{redactor:?}"), "Redactor(4)");
+        assert_eq!(format!("{redactor:?}"), "Redactor(6)");
     }
 }

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use jsonschema::PatternOptions;
 use serde_json::Value;
 
+use crate::config;
+
 /// Problems that a message lists.
 const PROBLEMS_MAX: usize = 5;
 /// Bytes of a schema.
@@ -53,9 +55,17 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
     let problems: Vec<String> = validator
         .iter_errors(config)
         .take(PROBLEMS_MAX)
-        .map(|problem| match problem.instance_path().as_str() {
-            "" => problem.to_string(),
-            place => format!("{place}: {problem}"),
+        .map(|problem| {
+            let place = problem.instance_path().as_str();
+            let named = place.split('/').any(config::names_secret);
+            let said = match named || !config::hidden(problem.instance()).is_empty() {
+                true => problem.masked_with("this").to_string(),
+                false => problem.to_string(),
+            };
+            match place {
+                "" => said,
+                place => format!("{place}: {said}"),
+            }
         })
         .collect();
     match problems.is_empty() {
@@ -171,6 +181,25 @@ mod tests {
         assert!(check("{", &json!({})).is_err());
         let elsewhere = r#"{"$ref": "https://example.com/schema.json"}"#;
         assert!(check(elsewhere, &json!({})).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_without_secrets() {
+        let schema = r#"{"type": "object", "properties": {
+            "url": {"type": "string", "pattern": "^https://a"},
+            "headers": {"additionalProperties": {"maxLength": 3}},
+            "one": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}}"#;
+        let refused = |config: Value| check(schema, &config).expect_err("it does not fit");
+        for config in [
+            json!({"url": "https://me:hush@b"}),
+            json!({"headers": {"x-api-key": "hush"}}),
+            json!({"one": {"password": "hush"}}),
+        ] {
+            let said = refused(config);
+            assert!(said.contains("this") && !said.contains("hush"), "{said}");
+        }
+        let said = refused(json!({"url": "https://b"}));
+        assert!(said.contains("https://b"), "{said}");
     }
 
     #[test]

@@ -23,6 +23,8 @@ const IN_URL: &str = "rk_live_canary_of_the_player_in_a_url";
 const HEADER: &str = "Bearer canary-in-a-header-of-a-sink";
 const HEADER_FILE: &str = "canary-in-a-file-that-a-sink-names";
 const HEADER_VARIABLE: &str = "canary-in-a-variable-of-the-process";
+const CONFIG: &str = "canary-in-the-settings-of-a-plugin";
+const QUERY: &str = "canary-in-the-query-of-a-url";
 const SIGNING: &str = "whsec_Y2FuYXJ5LW9mLWEtc2luay10aGF0LXNpZ25z";
 const PASSWORD: &str = "canary-of-the-database-password";
 const SHORT: &str = "ik_canary_too_short";
@@ -102,14 +104,19 @@ fn made(process: &Process, path: &str, body: &Value) -> String {
 /// database. Its log goes into a file.
 fn daemon() -> (Setup, Process, Receiver) {
     let receiver = Receiver::start(|seen, _| {
-        let headers: Vec<String> = (seen.headers.iter())
+        let mut headers: Vec<String> = (seen.headers.iter())
             .map(|(name, value)| format!("{name}: {value}"))
             .collect();
+        // Those with secrets first: only the beginning of an answer is kept.
+        headers.sort_by_key(|line| !line.starts_with("authorization") && !line.starts_with("x-"));
         answer(400, "", &headers.join(", "))
     });
     let host = receiver.url("");
     let http = format!("hosts = [\"{host}\"], networks = [\"127.0.0.0/8\"]");
-    let url = format!("config = {{ url = \"{host}/\" }}\n");
+    let url = format!("config = {{ url = \"{host}/?token={QUERY}\" }}\n");
+    let url_and_header = format!(
+        "config = {{ url = \"{host}/?token={QUERY}\", headers = {{ x-api-key = \"{CONFIG}\" }} }}\n"
+    );
     let closed = free_port();
     let folder = Setup::with_streams(&["orders"])
         .sink("pool", "pool", "*", "")
@@ -118,7 +125,7 @@ fn daemon() -> (Setup, Process, Receiver) {
             "http-forward",
             "*",
             &format!(
-                "{url}http = {{ {http}, headers = {{ authorization = \"{HEADER}\", x-file = {{ file = \"header.secret\" }}, \
+                "{url_and_header}http = {{ {http}, headers = {{ authorization = \"{HEADER}\", x-file = {{ file = \"header.secret\" }}, \
                  x-variable = {{ env = \"CANARY\" }} }} }}\n"
             ),
         )
@@ -163,6 +170,8 @@ fn no_secret_is_found_anywhere() {
         IN_URL,
         HEADER_FILE,
         HEADER_VARIABLE,
+        CONFIG,
+        QUERY,
         SIGNING,
         PASSWORD,
         SHORT,
@@ -333,16 +342,15 @@ fn no_secret_is_found_anywhere() {
             .any(|one| one.headers.iter().any(|(_, value)| value == secret))
     };
     assert!(
-        got(HEADER) && got(HEADER_FILE) && got(HEADER_VARIABLE),
+        got(HEADER) && got(CONFIG) && got(HEADER_FILE) && got(HEADER_VARIABLE),
         "the sink sends its headers"
     );
 
     let letters = process.dead_letters("repeats");
     let reason = letters[0]["reason"].as_str().expect("a reason");
-    assert!(
-        reason.contains("authorization: Bearer ********"),
-        "{reason}"
-    );
+    for covered in ["authorization: Bearer ********", "x-api-key: ********"] {
+        assert!(reason.contains(covered), "{reason}");
+    }
     search_the_admin_listener(&process, &mut seen, &cookie);
     let backup = folder.path("backup");
     let body = json!({"dir": backup}).to_string();

@@ -165,6 +165,98 @@ fn a_secret_file_that_everybody_can_read_is_a_warning() {
 }
 
 #[test]
+fn a_configuration_that_others_can_read_and_that_holds_secrets_is_a_warning() {
+    let check = |site: &str, mode: u32, expected: &[&str]| {
+        let place = Place::with(site).file("key", KEY).var("SHOP_KEY", KEY);
+        let file = place.path().join("site.toml");
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).expect("a mode");
+        assert_eq!(place.warnings(), expected, "{site} {mode:o}");
+    };
+    let warning = "site.toml: it holds secrets, and every user of this machine can read DIR/site.toml; chmod 600 DIR/site.toml, or name them with { file = \"…\" } or { env = \"…\" }";
+    check(&site(&format!("{KEY:?}")), 0o644, &[warning]);
+    check(&site(&format!("{KEY:?}")), 0o600, &[]);
+    check(&site("{ file = \"key\" }"), 0o644, &[]);
+    check(&site("{ env = \"SHOP_KEY\" }"), 0o644, &[]);
+    let sink = |config: &str| {
+        format!(
+            "[[sinks]]\nname = \"a\"\nplugin = \"http-forward\"\nstreams = [\"*\"]\nconfig = {config}\n"
+        )
+    };
+    check(
+        &sink("{ url = \"https://me:hush@a.example\" }"),
+        0o644,
+        &[warning],
+    );
+    check(&sink("{ url = \"https://a.example\" }"), 0o644, &[]);
+}
+
+#[test]
+fn secrets_in_the_settings_of_a_plugin_are_masked_and_named() {
+    let sink = |config: &str| {
+        format!(
+            "[[sinks]]\nname = \"a\"\nplugin = \"http-forward\"\nstreams = [\"*\"]\nconfig = {config}\n"
+        )
+    };
+    let place = Place::with(&sink(
+        "{ url = \"https://me:canary-1@a.example/?token=canary-2\", headers = { X-Api-Key = \"canary-3\", x-team = \"blue\" } }",
+    ));
+    let rows = explain(&place.load());
+    for shown in [render_text(&rows), render_json(&rows).to_string()] {
+        assert!(
+            shown.contains("x-team") && shown.contains("blue"),
+            "{shown}"
+        );
+        assert!(shown.contains("https://me:********@a.example"), "{shown}");
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+    assert_eq!(
+        place.warnings(),
+        [
+            "site.toml:5: sinks[0].config.headers.X-Api-Key: its name is that of a secret, and the plugin reads it; `http.headers` and `secrets` of the sink keep secrets in files and variables"
+        ]
+    );
+    let problems = Place::with(&sink(
+        "{ url = \"https://a.example\", headers = { Authorization = \"Bearer canary\" } }",
+    ))
+    .problems();
+    assert!(
+        problems.starts_with(
+            "site.toml:5: sinks[0].config.headers.Authorization: no secret may stand in `config`"
+        ),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("http.headers") && !problems.contains("canary"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_said_without_its_password() {
+    for (setting, text) in [
+        ("[server]\npublic_url = ", "https://me:canary@a.example/"),
+        ("[server]\nlisten = ", "http://me:canary@a.example"),
+        ("[live]\norigins = ", "[\"https://me:canary@a.example/\"]"),
+    ] {
+        let text = match text.starts_with('[') {
+            true => text.to_owned(),
+            false => format!("{text:?}"),
+        };
+        let problems = Place::with(&format!("{setting}{text}\n")).problems();
+        assert!(
+            problems.contains("me:********@a.example") && !problems.contains("canary"),
+            "{problems}"
+        );
+    }
+    let sink = "[[sinks]]\nname = \"a\"\nplugin = \"pool\"\nstreams = [\"*\"]\nhttp = { hosts = [\"https://me:canary@a.example\"] }\n";
+    let problems = Place::with(sink).problems();
+    assert!(
+        problems.contains("is not a host") && !problems.contains("canary"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn nothing_shows_a_secret() {
     let clean = |text: &str| assert!(!text.contains("canary"), "{text}");
     // In every form, loaded.

@@ -13,6 +13,9 @@ use crate::setup::Setup;
 /// Two demos that look for free ports at the same moment could choose the same ones.
 pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// A folder whose name a shell would obey, if it came to it unquoted.
+const HOSTILE: &str = "it's $(touch pwned) my demo";
+
 /// The printed command that begins with this word: its line, and those that it goes on in.
 fn printed_command(text: &str, begins: &str) -> String {
     let mut command = String::new();
@@ -39,6 +42,7 @@ fn a_demo_sends_itself_something_and_shows_it() {
         "In the pool:",
         "hcl-2025-r09-m4",
         "curl -i http://127.0.0.1:",
+        "-H 'Authorization: Bearer ik_live_",
     ] {
         assert!(text.contains(says), "{says} in:\n{text}");
     }
@@ -62,7 +66,7 @@ struct Demo {
 impl Demo {
     fn start(folder: &Path) -> Self {
         let mut command = headgate(folder);
-        command.args(["demo", "--data-dir", "demo"]);
+        command.args(["demo", "--data-dir", HOSTILE]);
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
         let mut text = String::new();
@@ -124,7 +128,7 @@ fn the_demos_commands_work_as_printed() {
         assert!(answer.contains("\"items_received\":1"), "{answer}");
         crate::wait::eventually("the match is in the pool", || {
             let rows = Setup::new()
-                .data_in(folder.path().join("demo"))
+                .data_in(folder.path().join(HOSTILE))
                 .rows("scoreboard");
             rows.iter().any(|row| row.key == "m-100").then_some(())
         });
@@ -140,5 +144,6 @@ fn the_demos_commands_work_as_printed() {
         log.contains("scoreboard") && log.contains("processed"),
         "{log}"
     );
+    assert!(!folder.path().join("pwned").exists());
     assert_eq!(demo.stop(), Some(0));
 }

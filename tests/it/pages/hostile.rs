@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::site::Site;
+use serde_json::json;
+
+use super::site::{Site, unescaped};
+use crate::app::encoded;
 use crate::hostile::{IN_A_HEADER, MARKUP, STREAM, daemon, is_raw, texts};
+use crate::process::JSON;
+use crate::setup::Setup;
+use crate::wait::eventually;
 
 /// Attributes that the pages use; a text that breaks out of one brings others.
 const ATTRIBUTES: &[&str] = &[
@@ -254,4 +260,52 @@ fn the_reader_of_these_tests_sees_what_breaks_out() {
     );
     let page = format!("<p>{MARKUP}</p>").replace('\'', "\"");
     assert!(read(&page).tags.iter().any(|(name, _)| name == "script"));
+}
+
+#[test]
+fn the_sql_line_of_a_stream_runs_as_it_stands_and_obeys_nothing_in_its_name() {
+    let process = Setup::with_streams(&[]).spawn();
+    let site = Site::signed_in(&process);
+    let pwned = process.setup.path("pwned");
+    for stream in [
+        "it's",
+        "a'$(touch pwned)'b",
+        "\"; touch pwned; \"",
+        "`touch pwned`",
+    ] {
+        let made = process.call(
+            "POST",
+            "/api/admin/streams",
+            &json!({"name": stream}).to_string(),
+        );
+        assert_eq!(made.status, 201, "{}", made.body);
+        let connector = json!({"name": "shop", "kind": "ingest"}).to_string();
+        process.call("POST", "/api/admin/connectors", &connector);
+        let key = json!({"name": format!("key-{}", stream.len()), "stream": stream}).to_string();
+        let key = process
+            .call("POST", "/api/admin/connectors/shop/keys", &key)
+            .data(201);
+        let key = key["secret"].as_str().expect("a secret").to_owned();
+        let answer = process.ask("POST", "/api/ingest", &key, JSON, r#"{"said": "hello"}"#);
+        process.request_becomes(&answer.request_id(), "processed");
+        let path = format!("/streams/{}", encoded(stream));
+        let line = eventually("its view is there", || {
+            let page = site.page(&path);
+            let (_, line) = page.split_once(r#"<code id="sql">"#)?;
+            let (line, _) = line.split_once("</code>")?;
+            Some(unescaped(line))
+        });
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", &line])
+            .current_dir(process.setup.path(""));
+        match crate::command_line::demo::there_is("sqlite3") {
+            true => {
+                let shown = crate::command_line::finish(&mut shell, "").ok();
+                assert!(shown.contains("hello"), "{line}: {shown}");
+            }
+            false => return,
+        }
+        assert!(!pwned.exists(), "{line}");
+    }
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::site::Site;
+use super::site::{Site, unescaped};
 use crate::process::{Answer, JSON, Process, skipped};
 use crate::program::output;
 use crate::setup::Setup;
@@ -153,11 +153,7 @@ fn the_snippets_with_the_key_are_ready_to_run() {
         let begin = format!(r#"<code id="snippet-{place}">"#);
         let (_, rest) = page.split_once(&begin).expect("a snippet");
         let (code, _) = rest.split_once("</code>").expect("its end");
-        let code = code
-            .replace("&quot;", "\"")
-            .replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&amp;", "&");
+        let code = unescaped(code);
         let ran = output(Command::new(program).args(arguments).arg(code));
         let Ok(ran) = ran else {
             skipped("the_snippets_with_the_key_are_ready_to_run", program);

@@ -112,3 +112,9 @@ impl Site {
         head
     }
 }
+
+/// Text as it stands between tags, as a browser shows it.
+pub(crate) fn unescaped(text: &str) -> String {
+    let text = text.replace("&quot;", "\"").replace("&lt;", "<");
+    text.replace("&gt;", ">").replace("&amp;", "&")
+}

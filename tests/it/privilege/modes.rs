@@ -106,8 +106,9 @@ fn what_others_could_read_of_a_data_folder_they_cannot_after_a_start_and_the_log
     ] {
         give(&folder.join(file), mode);
     }
-    std::os::unix::fs::symlink("../headgate.toml", folder.join("admin.token")).expect("a link");
-    give(&setup.path("headgate.toml"), 0o644);
+    std::os::unix::fs::symlink("../elsewhere", folder.join("admin.token")).expect("a link");
+    std::fs::write(setup.path("elsewhere"), "").expect("a file");
+    give(&setup.path("elsewhere"), 0o644);
 
     let process = setup.spawn();
     let log = process.log();
@@ -133,7 +134,7 @@ fn what_others_could_read_of_a_data_folder_they_cannot_after_a_start_and_the_log
     sorted.sort();
     assert_eq!(sorted, left, "what people put there is theirs");
     assert_eq!(mode(&folder), 0o700);
-    let linked = mode(&setup.path("headgate.toml"));
+    let linked = mode(&setup.path("elsewhere"));
     assert_eq!(linked, 0o644, "a link is not followed");
     process.stop();
 

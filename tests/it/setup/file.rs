@@ -3,6 +3,7 @@
 //! **Invariant**: the file is there as a whole or as it was before.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use headgate::config::{Loaded, Sources, load};
@@ -29,8 +30,12 @@ impl Setup {
     /// Writes the configuration file, at once as a whole.
     pub(super) fn write(&self) -> PathBuf {
         let file = self.path("headgate.toml");
-        std::fs::write(file.with_extension("new"), self.text()).expect("a configuration file");
-        std::fs::rename(file.with_extension("new"), &file).expect("a configuration file");
+        let new = file.with_extension("new");
+        std::fs::write(&new, self.text()).expect("a configuration file");
+        // For this user only, as whatever holds secrets.
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&new, private).expect("a mode");
+        std::fs::rename(&new, &file).expect("a configuration file");
         file
     }
 
