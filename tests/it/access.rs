@@ -158,6 +158,9 @@ fn wrong_tokens_are_slowed_down_and_the_right_one_is_let_in() {
     let said = |at: usize| ["action", "who", "name"].map(|field| log[at][field].clone());
     assert_eq!(said(0), ["sign_in", "admin token", "127.0.0.1"]);
     assert_eq!(said(1), ["sign_in_refused", "link", "127.0.0.1"]);
-    assert_eq!(process.metric("headgate_admin_auth_failures_total"), Some(7.0));
+    assert_eq!(
+        process.metric("headgate_admin_auth_failures_total"),
+        Some(7.0)
+    );
     assert!(!process.log().contains("wrong-"), "no token is written");
 }
