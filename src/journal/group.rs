@@ -107,8 +107,8 @@ impl<'a> Group<'a> {
             Job::Log(entry, body) => {
                 self.log(statements, &entry, None)?;
                 if let Some(body) = body {
-                    let (seq, received_ms) = (self.last_seq, entry.received_ms);
-                    self.bodies.keep(self.connection, seq, received_ms, &body)?;
+                    self.bodies
+                        .keep(self.connection, self.last_seq, &entry, &body)?;
                 }
             }
             Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,

@@ -3,15 +3,17 @@
 //!
 //! The writer keeps them with the log entry, and gives them up between groups.
 //!
-//! **Invariant**: what is kept is bounded by bytes and age, and the oldest go first. Sinks never see it.
+//! **Invariant**: what is kept is bounded by bytes and age. The oldest go first of the connector that has most: one whose
+//! requests are all refused does not push out what is kept of others. Sinks never see it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use sqlx::Row;
 
-use super::{Journal, Retention, Shared, StorageError, timeline};
+use super::{Journal, LogEntry, Retention, Shared, StorageError, timeline};
 
 /// Bodies given up in one step.
 const STEP: i64 = 16;
@@ -46,20 +48,26 @@ impl RefusedBody {
     }
 }
 
+/// The oldest bodies, with their connectors. Of an entry of the log that is gone the connector is not known.
+const AGED: &str = "SELECT bodies.seq, coalesce(requests.connector, ''), bodies.bytes FROM bodies
+     LEFT JOIN requests ON requests.seq = bodies.seq WHERE bodies.seq <= ?1 ORDER BY bodies.seq LIMIT ?2";
+/// The same of one connector.
+const OF_CONNECTOR: &str =
+    "SELECT bodies.seq, coalesce(requests.connector, ''), bodies.bytes FROM bodies
+     LEFT JOIN requests ON requests.seq = bodies.seq WHERE coalesce(requests.connector, '') = ?1
+     ORDER BY bodies.seq LIMIT ?2";
+
 /// What the writer knows of them.
 #[derive(Debug)]
 pub(super) struct Bodies {
     shared: Arc<Shared>,
-    /// Bytes of all of them; unknown at the start.
-    bytes: Option<u64>,
+    /// Bytes of those of each connector; unknown at the start.
+    held: Option<HashMap<Box<str>, u64>>,
 }
 
 impl Bodies {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            bytes: None,
-        }
+        Self { shared, held: None }
     }
 
     /// Keeps one, inside the writer's transaction. One that is larger than all may be together is not kept.
@@ -67,7 +75,7 @@ impl Bodies {
         &mut self,
         connection: &Connection,
         seq: u64,
-        received_ms: u64,
+        log: &LogEntry,
         kept: &RefusedBody,
     ) -> Result<(), rusqlite::Error> {
         let bytes = kept.byte_len() as u64;
@@ -75,7 +83,7 @@ impl Bodies {
         if !self.shared.bodies().is_some_and(fits) {
             return Ok(());
         }
-        let all = self.bytes(connection)?;
+        self.held(connection)?;
         connection
             .prepare_cached(
                 "INSERT INTO bodies (seq, received_ms, bytes, test, stream, content_type, item_key, idempotency_key, body, headers)
@@ -83,7 +91,7 @@ impl Bodies {
             )?
             .execute(params![
                 seq.cast_signed(),
-                received_ms.cast_signed(),
+                log.received_ms.cast_signed(),
                 bytes.cast_signed(),
                 kept.test,
                 &*kept.stream,
@@ -93,63 +101,88 @@ impl Bodies {
                 &kept.body[..],
                 (kept.headers.as_ref()).and_then(|pairs| serde_json::to_string(pairs).ok()),
             ])?;
-        self.bytes = Some(all + bytes);
+        *(self.held(connection)?)
+            .entry((&*log.connector).into())
+            .or_default() += bytes;
         Ok(())
     }
 
     /// Whether there are more bytes than there may be.
     pub(super) fn are_over(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
-        let bytes = self.bytes(connection)?;
+        let bytes: u64 = self.held(connection)?.values().sum();
         let over = |retention: Retention| bytes > retention.bytes_max;
         Ok(bytes > 0 && self.shared.bodies().is_some_and(over))
     }
 
-    /// Gives up some of the oldest, if they are too old or too many; true if there may be more to give up.
+    /// Gives up some that are too old, or of the connector that has most if they are too many; true if there may be more
+    /// to give up.
     pub(super) fn give_up(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
         let Some(retention) = self.shared.bodies() else {
             return Ok(false);
         };
-        let mut left = self.bytes(connection)?;
         let aged = timeline::older_than(connection, retention.age_ms_max)?;
-        let mut oldest =
-            connection.prepare_cached("SELECT seq, bytes FROM bodies ORDER BY seq LIMIT ?1")?;
-        let rows = oldest.query_map([STEP], |row| {
-            let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
-            Ok((number(0)?, number(1)?))
-        })?;
-        let mut looked_at = 0;
-        let mut through = None;
-        for row in rows {
-            let (seq, bytes) = row?;
-            if left <= retention.bytes_max && seq > aged {
-                break;
+        let mut gone = oldest(connection, AGED, aged.cast_signed())?;
+        let held = self.held(connection)?;
+        let mut all: u64 = held.values().sum();
+        let is_over = all > retention.bytes_max;
+        let most = held.iter().max_by_key(|(_, bytes)| **bytes);
+        if let Some((connector, _)) = most.filter(|_| gone.is_empty() && is_over) {
+            gone = oldest(connection, OF_CONNECTOR, &**connector)?;
+            gone.retain(|(_, _, bytes)| {
+                let goes = all > retention.bytes_max;
+                all = all.saturating_sub(if goes { *bytes } else { 0 });
+                goes
+            });
+        }
+        let mut delete = connection.prepare_cached("DELETE FROM bodies WHERE seq = ?1")?;
+        for (seq, connector, bytes) in &gone {
+            delete.execute([seq])?;
+            if let Some(held) = held.get_mut(&**connector) {
+                *held = held.saturating_sub(*bytes);
             }
-            left = left.saturating_sub(bytes);
-            through = Some(seq);
-            looked_at += 1;
         }
-        if let Some(through) = through {
-            connection
-                .prepare_cached("DELETE FROM bodies WHERE seq <= ?1")?
-                .execute([through.cast_signed()])?;
-            self.bytes = Some(left);
-        }
-        Ok(looked_at == STEP)
+        held.retain(|_, bytes| *bytes > 0);
+        Ok(!gone.is_empty())
     }
 
     /// The writer rolled a transaction back.
     pub(super) fn rolled_back(&mut self) {
-        self.bytes = None;
+        self.held = None;
     }
 
-    fn bytes(&mut self, connection: &Connection) -> Result<u64, rusqlite::Error> {
-        if let Some(bytes) = self.bytes {
-            return Ok(bytes);
+    fn held(
+        &mut self,
+        connection: &Connection,
+    ) -> Result<&mut HashMap<Box<str>, u64>, rusqlite::Error> {
+        if self.held.is_none() {
+            let sql = "SELECT coalesce(requests.connector, ''), sum(bodies.bytes) FROM bodies
+                 LEFT JOIN requests ON requests.seq = bodies.seq GROUP BY 1";
+            let mut all = connection.prepare_cached(sql)?;
+            let rows = all.query_map([], |row| {
+                Ok((
+                    row.get::<_, String>(0)?.into(),
+                    row.get::<_, i64>(1)?.unsigned_abs(),
+                ))
+            })?;
+            self.held = Some(rows.collect::<Result<_, _>>()?);
         }
-        let sql = "SELECT coalesce(sum(bytes), 0) FROM bodies";
-        let bytes: i64 = connection.query_row(sql, [], |row| row.get(0))?;
-        Ok(*self.bytes.insert(bytes.unsigned_abs()))
+        Ok(self.held.get_or_insert_default())
     }
+}
+
+/// Some of the oldest: number, connector, bytes.
+fn oldest(
+    connection: &Connection,
+    sql: &str,
+    of: impl rusqlite::ToSql,
+) -> Result<Vec<(i64, Box<str>, u64)>, rusqlite::Error> {
+    let mut oldest = connection.prepare_cached(sql)?;
+    let rows = oldest.query_map(params![of, STEP], |row| {
+        let connector: String = row.get(1)?;
+        let bytes: i64 = row.get(2)?;
+        Ok((row.get(0)?, connector.into(), bytes.unsigned_abs()))
+    })?;
+    rows.collect()
 }
 
 impl Shared {

@@ -628,3 +628,26 @@ fn a_journal_of_format_1_is_taken_over() {
     let became = sent_again(&process, &id);
     process.request_becomes(&became, "processed");
 }
+
+#[test]
+fn what_is_kept_of_one_connector_is_not_pushed_out_by_another() {
+    let process = folder()
+        .set("storage.rejected_retention_bytes", 3_000)
+        .spawn();
+    let victim = connector(
+        &process,
+        &json!({"name": "victim", "kind": "webhook", "item_key": "uid"}),
+    );
+    let body = |n: u32| format!(r#"{{"id": {n}, "text": "{}"}}"#, "x".repeat(900));
+    let first = refused(&process, &victim, "", &body(0));
+    let secret = hook(&process);
+    let flood: Vec<String> = (0..6)
+        .map(|n| refused(&process, &secret, "", &body(n)))
+        .collect();
+    let kept = |id: &String| content(&process, id)["kept"] == "body";
+    eventually("the oldest of the flood are given up", || {
+        let left: Vec<bool> = flood.iter().map(kept).collect();
+        (left == [false, false, false, false, true, true]).then_some(())
+    });
+    assert!(kept(&first), "that of the other connector stays");
+}
