@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use salvo_core::conn::SocketAddr;
-use salvo_core::http::StatusCode;
-use salvo_core::http::header::{HeaderName, HeaderValue};
+use salvo_core::http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
+use salvo_core::http::{StatusCode, Version};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
 
@@ -42,9 +42,19 @@ impl Handler for Outer {
         let id = Uuid::now_v7();
         req.extensions_mut().insert(RequestId(id));
         set_request_id(res, id);
-        let handled = AssertUnwindSafe(ctrl.call_next(req, depot, res))
-            .catch_unwind()
-            .await;
+        let handled = match two_ways_to_read(req) {
+            None => {
+                let next = AssertUnwindSafe(ctrl.call_next(req, depot, res));
+                next.catch_unwind().await
+            }
+            Some(why) => {
+                ctrl.skip_rest();
+                let close = HeaderValue::from_static("close");
+                res.headers_mut().insert(CONNECTION, close);
+                ApiError::invalid(why).answer(req, res);
+                Ok(true)
+            }
+        };
         if handled.is_err() {
             self.metrics.panics.inc();
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
@@ -62,6 +72,18 @@ impl Handler for Outer {
                 "request"
             );
         }
+    }
+}
+
+/// Why somebody in front of the daemon may have read the request as another one than it is here. (Where both lengths
+/// are there, the HTTP library reads chunks and ends the connection with the answer.)
+fn two_ways_to_read(req: &Request) -> Option<&'static str> {
+    let mut hosts = req.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), None) => None,
+        (None, _) if req.version() < Version::HTTP_11 => None,
+        (None, _) => Some("HTTP/1.1 wants a Host header; send one"),
+        (Some(_), Some(_)) => Some("there is more than one Host header; send one"),
     }
 }
 

@@ -416,3 +416,34 @@ async fn while_there_is_no_room_requests_are_503_and_readiness_is_red() {
     .await;
     assert_eq!(app.anonymous().get("/readyz").await.status, 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_a_proxy_could_read_in_another_way_is_refused() {
+    let app = Setup::shop().start().await;
+    for (hosts, says) in [
+        ("", "wants a Host header"),
+        ("Host: a\r\nHost: b\r\n", "more than one Host header"),
+    ] {
+        let mut raw = Raw::connect(&app.service).await;
+        raw.send(format!("GET /healthz HTTP/1.1\r\n{hosts}\r\n"))
+            .await;
+        let reply = raw.reply().await;
+        let told = reply.refused(400, "INVALID_REQUEST").message;
+        assert!(told.contains(says), "{told}");
+        assert!(reply.header("x-request-id").is_some());
+        assert_eq!(raw.rest().await, b"", "nothing more is read");
+    }
+    let mut raw = Raw::connect(&app.service).await;
+    raw.send("GET /healthz HTTP/1.0\r\n\r\n").await;
+    assert_eq!(raw.reply().await.status, 200);
+
+    // Of both lengths the chunks count, and what follows them is no request.
+    let mut raw = Raw::connect(&app.service).await;
+    let lengths = "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n";
+    raw.post_head(app.secret("shop"), lengths).await;
+    raw.send("2\r\n{}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    let first = raw.reply().await;
+    assert!([202, 400].contains(&first.status), "{}", first.text());
+    assert_eq!(raw.rest().await, b"", "the connection ends");
+}
