@@ -327,6 +327,16 @@ impl IngestKey {
         self.verify.as_ref()
     }
 
+    /// Whether its tool has to send the secret yet, before which nothing is verified with it.
+    pub fn awaits_secret(&self) -> bool {
+        self.verify().is_some_and(|verify| verify.awaits_secret())
+    }
+
+    /// When its tool sent the secret that is awaited, if it did: Unix time in milliseconds.
+    pub fn sent_secret_ms(&self) -> Option<u64> {
+        self.signing.as_ref()?.sent.sent_ms()
+    }
+
     /// The part that may be shown; empty while only the digest is known.
     pub fn prefix(&self) -> Arc<str> {
         self.prefix.get().cloned().unwrap_or_else(|| "".into())

@@ -198,6 +198,9 @@ pub enum CatalogError {
         "this key was revoked, for good; create another one, and delete this one if its name is wanted"
     )]
     Revoked,
+    /// There is no secret of a tool to be taken.
+    #[error("{0}")]
+    NoneSent(&'static str),
     /// There are too many.
     #[error("there are {max} of these already, which is the most; delete some first")]
     Full {

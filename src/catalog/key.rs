@@ -60,6 +60,11 @@ impl KeyKind {
 pub struct KeyText(String);
 
 impl KeyText {
+    /// The secret that a tool made for itself.
+    pub(super) fn of_tool(text: &str) -> KeyText {
+        KeyText(text.to_owned())
+    }
+
     /// The secret itself: for the one place that hands it to its owner.
     pub fn expose(&self) -> &str {
         &self.0

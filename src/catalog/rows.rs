@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::connector::KeyRow;
+use super::signing::hash_of;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
 use crate::clock;
 use crate::config::{Secret, Settings, quoted};
@@ -33,7 +34,10 @@ impl Rows {
                     connector: Arc::clone(&name),
                     name: key.name.as_str().into(),
                     description: key.description.as_deref().map(Into::into),
-                    hash: hash(key.digest()),
+                    hash: match &key.verify {
+                        Some(verify) => hash_of(verify, &name, &key.name, &key.stream),
+                        None => hash(key.digest()),
+                    },
                     prefix: match &key.verify {
                         Some(verify) => Some(verify.shown().into()),
                         None => prefix(key.secret.as_ref()).map(Arc::from),

@@ -2,8 +2,11 @@
 //!
 //! **Invariant**: what verifies is made once for each key, not for each request. `Debug` shows no secret.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::KeyHash;
+use super::key::KeyText;
 use crate::config::{Verify, quoted};
 use crate::sender::Verifier;
 
@@ -14,17 +17,66 @@ pub struct Signing {
     pub verify: Arc<Verify>,
     /// What checks deliveries.
     pub verifier: Verifier,
+    /// What its tool sent as its own secret, while none is set.
+    pub sent: SentSecret,
 }
 
 impl Signing {
     /// None where the settings do not fit, which they did when they were made: another version made them.
     pub(super) fn new(verify: Arc<Verify>, connector: &str, key: &str) -> Option<Self> {
         match verify.verifier() {
-            Ok(verifier) => Some(Self { verify, verifier }),
+            Ok(verifier) => Some(Self {
+                verify,
+                verifier,
+                sent: SentSecret::default(),
+            }),
             Err(error) => {
                 tracing::error!(connector = %quoted(connector), key = %quoted(key), %error, "this key verifies nothing: its settings do not fit; rotate it, or delete it");
                 None
             }
         }
+    }
+}
+
+/// What a key is found by that verifies signatures. Without a secret, which others may be without as well, it is known by
+/// its place.
+pub(super) fn hash_of(verify: &Verify, connector: &str, key: &str, stream: &str) -> KeyHash {
+    match verify.awaits_secret() {
+        true => KeyHash::of(&format!("\0awaits\0{connector}\0{key}\0{stream}")),
+        false => KeyHash::from_bytes(verify.digest(stream)),
+    }
+}
+
+/// The secret that a tool sent before one was set: the newest, in memory only. `Debug` shows when it came.
+#[derive(Default)]
+pub struct SentSecret(Mutex<Option<(Box<str>, u64)>>);
+
+impl SentSecret {
+    /// Keeps it in place of an earlier one, with the time: Unix time in milliseconds.
+    pub fn keep(&self, secret: &str, unix_ms: u64) {
+        *self.lock() = Some((secret.into(), unix_ms));
+    }
+
+    /// When it came, if one did: Unix time in milliseconds.
+    pub fn sent_ms(&self) -> Option<u64> {
+        self.lock().as_ref().map(|(_, sent_ms)| *sent_ms)
+    }
+
+    pub(super) fn text(&self) -> Option<KeyText> {
+        (self.lock().as_ref()).map(|(secret, _)| KeyText::of_tool(secret))
+    }
+
+    pub(super) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Box<str>, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SentSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SentSecret({:?})", self.sent_ms())
     }
 }

@@ -36,6 +36,14 @@ enum KeyCommand {
     List(KeysArgs),
     /// Make a new key in place of one, which ends after a grace
     Rotate(RotateArgs),
+    /// Take the secret that a tool has sent of its own, and print it once, to be entered in the tool
+    #[command(after_help = "\
+Example:
+  headgate key take-secret notion main
+
+Standard output has the secret and nothing else. It is the key's from then on; that of a declared key is to be set in the
+configuration.")]
+    TakeSecret(Named),
     /// Change a key: when it ends, and what is said of it
     Change(ChangeArgs),
     /// Revoke a key, for good: nothing is accepted with it from now on
@@ -192,6 +200,7 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
             keys.list(usize::MAX, args.list.output, none, COLUMNS).await
         }
         KeyCommand::Rotate(args) => rotate(args).await,
+        KeyCommand::TakeSecret(key) => take_secret(&key).await,
         KeyCommand::Change(args) => {
             let body = given([
                 ("description", args.description),
@@ -265,6 +274,21 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
     print_made(&keys, args.output, &made, &hint)
 }
 
+async fn take_secret(key: &Named) -> Result<(), CliError> {
+    let keys = key.keys()?;
+    let below = format!("/{}/take-secret", percent_encoded(&key.name));
+    let taken = keys.call(Method::POST, &below, None).await?;
+    let secret = taken["secret"].as_str();
+    let secret = secret.ok_or_else(|| keys.foreign("it has no secret"))?;
+    print(&format!("{}\n", shown(secret)))?;
+    note("this is the only time that the secret is shown: enter it in the tool");
+    match taken["key"]["declared"] == true {
+        true => note("set it as `secret` of the key's `verify` in the configuration, too"),
+        false => note("what is signed with it is accepted from now on"),
+    }
+    Ok(())
+}
+
 async fn revoke(key: &Named) -> Result<(), CliError> {
     let keys = key.keys()?;
     keys.revoke(&key.name).await?;
@@ -304,6 +328,13 @@ pub(super) fn print_made(
     };
     match (output, secret) {
         (MadeOutput::Json, _) => print(&json_pretty(made)?),
+        (MadeOutput::Text, None) if made["key"]["verify"]["secret"].is_null() => {
+            note(
+                "it has no secret yet: `headgate key take-secret` takes the one that the tool sends",
+            );
+            note(hint);
+            Ok(())
+        }
         (MadeOutput::Text, None) => {
             note("what is signed with this secret is accepted from now on");
             note(hint);

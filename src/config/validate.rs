@@ -348,7 +348,10 @@ impl<'a> Validator<'a> {
     fn verify(&mut self, path: &str, verify: &mut Verify, public_url: Option<&str>) -> bool {
         let path = format!("{path}.verify");
         let problems = self.problems.len();
-        if verify.secret.is_none() {
+        if verify.awaits_secret() {
+            let message = "missing: the key verifies nothing yet; when the tool has sent its own secret, the connector's page shows it, to be set here";
+            self.warning(&format!("{path}.secret"), message.to_owned());
+        } else if verify.secret.is_none() {
             let wants = Shape::Secret.wants();
             self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
         }

@@ -152,6 +152,16 @@ impl Ingest {
             };
             match proven {
                 Ok(greeting) => {
+                    if let Some(secret) = signing.verifier.own_secret(&delivery) {
+                        // Whoever sends it, nobody vouches for.
+                        if let Err(left) = unproven.connector.failures.take() {
+                            let error = AcceptError::RateLimited {
+                                retry_after_seconds: left.reset_seconds,
+                            };
+                            return Err(self.refuse_stranger(unproven, error, None));
+                        }
+                        signing.sent.keep(&secret, clock::unix_ms());
+                    }
                     // Anybody may greet.
                     let quota = match &greeting {
                         Some(_) => Ok(key.quota.full()),

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::certified::{SUBSCRIBED, UNSUBSCRIBED, is_sns};
 use super::key::{base64, hex};
 use super::preset::{Handshake, Source};
+use super::secret::SECRET_LEN_MIN;
+use super::verify::Check;
 use super::{Delivery, Refused, Verifier, field};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -94,8 +96,23 @@ impl Verifier {
                 Some(_) => self.check(delivery).map(|()| Some(Confirmation::answer())),
                 None => Ok(None),
             },
+            (Handshake::OwnSecret { .. }, "POST") => {
+                let sent = self.own_secret(delivery);
+                Ok(sent.map(|_| Answer::empty(200, None)))
+            }
             _ => Ok(None),
         }
+    }
+
+    /// The secret that the tool sends before one is set; `None` also where one is, or the text can be none.
+    pub fn own_secret(&self, delivery: &Delivery<'_>) -> Option<String> {
+        let Check::Awaited(name) = self.check else {
+            return None;
+        };
+        let sent = field::at(&small_json(delivery.body)?, name)?;
+        let fits = (SECRET_LEN_MIN..=ECHO_LEN_MAX).contains(&sent.len())
+            && sent.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then_some(sent)
     }
 
     /// Slack, Discord, Twitch: a delivery like any other, but for its mark.

@@ -105,9 +105,19 @@ impl Preset {
                 Handshake::Signed { .. }
                 | Handshake::Query { .. }
                 | Handshake::EncryptedToken
-                | Handshake::Subscription,
+                | Handshake::Subscription
+                | Handshake::OwnSecret { .. },
             )
             | None => &[],
+        }
+    }
+
+    /// The field of the body in which the tool sends its own secret before it signs; only for such a tool may the secret
+    /// be left out at first.
+    pub fn sends_secret(&self) -> Option<&'static str> {
+        match self.handshake {
+            Some(Handshake::OwnSecret { field }) => Some(field),
+            _ => None,
         }
     }
 
@@ -365,6 +375,11 @@ pub enum Handshake {
     Head,
     /// SNS' word that a subscription begins or ends, signed in a layout of its own.
     Subscription,
+    /// The tool makes its secret itself, and sends it once before anything is signed with it.
+    OwnSecret {
+        /// The field of the body where it stands.
+        field: &'static str,
+    },
     /// A greeting that is answered to who has an ingest key: [`of_keyed`](super::handshake::of_keyed).
     Keyed {
         /// Its methods beside `POST`.

@@ -9,7 +9,7 @@ use super::key::{ED25519_KEY_LEN, Key, decode};
 use super::preset::{Algorithm, Encoding, Preset, SecretForm, Way};
 
 /// The least bytes of a secret that people choose: shorter ones can be guessed from one delivery.
-const SECRET_LEN_MIN: usize = 16;
+pub(super) const SECRET_LEN_MIN: usize = 16;
 /// The bytes of a secret of Standard Webhooks.
 const WHSEC_LEN: std::ops::RangeInclusive<usize> = 24..=64;
 /// How Standard Webhooks marks secrets, public keys, and the signatures of public keys.

@@ -103,6 +103,13 @@ impl Verifier {
             Check::Sns(_) | Check::Paypal(_) | Check::Pubsub(_) => {
                 return Err(CannotSign::public_key());
             }
+            Check::Awaited(_) => {
+                let message = format!(
+                    "the key has no secret yet: {} has to send its own first",
+                    self.preset().title
+                );
+                return Err(CannotSign::new(message));
+            }
         }
         // Of two names the first is the signed one; GitLab has both, and sends its token beside the second.
         let unsigned = matches!(self.check, Check::Token(..));

@@ -43,6 +43,8 @@ pub(super) enum Check {
     Paypal(Paypal),
     /// A token in a header, by a key of a set.
     Pubsub(Pubsub),
+    /// Nothing yet: the tool sends its secret in this field of a body.
+    Awaited(&'static str),
 }
 
 impl Verifier {
@@ -60,11 +62,36 @@ impl Verifier {
         Verifier::of_any_secret(preset, options, secret, verify_token)
     }
 
+    /// What waits for the secret of a tool that sends its own, and believes nothing until then.
+    ///
+    /// # Errors
+    /// As [`Verifier::new`]; the tool sends none.
+    pub fn awaiting(options: &Options) -> Result<Verifier, Unfit> {
+        let preset = setup::preset_of(options)?;
+        match preset.sends_secret() {
+            Some(field) => Verifier::of(preset, options, Check::Awaited(field), None),
+            None => {
+                let message = format!("it is missing. {}", preset.secret_hint);
+                Err(Unfit::new("secret", message))
+            }
+        }
+    }
+
     /// The same for secrets that people should not use; vectors do.
     pub(super) fn of_any_secret(
         preset: &'static Preset,
         options: &Options,
         secret: &str,
+        verify_token: Option<&str>,
+    ) -> Result<Verifier, Unfit> {
+        let check = Check::new(preset, options, secret)?;
+        Verifier::of(preset, options, check, verify_token)
+    }
+
+    fn of(
+        preset: &'static Preset,
+        options: &Options,
+        check: Check,
         verify_token: Option<&str>,
     ) -> Result<Verifier, Unfit> {
         let own = matches!(preset.name, "hmac" | "token");
@@ -77,7 +104,6 @@ impl Verifier {
         };
         let id = source("id", &options.id, preset.id)?;
         let event = source("event", &options.event, preset.event)?;
-        let check = Check::new(preset, options, secret)?;
         Ok(Verifier {
             url: setup::url(options, check.signs_url())?,
             verify_token: verify_token_of(preset, verify_token)?,
@@ -105,7 +131,7 @@ impl Verifier {
                 layout.head(key, headers, now_ms).map(drop)
             }
             Check::Token(header, _) => headers.needed(header).map(drop),
-            Check::Mailgun(..) | Check::Graph(_) => Ok(()),
+            Check::Mailgun(..) | Check::Graph(_) | Check::Awaited(_) => Ok(()),
             Check::Sns(_) => Sns::head(headers),
             Check::Paypal(paypal) => paypal.head(headers, now_ms),
             Check::Pubsub(pubsub) => pubsub.check(headers, now_ms),
@@ -149,6 +175,13 @@ impl Verifier {
             Check::Sns(sns) => return sns.check(delivery),
             Check::Paypal(paypal) => return paypal.check(delivery),
             Check::Pubsub(pubsub) => return pubsub.check(delivery.headers, delivery.now_ms),
+            Check::Awaited(field) => {
+                let title = self.preset.title;
+                let message = format!(
+                    "the key has no secret yet: {title} has to send its own first, as {field}, and somebody has to take it on the connector's page"
+                );
+                return Err(Refused::signature(message));
+            }
         };
         if matches {
             return Ok(());
@@ -205,7 +238,8 @@ impl Verifier {
             | Check::Graph(_)
             | Check::Sns(_)
             | Check::Paypal(_)
-            | Check::Pubsub(_) => None,
+            | Check::Pubsub(_)
+            | Check::Awaited(_) => None,
         }
     }
 
@@ -268,7 +302,8 @@ impl Check {
             | Check::Graph(_)
             | Check::Sns(_)
             | Check::Paypal(_)
-            | Check::Pubsub(_) => false,
+            | Check::Pubsub(_)
+            | Check::Awaited(_) => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod guarded; // signing in and out, foreign names, foreign sites
 mod hostile; // texts that break pages
 mod managed; // what the forms make, change and refuse
+mod own_secret; // a tool that makes its secret itself: Notion
 mod settings; // the configuration, and backups
 mod shown; // what the pages say
 pub(crate) mod site; // somebody who is signed in, without a browser

@@ -5,6 +5,7 @@
 mod bodies; // forms, lines, compressed ones, and what is too large
 mod certificates; // Amazon SNS, PayPal, Google Pub/Sub: keys of their own, and what is set of them here
 mod late; // deliveries that come late, twice, or not any more
+mod own_secret; // tools that make the secret themselves, and send it
 mod refused; // who is not let in, and where it is told why
 mod run_time; // signing keys that are made at run time, and where their secrets are not
 mod vectors; // the deliveries of real tools, as they were published and signed anew

@@ -18,6 +18,7 @@ use crate::catalog::connector::KeyRow;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::key::{self, KeyKind, KeyText, generate};
+use crate::catalog::signing::hash_of;
 use crate::catalog::{
     Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
 };
@@ -158,7 +159,7 @@ impl Catalog {
                 (Some(verify), Some(secret)) => {
                     let mut verify = Verify::clone(verify);
                     verify.secret = Some(secret);
-                    self.signed(verify, &before.stream)?
+                    self.signed(verify, connector, name, &before.stream)?
                 }
                 (None, Some(_)) => return Err(Fault::Secret(MADE_HERE).of("rotation")),
                 (Some(_), None) => return Err(Fault::Secret(MADE_THERE).of("rotation")),
@@ -177,7 +178,8 @@ impl Catalog {
                 name: name_rotated(&before),
                 ..before.clone()
             };
-            if rotation.grace_seconds == 0 {
+            // One without a secret has verified nothing.
+            if rotation.grace_seconds == 0 || key.awaits_secret() {
                 old.revoked_ms = Some(now_ms);
             } else {
                 let ends_ms = now_ms + rotation.grace_seconds * 1_000;
@@ -202,6 +204,50 @@ impl Catalog {
             reload_key(&entries, &new)?,
             reload_key(&entries, &old)?,
         ))
+    }
+
+    /// Takes the secret that the key's tool has sent, which counts from now on; of a declared key it is only handed out.
+    /// Returns it, which happens once.
+    pub fn take_secret(
+        &self,
+        connector: &str,
+        name: &str,
+        actor: &Actor,
+    ) -> Changed<(KeyText, Arc<IngestKey>)> {
+        let ((text, taken), entries) = self.commit(actor, |database, entries| {
+            let found = find_connector(entries, connector)?.key(name);
+            let key = found.ok_or(CatalogError::NotFound(Kind::Key))?;
+            if key.state() == KeyState::Revoked {
+                return Err(CatalogError::Revoked);
+            }
+            if !key.awaits_secret() {
+                return Err(CatalogError::NoneSent(HAS_ONE));
+            }
+            let sent = key.signing.as_ref().and_then(|one| one.sent.text());
+            let text = sent.ok_or(CatalogError::NoneSent(NONE_CAME))?;
+            let before = key.row();
+            let mut after = before.clone();
+            if let (Some(verify), Some(_)) = (&before.verify, before.created_ms) {
+                let mut verify = Verify::clone(verify);
+                verify.secret = Some(Secret::new(text.expose()));
+                let form = self.signed(verify, connector, name, &before.stream)?;
+                after.hash = form.hash;
+                after.prefix = Some(form.prefix);
+                after.verify = form.verify;
+                require_own_secret(entries, &after)?;
+                schema::put_key(database, &after)?;
+            }
+            let change = Change {
+                action: "take-secret",
+                connector: Some(connector.to_owned()),
+                ..audit_changed(Kind::Key, name, before.shown(), after.shown())
+            };
+            Ok(((text, Arc::clone(key)), change))
+        })?;
+        if let Some(signing) = &taken.signing {
+            signing.sent.forget();
+        }
+        Ok((text, reload_key(&entries, &taken.row())?))
     }
 
     /// Deletes a key, which is refused from now on.
@@ -279,6 +325,10 @@ const MADE_HERE: &str = "only a key that verifies signatures takes one; this one
 const MADE_THERE: &str =
     "must be given: this key verifies signatures, and its tool makes the new secret";
 
+const HAS_ONE: &str =
+    "this key awaits no secret: it has one, or its tool sends none; to set another one, rotate it";
+const NONE_CAME: &str = "the tool has not sent its secret, or not since the daemon started; create the webhook in the tool, or have it send the token again";
+
 /// No other key has the secret of this one.
 pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
     let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
@@ -306,7 +356,7 @@ impl Catalog {
         let form = match new.verify {
             None => KeyForm::generated(new.test)?,
             Some(_) if new.test => return Err(Fault::Secret(NO_TEST).of("verify")),
-            Some(verify) => self.signed(verify, &new.stream)?,
+            Some(verify) => self.signed(verify, &new.connector, &new.name, &new.stream)?,
         };
         let row = KeyRow {
             connector: new.connector.into(),
@@ -325,7 +375,13 @@ impl Catalog {
     }
 
     /// A key in the form of a signing secret.
-    fn signed(&self, verify: Verify, stream: &str) -> Changed<KeyForm> {
+    fn signed(
+        &self,
+        verify: Verify,
+        connector: &str,
+        name: &str,
+        stream: &str,
+    ) -> Changed<KeyForm> {
         let verifier = verify
             .verifier()
             .map_err(|unfit| Fault::from(unfit).of("verify"))?;
@@ -339,7 +395,7 @@ impl Catalog {
         }
         Ok(KeyForm {
             text: None,
-            hash: KeyHash::from_bytes(verify.digest(stream)),
+            hash: hash_of(&verify, connector, name, stream),
             prefix: verify.shown().into(),
             verify: Some(Arc::new(verify)),
         })

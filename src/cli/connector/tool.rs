@@ -69,8 +69,8 @@ impl VerifyArgs {
             || !self.options.is_empty()
     }
 
-    /// `verify` of a key for this preset with this secret.
-    fn verify(&self, preset: &Preset, secret: String) -> Result<Value, CliError> {
+    /// `verify` of a key for this preset with this secret; without one, that of the tool is awaited.
+    fn verify(&self, preset: &Preset, secret: Option<String>) -> Result<Value, CliError> {
         let mut verify = Map::new();
         verify.insert("scheme".to_owned(), preset.name.into());
         verify.insert("secret".to_owned(), secret.into());
@@ -154,10 +154,10 @@ pub(in crate::cli) fn key_of(
 ) -> Result<Map<String, Value>, CliError> {
     let mut body = Map::new();
     match (preset.signed(), told.secret.read()?) {
-        (true, Some(secret)) => {
+        (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {
             body.insert("verify".to_owned(), told.verify(preset, secret)?);
         }
-        (true, None) => {
+        (true, _) => {
             return Err(CliError::wrong_use(format!(
                 "give the {} with --secret-file FILE, or `-` for standard input. {}",
                 preset.published().unwrap_or("secret"),
@@ -188,6 +188,11 @@ pub(super) fn tell(preset: &Preset, made: &Value) {
         None => url,
     };
     note(&format!("the URL for {}: {}", preset.title, shown(&url)));
+    if key["verify"].is_object() && key["verify"]["secret"].is_null() {
+        note(
+            "enter it there first: the tool sends its secret to it then, and `headgate key take-secret` prints it, to be pasted there",
+        );
+    }
     if key["url"].is_null() {
         note("set server.public_url, and the whole URL stands here and on the connector's page");
     }

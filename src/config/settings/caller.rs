@@ -157,9 +157,11 @@ pub struct ReadKey {
 }
 
 impl Key {
-    /// What it is known by: the SHA-256 of its text, where it has one. Always some after [`load`](crate::config::load).
+    /// What it is known by: the SHA-256 of its text, where it has one. Always some after [`load`](crate::config::load),
+    /// but for a key that awaits its tool's secret.
     pub fn digest(&self) -> Option<[u8; 32]> {
         match &self.verify {
+            Some(verify) if verify.awaits_secret() => None,
             Some(verify) => Some(verify.digest(&self.stream)),
             None => digest(self.secret.as_ref(), self.sha256.as_deref()),
         }

@@ -1,6 +1,6 @@
 //! How the requests of a tool are verified that sends no ingest key, but signs.
 //!
-//! **Invariant**: `secret` is there and fits the scheme; [`load`](crate::config::load) sees to it for what a file
+//! **Invariant**: `secret` is there, unless the tool sends its own, and fits the scheme; [`load`](crate::config::load) sees to it for what a file
 //! declares, the catalog for what is made at run time.
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::Secret;
-use crate::sender::{Options, Unfit, Verifier};
+use crate::sender::{self, Options, Preset, Unfit, Verifier};
 
 /// Hex digits that are shown of the SHA-256 of a secret.
 const SHOWN_DIGITS: usize = 8;
@@ -19,7 +19,8 @@ const SHOWN_DIGITS: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verify {
-    /// What the tool shows as its signing secret; for some schemes its public key, its certificate, or its key set.
+    /// What the tool shows as its signing secret; for some schemes its public key, its certificate, or its key set. None
+    /// while the secret of a tool that sends its own is awaited.
     pub secret: Option<Secret>,
     /// What Meta sends before its first delivery.
     pub verify_token: Option<Secret>,
@@ -47,8 +48,17 @@ impl Verify {
     /// # Errors
     /// What does not fit, by its field.
     pub fn verifier(&self) -> Result<Verifier, Unfit> {
+        if self.awaits_secret() {
+            return Verifier::awaiting(&self.options);
+        }
         let token = self.verify_token.as_ref().map(Secret::reveal);
         Verifier::new(&self.options, self.secret(), token)
+    }
+
+    /// Whether it has no secret yet, because its tool sends one of its own.
+    pub fn awaits_secret(&self) -> bool {
+        let preset = sender::preset(&self.options.scheme);
+        self.secret.is_none() && preset.and_then(Preset::sends_secret).is_some()
     }
 
     /// Whether the two differ in nothing but their secrets.
@@ -56,9 +66,13 @@ impl Verify {
         self.options == other.options && self.replay == other.replay
     }
 
-    /// What stands in place of a key's prefix: the scheme, and the beginning of the secret's SHA-256.
+    /// What stands in place of a key's prefix: the scheme, and the beginning of the secret's SHA-256, or `pending`.
     pub fn shown(&self) -> String {
         let mut shown = format!("{}_", self.options.scheme);
+        if self.awaits_secret() {
+            shown.push_str("pending");
+            return shown;
+        }
         for byte in &Sha256::digest(self.secret())[..SHOWN_DIGITS / 2] {
             let _ = write!(shown, "{byte:02x}");
         }
@@ -84,7 +98,9 @@ impl Verify {
     /// With its secrets, as the catalog keeps it.
     pub fn revealed(&self) -> Value {
         let mut whole = serde_json::to_value(self).unwrap_or_default();
-        whole["secret"] = self.secret().into();
+        if let Some(secret) = &self.secret {
+            whole["secret"] = secret.reveal().into();
+        }
         if let Some(token) = &self.verify_token {
             whole["verify_token"] = token.reveal().into();
         }

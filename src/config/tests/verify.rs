@@ -130,4 +130,16 @@ fn who_else_could_send_and_what_has_expired_is_warned_of() {
     let sns = format!("scheme = \"sns\", {FILE}, topic = \"arn:a\"");
     let sns = place(&sns).file("tool.pem", &expired());
     warned(sns, "verify.secret", "the certificate has expired");
+    let notion = place("scheme = \"notion\"");
+    warned(notion, "verify.secret", "verifies nothing yet");
+}
+
+#[test]
+fn only_a_tool_that_sends_its_secret_can_do_without_one() {
+    for scheme in ["github", "hmac", "sns", "standard"] {
+        let problems = place(&format!("scheme = \"{scheme}\"")).problems();
+        assert!(problems.contains("verify.secret: missing"), "{problems}");
+    }
+    let problems = place("scheme = \"notion\", secret = \"\"").problems();
+    assert!(problems.contains("the secret is empty"), "{problems}");
 }

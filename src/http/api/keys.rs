@@ -33,6 +33,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .patch(ChangeKey(p()))
                 .delete(DeleteKey(p()))
                 .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(Router::with_path("take-secret").post(TakeSecret(p())))
                 .push(Router::with_path("revoke").post(RevokeKey(p()))),
         )
 }
@@ -66,8 +67,11 @@ pub(super) struct KeyData {
     last_used_at: Option<String>,
     /// Whether it may stand in a URL, as `?access_token=`.
     allow_in_url: bool,
-    /// If requests are verified by their signature: how, without the secret.
+    /// If requests are verified by their signature: how, without the secret, which is null while that of the tool is
+    /// awaited.
     verify: Option<serde_json::Value>,
+    /// When the tool sent the secret that is awaited, RFC 3339; null: it did not.
+    secret_sent_at: Option<String>,
 }
 
 impl KeyData {
@@ -91,6 +95,7 @@ impl KeyData {
             last_used_at: key.used_ms().map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
             verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
+            secret_sent_at: key.sent_secret_ms().map(clock::rfc3339),
         }
     }
 }
@@ -104,6 +109,15 @@ struct MadeKey {
     key: KeyData,
     /// After a rotation: the one before, which ends.
     previous: Option<KeyData>,
+}
+
+/// The secret that a tool has sent.
+#[derive(Debug, Serialize, ToSchema)]
+struct TakenSecret {
+    /// The secret, shown only here, to be entered in the tool.
+    secret: String,
+    /// The key. If it is declared in the configuration, the secret has to be set there.
+    key: KeyData,
 }
 
 /// An ingest key that is to be made.
@@ -336,6 +350,42 @@ impl RotateKey {
             key: show(&self.0, &key),
             previous: Some(show(&self.0, &previous)),
         }))
+    }
+}
+
+struct TakeSecret(Operator);
+
+/// Take the secret that the key's tool has sent.
+///
+/// For tools that make the secret themselves and send it before they sign, such as Notion. It is the key's from now on,
+/// and the answer holds it, once. Of a key that is declared in the configuration it is only handed out.
+#[endpoint(
+    operation_id = "take_key_secret",
+    parameters(
+        ("id" = String, Path, description = "Id of the connector."),
+        ("name" = String, Path, description = "Name of the key."),
+    ),
+    responses(
+        (status_code = 200, body = Success<TakenSecret>, description = "The secret, which is to be set in the configuration."),
+        (status_code = 201, body = Success<TakenSecret>, description = "The secret counts."),
+        (status_code = 409, description = "None was sent, the key has one, or it was revoked."),
+    ),
+)]
+impl TakeSecret {
+    async fn handle(&self, req: &mut Request) -> Result<Success<TakenSecret>, ApiError> {
+        let (id, name) = (param(req, "id"), param(req, "name"));
+        let taken = self.0.change(by(req), move |catalog, by| {
+            catalog.take_secret(&id, &name, by)
+        });
+        let (secret, key) = taken.await?;
+        let taken = TakenSecret {
+            secret: secret.expose().to_owned(),
+            key: show(&self.0, &key),
+        };
+        Ok(match key.created_ms {
+            Some(_) => envelope::created(taken),
+            None => envelope::ok(taken),
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod keys;
 mod list;
 mod log;
 mod new;
+mod own_secret;
 mod sending;
 mod settings;
 mod tools;
@@ -56,7 +57,7 @@ struct ShowConnector(Operator);
 impl ShowConnector {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
         let issued = shown_once::take(req, depot);
-        page(&self.0, req, issued.as_ref()).await
+        page(&self.0, req, depot, issued.as_ref()).await
     }
 }
 
@@ -64,6 +65,7 @@ impl ShowConnector {
 async fn page(
     operator: &Operator,
     req: &mut Request,
+    depot: &Depot,
     issued: Option<&IssuedKey>,
 ) -> Result<WithAside, NoPage> {
     let name = paths::param(req, "name");
@@ -98,7 +100,7 @@ async fn page(
             (log::filter(&path, &query))
         },
         live: html! {
-            @if query.before.is_none() { (last_hour(operator, &connector)) }
+            @if query.before.is_none() { (own_secret::awaited(&connector, depot)) (last_hour(operator, &connector)) }
             (first.news(is_missing))
             (log::entries(&page_of_log, &query))
             (log::paging(&path, &page_of_log, &query))

@@ -212,6 +212,7 @@ impl Typed {
             CatalogError::InUse(_)
             | CatalogError::Declared(_)
             | CatalogError::Revoked
+            | CatalogError::NoneSent(_)
             | CatalogError::Full { .. } => {
                 self.why = Some(format!("Nothing was changed: {error}."));
                 self.status = StatusCode::CONFLICT;

@@ -61,7 +61,10 @@ pub(super) const NOTION: Preset = Preset {
     id: body("id"),
     event: body("type"),
     item_key: Some("entity.id"),
-    secret_hint: "Notion sends a verification_token once when the webhook is created: that token is the secret.",
+    handshake: Some(Handshake::OwnSecret {
+        field: "verification_token",
+    }),
+    secret_hint: "Notion makes it, and sends it as its verification token when the webhook is created there.",
     events_hint: "page.created, page.content_updated, page.properties_updated",
     removals: &[
         "page.deleted",

@@ -276,3 +276,60 @@ fn a_subscription_of_sns_is_acknowledged_and_its_address_given_back() {
     let other = [("x-amz-sns-message-type", "Notification")];
     assert_eq!(keyed(&other, "{}", of_keyed), None);
 }
+
+#[test]
+fn notion_sends_its_secret_to_who_awaits_one_and_to_nobody_else() {
+    let token = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
+    let body = format!(r#"{{"verification_token":"{token}"}}"#);
+    let awaiting = Verifier::awaiting(&Options::of("notion")).expect("it sends its own");
+    let sent = |verifier: &Verifier, body: &str| {
+        with_post(&[], body, |delivery| {
+            let answer = verifier.handshake(delivery).expect("nothing to refuse");
+            assert_eq!(answer.is_some(), verifier.own_secret(delivery).is_some());
+            let answer = answer.map(|answer| (answer.status, answer.body));
+            assert_eq!(answer.unwrap_or((200, String::new())), (200, String::new()));
+            verifier.own_secret(delivery)
+        })
+    };
+    assert_eq!(sent(&awaiting, &body).as_deref(), Some(token));
+    let long = format!(r#"{{"verification_token":"{}"}}"#, "a".repeat(1_025));
+    let wrong = [
+        r#"{"verification_token":"fifteen-bytes!!"}"#,
+        r#"{"verification_token":"with a space in it"}"#,
+        r#"{"verification_token":{"a":"sixteen bytes or more"}}"#,
+        r#"{"type":"page.created"}"#,
+        "verification_token=sixteen-bytes-or-more",
+        &long,
+    ];
+    for body in wrong {
+        assert_eq!(sent(&awaiting, body), None, "{body}");
+    }
+    assert_eq!(sent(&verifier("notion"), &body), None);
+    with_post(&[], &body, |delivery| {
+        assert_eq!(awaiting.check_head(delivery.headers, NOW_MS), Ok(()));
+        let refused = awaiting.check(delivery).expect_err("it has no secret");
+        assert!(refused.message.contains("has no secret yet"), "{refused}");
+        assert!(!refused.message.contains(token));
+        assert!(verifier("notion").check(delivery).is_err());
+    });
+    with_request(
+        "GET",
+        "https://x/",
+        &[],
+        body.as_bytes(),
+        NOW_MS,
+        |delivery| {
+            assert_eq!(awaiting.handshake(delivery), Ok(None));
+        },
+    );
+    // The others cannot do without.
+    for preset in crate::sender::presets() {
+        let options = super::options_of(preset.name);
+        assert_eq!(
+            Verifier::awaiting(&options).is_ok(),
+            preset.name == "notion",
+            "{}",
+            preset.name
+        );
+    }
+}

@@ -119,6 +119,13 @@ impl<'a> State<'a> {
         let of_one = |report: &&Report| report.row.entry.client != Client::Many;
         match reports.clone().find(of_one).or_else(|| reports.next()) {
             None => Self::Waiting,
+            // What there is to do about it is said beside.
+            Some(newest)
+                if newest.row.entry.outcome == Outcome::Handshake
+                    && connector.keys.iter().any(|key| key.awaits_secret()) =>
+            {
+                Self::Unknown
+            }
             Some(newest) if newest.row.entry.outcome == Outcome::Handshake => Self::Greeted(newest),
             Some(newest) => Self::Refused(newest),
         }

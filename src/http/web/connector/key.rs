@@ -11,7 +11,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
-use super::{find_connector, verification};
+use super::{find_connector, own_secret, verification};
 use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyPatch, KeyState, Kind, Rotation};
 use crate::clock;
 use crate::http::web::description;
@@ -48,6 +48,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .get(ShowKey(p()))
                 .push(Router::with_path("change").post(ChangeKey(p())))
                 .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(Router::with_path("take-secret").post(own_secret::TakeSecret(p())))
                 .push(end_key("revoke", Ending::Revoke))
                 .push(end_key("delete", Ending::Delete)),
         )
@@ -208,6 +209,7 @@ pub(super) fn form_of(key: &IngestKey) -> Markup {
     let prefix = key.prefix();
     html! { span {
         @match key.verify() {
+            Some(verify) if verify.awaits_secret() => { "will verify " (tool::scheme(&verify.options.scheme)) br; span.badge.warn { "no secret yet" } },
             Some(verify) => { "verifies " (tool::scheme(&verify.options.scheme)) br; span.mono.quiet { (text(&verify.shown())) "…" } },
             None if prefix.is_empty() => span.quiet { "known after its first request" },
             None => span.mono { (text(&prefix)) "…" },
@@ -262,7 +264,8 @@ fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
         @match &key.signing {
             Some(signing) => {
                 @let word = signing.verifier.preset().published().unwrap_or("secret");
-                p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." }
+                @if key.awaits_secret() { p { "The key has no secret yet. The one that its tool sends is taken on the page of the connector; one that you know already can be entered here." } }
+                @else { p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." } }
                 (verification::secret(typed, signing.verifier.preset(), "new "))
             },
             None => p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." },

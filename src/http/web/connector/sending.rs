@@ -4,8 +4,8 @@
 
 use maud::{Markup, html};
 
-use super::identity;
 use super::list::streams;
+use super::{identity, own_secret};
 use crate::catalog::{Connector, IngestKey, KeyState};
 use crate::http::web::key::shown_once;
 use crate::http::web::origin::origin;
@@ -19,6 +19,9 @@ use crate::sender::{self, Preset};
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
     let key = connector.key(&issued.key);
+    if let Some(key) = key.filter(|key| key.verify().is_some()) {
+        return own_secret::taken(key, issued);
+    }
     html! {
         div.panel.made {
             (shown_once::panel(issued, "key"))
@@ -140,7 +143,8 @@ fn verified_by(connector: &Connector, preset: &Preset) -> Markup {
     html! {
         @for (place, (key, verify)) in signing.iter().enumerate() {
             @if place > 0 { br; }
-            (tool::scheme(&verify.options.scheme)) ", secret " span.mono { (text(&verify.shown())) "…" } " of the key " (text(&key.name))
+            @if verify.awaits_secret() { "nothing yet: the key " (text(&key.name)) " has no secret" }
+            @else { (tool::scheme(&verify.options.scheme)) ", secret " span.mono { (text(&verify.shown())) "…" } " of the key " (text(&key.name)) }
         }
         @if signing.is_empty() {
             @if preset.signed() { "its key: no key of this connector verifies signatures" } @else { "its key, which stands in the URL or in a header" }

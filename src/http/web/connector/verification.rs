@@ -34,7 +34,7 @@ pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
 /// The fields of a tool that signs.
 pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
     html! {
-        (secret(typed, preset, ""))
+        @if preset.sends_secret().is_some() { (secret_of_tool(typed, preset)) } @else { (secret(typed, preset, "")) }
         @for detail in preset.details { (self::detail(typed, detail)) }
         @if asks_for_word(preset) { (verify_token(typed)) }
         @if preset.is_generic() { (header(typed)) }
@@ -56,6 +56,19 @@ pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
         None => typed.secret_input(field),
         Some(_) => typed.lines_input(field),
     }
+}
+
+/// The field of a secret that the tool sends itself, if nothing is typed.
+fn secret_of_tool(typed: &Typed, preset: &Preset) -> Markup {
+    let hint = format!(
+        "{} Leave this empty: the page of the connector says when it has come.",
+        preset.secret_hint
+    );
+    typed.known_secret_input(Field {
+        name: "secret",
+        label: "Secret (optional)",
+        hint: &hint,
+    })
 }
 
 fn detail(typed: &Typed, detail: &Detail) -> Markup {
@@ -92,7 +105,10 @@ pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
         Secret::new(word)
     });
     Some(Verify {
-        secret: Some(read_secret(typed)),
+        secret: match preset.sends_secret() {
+            Some(_) => typed.optional("secret").map(Secret::new),
+            None => Some(read_secret(typed)),
+        },
         verify_token,
         options: options(typed, preset),
         ..Verify::default()

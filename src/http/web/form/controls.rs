@@ -45,8 +45,17 @@ impl Typed {
 
     /// A secret. What was typed never comes back.
     pub(in crate::http::web) fn secret_input(&self, field: Field<'_>) -> Markup {
+        self.any_secret_input(field, true)
+    }
+
+    /// The same where somebody else may make the secret.
+    pub(in crate::http::web) fn known_secret_input(&self, field: Field<'_>) -> Markup {
+        self.any_secret_input(field, false)
+    }
+
+    fn any_secret_input(&self, field: Field<'_>, required: bool) -> Markup {
         self.around(field, html! {
-            input id=(field.name) name=(field.name) type="password" maxlength=(SECRET_CHARS_MAX) required
+            input id=(field.name) name=(field.name) type="password" maxlength=(SECRET_CHARS_MAX) required[required]
                 autocomplete="off" autocapitalize="off" spellcheck="false"
                 aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
         })

@@ -40,6 +40,10 @@ impl NewKey {
             return Ok(typed.show(page(&self.0, &connector, signs, &typed)));
         };
         let path = paths::connector(&connector.name);
+        if key.awaits_secret() {
+            let flash = format!("The key {} waits for the secret of its tool.", key.name);
+            return Ok(FormAnswer::Done(path, flash));
+        }
         Ok(FormAnswer::made(path, &key.name, secret))
     }
 }
