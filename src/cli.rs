@@ -26,6 +26,7 @@ pub mod requests;
 mod resource;
 pub mod send;
 pub mod serve;
+pub mod sign_in;
 pub mod sink;
 pub mod stream;
 pub mod tail;
@@ -76,6 +77,8 @@ enum Verb {
     ReadKey(read_key::ReadKeyArgs),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
+    /// Print a link that signs in to the admin pages of a running daemon, once
+    SignIn(sign_in::SignInArgs),
     /// Send what a tool would send to a connector, signed, to see that it comes through
     Trigger(trigger::TriggerArgs),
     /// Follow streams: print each change as it happens
@@ -121,6 +124,7 @@ pub fn main() -> ExitCode {
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),
         Verb::Send(args) => short(send::run(args)),
+        Verb::SignIn(args) => short(sign_in::run(args)),
         Verb::Trigger(args) => short(trigger::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),

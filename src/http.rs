@@ -37,7 +37,7 @@ use items::sending::Sending;
 use reader::Readers;
 
 pub use listen::{Bound, ListenError, Stopper, bind};
-pub use web::Sessions;
+pub use web::{Invitation, Sessions};
 
 /// What the service listener is made of.
 #[derive(Debug, Clone)]
@@ -135,7 +135,7 @@ pub fn admin(parts: &AdminParts) -> Service {
         .hoop(api::RequireToken(parts.admin_token, parts.operator.clone()))
         .hoop(web::CheckSite::of_api(&parts.hosts))
         .push(Router::with_path("metrics").get(health::GetMetrics(parts.operator.clone())))
-        .push(api::routes(&parts.operator));
+        .push(api::routes(&parts.operator, &parts.sessions));
     let api = Router::new()
         .push(guarded)
         .push(Router::with_path("healthz").get(health::GetHealth));

@@ -37,6 +37,8 @@ pub enum Kind {
     Ticket,
     /// Somebody who is signed in, or wants to be.
     Session,
+    /// A link that signs in to the admin pages.
+    SignInLink,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             Self::Backup => "backup",
             Self::Ticket => "ticket",
             Self::Session => "session",
+            Self::SignInLink => "sign_in_link",
         }
     }
 
@@ -60,6 +63,7 @@ impl Kind {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::ReadKey => "read key",
+            Self::SignInLink => "sign-in link",
             kind => kind.as_str(),
         }
     }

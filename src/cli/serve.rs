@@ -6,6 +6,7 @@
 //! **Invariant**: the first SIGTERM or SIGINT stops in order, the second at once, which is safe because
 //! `kill -9` is safe.
 
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -18,15 +19,23 @@ use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
 use crate::process;
 use crate::sqlite::suspect;
+use crate::text::shell_quoted;
 
 /// What `headgate serve` is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  HEADGATE_PROFILE=production headgate serve --config /etc/headgate.toml")]
+  HEADGATE_PROFILE=production headgate serve --config /etc/headgate.toml
+
+On a terminal it prints a link that signs in to the admin pages. Where standard output may be kept by a log,
+`headgate sign-in` gets one from the running daemon.")]
 pub struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Print a link that signs in to the admin pages also where standard output is no terminal: whoever reads it is an
+    /// administrator
+    #[arg(long)]
+    invite: bool,
 }
 
 /// Runs the verb.
@@ -46,7 +55,11 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         let signals = Signals::new()?;
         let (daemon, files) = start(&loaded).await?;
         listened = Some((daemon.service_address.clone(), daemon.admin_address.clone()));
-        invite(&daemon)?;
+        if args.invite || std::io::stdout().is_terminal() {
+            invite(&daemon)?;
+        } else {
+            say_how_to_sign_in(&daemon)?;
+        }
         run_until_signalled(daemon, files, signals, || load(&args.config)).await
     });
     if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {
@@ -144,20 +157,38 @@ pub(super) async fn start(loaded: &Loaded) -> Result<(Daemon, Files), CliError> 
     Ok((daemon, files))
 }
 
-/// Prints a link that signs in to the pages once. On standard output, which is no log.
+/// Prints a link that signs in to the pages once. It is for whoever sees it now: what a log keeps others read later.
 pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
-    // A browser cannot open a Unix socket, and has no way to an address that stands for all of them.
-    let Some(address) = daemon.admin_address.strip_prefix("http://") else {
-        return Ok(());
+    let Some(address) = reachable(&daemon.admin_address) else {
+        return say_how_to_sign_in(daemon);
     };
+    let invitation = daemon.sessions.invite();
+    let invitation =
+        invitation.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
+    super::output::print(&super::sign_in::sentence(&address, &invitation.path()))
+}
+
+/// Where there may be nobody to read it, or no way from a browser to the listener, the link waits until it is asked for.
+fn say_how_to_sign_in(daemon: &Daemon) -> Result<(), CliError> {
+    let url = match reachable(&daemon.admin_address) {
+        Some(address) => address,
+        // Only whoever has put something in front of the socket knows by what address it is opened.
+        None => "https://…".to_owned(),
+    };
+    super::output::print(&format!(
+        "to sign in to the admin pages: headgate sign-in --admin-url {url} --data-dir {}\n",
+        shell_quoted(&daemon.data_dir.to_string_lossy())
+    ))
+}
+
+/// The address of the admin listener as a browser opens it: it has no way to a Unix socket, and none to an address that
+/// stands for all of them.
+fn reachable(address: &str) -> Option<String> {
+    let address = address.strip_prefix("http://")?;
     let address = address
         .replace("0.0.0.0:", "127.0.0.1:")
         .replace("[::]:", "[::1]:");
-    let secret = daemon.sessions.invite();
-    let secret = secret.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
-    super::output::print(&format!(
-        "sign in within ten minutes, once: http://{address}/sign-in#{secret}\n"
-    ))
+    Some(format!("http://{address}"))
 }
 
 /// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.

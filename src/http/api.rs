@@ -3,8 +3,8 @@
 //! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
 //! [`crate::operate`].
 //!
-//! **Invariant**: every route here needs the admin token, and no answer holds a secret, except the one that makes a
-//! key.
+//! **Invariant**: every route here needs the admin token, and no answer holds a secret, except those that make a key, a
+//! ticket or a link to sign in.
 
 mod audit;
 mod backups;
@@ -18,20 +18,24 @@ mod renderers;
 mod requests;
 mod resend;
 mod retries;
+mod sign_in_link;
 mod sinks;
 mod status;
 mod streams;
 mod trigger;
+
+use std::sync::Arc;
 
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::error::ApiError;
 use super::{middleware, reader};
 use crate::catalog::KeyHash;
+use crate::http::Sessions;
 use crate::operate::{By, Operator};
 
 /// Every route of the admin API.
-pub(super) fn routes(operator: &Operator) -> Router {
+pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
     Router::with_path("api/admin")
         .push(status::routes(operator))
         .push(streams::routes(operator))
@@ -47,6 +51,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(renderers::routes(operator))
         .push(backups::routes(operator))
         .push(audit::routes(operator))
+        .push(sign_in_link::routes(operator, sessions))
 }
 
 /// Lets only those through who know the admin token.

@@ -265,7 +265,9 @@ fn of_kind(kind: Kind) -> (&'static str, &'static str) {
         Kind::Request => ("REQUEST_NOT_FOUND", "/api/admin/connectors/{id}/requests"),
         Kind::Sink => ("SINK_NOT_FOUND", "/api/admin/sinks"),
         Kind::Item => ("ITEM_NOT_FOUND", "/api/streams/{stream}/items"),
-        Kind::Backup | Kind::Ticket | Kind::Session => ("NOT_FOUND", "/api/admin/audit"),
+        Kind::Backup | Kind::Ticket | Kind::SignInLink | Kind::Session => {
+            ("NOT_FOUND", "/api/admin/audit")
+        }
     }
 }
 

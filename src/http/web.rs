@@ -41,7 +41,7 @@ use std::sync::Arc;
 use salvo_core::Router;
 
 pub(super) use guard::CheckSite;
-pub use sessions::Sessions;
+pub use sessions::{Invitation, Sessions};
 
 use super::AdminParts;
 

@@ -7,6 +7,7 @@ mod healthcheck; // against a daemon that takes requests, refuses them, is not t
 mod hostile; // what listings print of hostile texts
 mod plugin; // check and test, without a daemon
 mod send; // send and requests against a running daemon
+mod sign_in; // links to the admin pages
 mod sink; // sink list, dead-letters, retry, discard
 mod tail_log; // the request log as it grows
 mod tools; // tools that sign, connected from the command line
@@ -176,6 +177,7 @@ fn help_and_version_are_printed() {
         "send",
         "tail",
         "requests",
+        "sign-in",
         "sink",
         "backup",
         "restore",

@@ -104,6 +104,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/requests/{request_id}", "get"),
                 ("/api/admin/requests/{request_id}/content", "get"),
                 ("/api/admin/requests/{request_id}/send-again", "post"),
+                ("/api/admin/sign-in-links", "post"),
                 ("/api/admin/sinks", "get"),
                 ("/api/admin/sinks/{name}", "delete"),
                 ("/api/admin/sinks/{name}/dead-letters", "delete"),

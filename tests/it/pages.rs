@@ -10,7 +10,9 @@ pub(crate) mod site; // somebody who is signed in, without a browser
 mod tools; // tools that sign: their forms, their pages
 mod written; // what the buttons do
 
+pub(crate) use site::Site;
+
 /// Somebody who has signed in, for other modules.
-pub(crate) fn signed_in(process: &crate::process::Process) -> site::Site {
-    site::Site::signed_in(process)
+pub(crate) fn signed_in(process: &crate::process::Process) -> Site {
+    Site::signed_in(process)
 }

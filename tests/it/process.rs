@@ -23,6 +23,9 @@ use crate::wait::{PROCESS_DEADLINE, eventually};
 pub(crate) use asked::value_of;
 pub(crate) use client::{Answer, BY_ID, Client, JSON, bearer};
 
+/// What stands before a link to sign in.
+pub(crate) const INVITATION: &str = "sign in within ten minutes, once: ";
+
 /// How much of its log a process is remembered by.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
@@ -110,17 +113,17 @@ impl Process {
         })
     }
 
-    /// The link to sign in with that it printed; once.
+    /// A link that signs in to the pages, once.
     pub(crate) fn sign_in_link(&self) -> String {
+        let told = crate::command_line::operate(self, ["sign-in"]).ok();
+        let (_, link) = told.split_once(INVITATION).expect("a link");
+        link.trim().to_owned()
+    }
+
+    /// The next line of standard output after the addresses.
+    pub(crate) fn printed(&self) -> String {
         let printed = self.printed.lock().expect("no panic while held");
-        loop {
-            let line = printed
-                .next_within(PROCESS_DEADLINE)
-                .expect("it prints a link");
-            if let Some((_, link)) = line.split_once("sign in within ten minutes, once: ") {
-                return link.to_owned();
-            }
-        }
+        printed.next_within(PROCESS_DEADLINE).expect("a line")
     }
 
     /// The process id.

@@ -34,7 +34,8 @@ struct AuditData {
     client: String,
     /// `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `remove`…
     action: String,
-    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup` or `ticket`.
+    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket` or
+    /// `sign_in_link`.
     kind: String,
     /// Name of what was changed.
     name: String,

@@ -1,6 +1,6 @@
 //! Who is signed in to the pages.
 //!
-//! The sign-in page makes sessions, every page asks for one, `headgate serve` prints an invitation.
+//! The sign-in page makes sessions, every page asks for one; the command line and the admin API give invitations.
 //!
 //! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
 //! [`SESSIONS_MAX`] sessions; each ends at sign-out, after [`SESSION_MS`], or with the process. A key that was just
@@ -25,6 +25,23 @@ const ISSUED_MS: u64 = 5 * 60_000;
 const SESSIONS_MAX: usize = 100;
 /// What an invitation begins with.
 const INVITATION_PREFIX: &str = "once_";
+
+/// What signs in once.
+#[derive(Debug)]
+pub struct Invitation {
+    /// Its secret.
+    secret: String,
+    /// Until when: Unix time in milliseconds.
+    pub ends_ms: u64,
+}
+
+impl Invitation {
+    /// The path that signs in, below the address of the admin listener. The secret stands in the fragment: no server is
+    /// asked for it.
+    pub fn path(&self) -> String {
+        format!("/sign-in#{}", self.secret)
+    }
+}
 
 /// The sessions and the invitation of a daemon.
 #[derive(Debug, Default)]
@@ -82,15 +99,18 @@ impl IssuedKey {
 }
 
 impl Sessions {
-    /// A secret that signs in once, within ten minutes. An earlier one ends.
+    /// What signs in once, within ten minutes. An earlier one ends.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn invite(&self) -> Result<String, getrandom::Error> {
+    pub fn invite(&self) -> Result<Invitation, getrandom::Error> {
         let secret = format!("{INVITATION_PREFIX}{}", random()?);
         let ends_ms = clock::lived_ms() + INVITATION_MS;
         self.lock().invitation = Some((KeyHash::of(&secret), ends_ms));
-        Ok(secret)
+        Ok(Invitation {
+            secret,
+            ends_ms: clock::unix_ms() + INVITATION_MS,
+        })
     }
 
     /// Uses an invitation up; false if it is none, or its time is over.
@@ -206,8 +226,8 @@ mod tests {
     #[test]
     fn an_invitation_works_once_and_the_last_one_only() {
         let sessions = Arc::new(Sessions::default());
-        let first = sessions.invite().expect("random numbers");
-        let second = sessions.invite().expect("random numbers");
+        let invite = || sessions.invite().expect("random numbers").secret;
+        let (first, second) = (invite(), invite());
         assert!(!sessions.accept_invitation(&first));
         assert!(!sessions.accept_invitation("once_"));
         assert!(sessions.accept_invitation(&second));
@@ -217,7 +237,7 @@ mod tests {
     #[test]
     fn an_invitation_and_a_session_end_with_their_time() {
         let sessions = Arc::new(Sessions::default());
-        let invitation = sessions.invite().expect("random numbers");
+        let invitation = sessions.invite().expect("random numbers").secret;
         let secret = sessions.begin().expect("random numbers");
         assert!(sessions.visitor(&secret).is_some());
         {

@@ -1,6 +1,6 @@
 //! Signing in and out.
 //!
-//! The link that `headgate serve` prints carries its secret in the fragment: that is in no request line, so in no log
+//! The link that `headgate sign-in` prints carries its secret in the fragment: that is in no request line, so in no log
 //! of a proxy and no `Referer`, and a program that only looks at links does not use it up. The page's script puts it
 //! into the form and sends it.
 //!
@@ -66,7 +66,7 @@ impl SignIn {
                 res.headers_mut().insert(RETRY_AFTER, seconds.into());
                 return frame::bare(res, StatusCode::TOO_MANY_REQUESTS, "Sign in", &page);
             }
-            let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes of the start.";
+            let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes; `headgate sign-in` prints another.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         }
@@ -109,7 +109,7 @@ pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
             input #token type="password" name="token" autocomplete="current-password" required autofocus;
             button { "Sign in" }
         }
-        p.quiet { "Without a setting it is in the file " code { "admin.token" } " of the data folder. The link that " code { "headgate serve" } " prints when it starts signs in without it, once." }
+        p.quiet { "Without a setting it is in the file " code { "admin.token" } " of the data folder. " code { "headgate sign-in" } " on the daemon's machine prints a link that signs in without it, once." }
     }
 }
 
