@@ -62,8 +62,8 @@ pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     Admin, Batch, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Live, Log,
-    LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ReadKey, Replay, Retry,
-    Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream, Verify,
+    LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
+    Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream, Verify,
 };
 
 use checker::Checker;

@@ -30,7 +30,7 @@ use crate::catalog::{Catalog, KeyHash};
 use crate::clock;
 use crate::config::{self, InUse, Loaded, Settings};
 use crate::delivery::Delivery;
-use crate::http::{self, AdminParts, Bound, ServiceParts, Sessions, Stopper};
+use crate::http::{self, AdminParts, Bound, Outside, ServiceParts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
@@ -286,7 +286,7 @@ impl Daemon {
                 settings.live.max_page_bytes,
                 settings.live.max_page_bytes_per_key,
             ),
-            log_requests: settings.log.requests,
+            outside: Outside::of(settings),
         });
         let (stopper, serving) = service.serve(routes, &settings.server);
         self.servers.push(stopper);
@@ -296,7 +296,7 @@ impl Daemon {
             admin_token: KeyHash::of(admin_token),
             sessions: Arc::clone(&self.sessions),
             hosts: settings.admin.hosts.as_slice().into(),
-            log_requests: settings.log.requests,
+            outside: Outside::of(settings),
         });
         let (stopper, serving) = admin.serve(routes, &settings.server);
         self.servers.push(stopper);

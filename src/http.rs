@@ -12,6 +12,7 @@ mod body;
 mod docs;
 mod envelope;
 mod error;
+mod forwarded;
 mod health;
 mod ingest;
 mod items;
@@ -31,13 +32,33 @@ use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 
 use crate::catalog::KeyHash;
+use crate::config::Settings;
 use crate::operate::Operator;
+use forwarded::Proxies;
 use ingest::Submit;
 use items::sending::Sending;
 use reader::Readers;
 
 pub use listen::{Bound, ListenError, Stopper, bind};
 pub use web::{Invitation, Sessions};
+
+/// What both listeners have in common.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// Whether each request is a line in the log.
+    pub log_requests: bool,
+    proxies: Proxies,
+}
+
+impl Outside {
+    /// As the configuration says.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            log_requests: settings.log.requests,
+            proxies: Proxies::of(&settings.server),
+        }
+    }
+}
 
 /// What the service listener is made of.
 #[derive(Debug, Clone)]
@@ -50,8 +71,8 @@ pub struct ServiceParts {
     pub body_timeout_seconds: u64,
     /// Bytes of pages of items that are being sent at once: all, and with one read key.
     pub page_bytes_max: (usize, usize),
-    /// Whether each request is a line in the log.
-    pub log_requests: bool,
+    /// Who asks, and what the log is told of it.
+    pub outside: Outside,
 }
 
 /// What the admin listener is made of.
@@ -65,8 +86,8 @@ pub struct AdminParts {
     pub sessions: Arc<Sessions>,
     /// Names that the admin pages and API may be asked for by, beside addresses and `localhost`.
     pub hosts: Arc<[String]>,
-    /// Whether each request is a line in the log.
-    pub log_requests: bool,
+    /// Who asks, and what the log is told of it.
+    pub outside: Outside,
 }
 
 /// The service listener: what callers and renderers use.
@@ -120,7 +141,7 @@ pub fn service(parts: &ServiceParts) -> Service {
         .push(Router::with_path("readyz").get(health::GetReady(gate)));
     let document = openapi::service(&api);
     let router = api.push(document_routes(document, docs::Listener::Service));
-    finish(router, &parts.operator, parts.log_requests)
+    finish(router, &parts.operator, &parts.outside)
 }
 
 /// A path that pages of other origins may read from.
@@ -143,7 +164,7 @@ pub fn admin(parts: &AdminParts) -> Service {
     let router = api
         .push(document_routes(document, docs::Listener::Admin))
         .push(web::routes(parts));
-    finish(router, &parts.operator, parts.log_requests)
+    finish(router, &parts.operator, &parts.outside)
 }
 
 /// What describes a listener. It is the same for everybody and needs no key.
@@ -158,11 +179,12 @@ fn document_routes(document: openapi::Document, listener: docs::Listener) -> Rou
         .push(Router::with_path("openapi.json").get(document))
 }
 
-fn finish(router: Router, operator: &Operator, log_requests: bool) -> Service {
+fn finish(router: Router, operator: &Operator, outside: &Outside) -> Service {
     Service::new(router)
         .hoop(middleware::Outer {
             metrics: Arc::clone(&operator.metrics),
-            log_requests,
+            log_requests: outside.log_requests,
+            proxies: outside.proxies.clone(),
         })
         .catcher(Catcher::new(middleware::Refusal))
 }

@@ -232,6 +232,14 @@ pub(super) fn network(text: &str) -> Result<(), String> {
     text.parse::<super::Network>().map(|_| ())
 }
 
+/// A proxy that is believed.
+pub(super) fn proxy(text: &str) -> Result<(), String> {
+    match text {
+        "unix" => Ok(()),
+        text => network(text).map_err(|message| format!("{message}, or \"unix\"")),
+    }
+}
+
 /// The name of a header that requests of a sink get.
 pub(super) fn header_name(text: &str) -> Result<(), String> {
     let is_name = !text.is_empty()

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::{
     Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins, Pool,
-    PoolMode, Postgres, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits, Start, Storage,
+    PoolMode, Postgres, ProxyHeader, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits,
+    Start, Storage,
 };
 
 impl Default for Settings {
@@ -43,6 +44,8 @@ impl Default for Server {
         Server {
             listen: Listen::Tcp("127.0.0.1:8080".to_owned()),
             public_url: None,
+            trusted_proxies: Vec::new(),
+            proxy_header: ProxyHeader::default(),
             shutdown_seconds: 30,
             connections_max: 20_000,
             write_stall_max: Duration::from_secs(60),

@@ -140,6 +140,11 @@ pub(super) const ROOT: &[Field] = &[
 const SERVER: &[Field] = &[
     field("listen", Shape::Text(checks::listen)),
     field("public_url", Shape::Text(checks::public_url)),
+    field("trusted_proxies", Shape::List(checks::proxy, 0)),
+    field(
+        "proxy_header",
+        Shape::Choice(&["x-forwarded-for", "forwarded"]),
+    ),
     field("shutdown_seconds", Shape::Integer(0, 3600)),
     field("connections_max", Shape::Integer(1, 1_000_000)),
 ];

@@ -62,6 +62,10 @@ pub struct Server {
     pub listen: Listen,
     /// The address that tools on the internet reach it by, such as `https://hooks.example.com`, without a path of ours.
     pub public_url: Option<String>,
+    /// Proxies that are believed what client they ask for: networks, or `unix` for whoever connects to a Unix socket.
+    pub trusted_proxies: Vec<String>,
+    /// Where they say it.
+    pub proxy_header: ProxyHeader,
     /// How long open requests may take to finish after SIGTERM.
     pub shutdown_seconds: u64,
     /// Connections open at once on each listener.
@@ -69,6 +73,17 @@ pub struct Server {
     /// How long a client may refuse to read its answer. Not a setting of its own.
     #[serde(skip)]
     pub write_stall_max: Duration,
+}
+
+/// Where a proxy names the client that it asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyHeader {
+    /// `X-Forwarded-For`
+    #[default]
+    XForwardedFor,
+    /// `Forwarded`, RFC 7239.
+    Forwarded,
 }
 
 /// `[admin]`: the admin listener.

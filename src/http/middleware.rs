@@ -14,6 +14,7 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
 
 use super::error::ApiError;
+use super::forwarded::Proxies;
 use crate::journal::log::Client;
 use crate::metrics::Metrics;
 
@@ -27,7 +28,12 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) struct Outer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) log_requests: bool,
+    pub(super) proxies: Proxies,
 }
+
+/// The client of a request that a trusted proxy passes on, in its extensions.
+#[derive(Debug, Clone, Copy)]
+struct Behind(Client);
 
 #[async_trait]
 impl Handler for Outer {
@@ -42,6 +48,9 @@ impl Handler for Outer {
         let id = Uuid::now_v7();
         req.extensions_mut().insert(RequestId(id));
         set_request_id(res, id);
+        if let Some(client) = self.proxies.client(peer(req), req) {
+            req.extensions_mut().insert(Behind(client));
+        }
         let handled = match two_ways_to_read(req) {
             None => {
                 let next = AssertUnwindSafe(ctrl.call_next(req, depot, res));
@@ -94,8 +103,13 @@ pub(super) fn request_id(req: &Request) -> Uuid {
         .map_or_else(Uuid::now_v7, |id| id.0)
 }
 
-/// Who called, for the log.
+/// Who called, for the log: whoever is connected, or for whom a trusted proxy asks.
 pub(super) fn client(req: &Request) -> Client {
+    let behind = req.extensions().get::<Behind>();
+    behind.map_or_else(|| peer(req), |behind| behind.0)
+}
+
+fn peer(req: &Request) -> Client {
     match req.remote_addr() {
         SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
         SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
@@ -173,6 +187,7 @@ mod tests {
             .hoop(Outer {
                 metrics: Arc::clone(&metrics),
                 log_requests: true,
+                proxies: Proxies::default(),
             })
             .catcher(Catcher::new(Refusal));
         let (stopper, serving) = bound.serve(service, &Server::default());

@@ -448,3 +448,26 @@ async fn what_a_proxy_could_read_in_another_way_is_refused() {
     assert!([202, 400].contains(&first.status), "{}", first.text());
     assert_eq!(raw.rest().await, b"", "the connection ends");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_client_is_whom_a_trusted_proxy_asks_for() {
+    let forged = "198.51.100.1, 203.0.113.9";
+    for (setup, expected) in [
+        (Setup::shop(), "127.0.0.1"),
+        (
+            Setup::shop().set("server.trusted_proxies", vec!["127.0.0.0/8"]),
+            "203.0.113.9",
+        ),
+        (
+            Setup::shop().set("server.trusted_proxies", vec!["10.0.0.0/8", "unix"]),
+            "127.0.0.1",
+        ),
+    ] {
+        let app = setup.start().await;
+        let shop = app.caller("shop");
+        let headers = [("X-Forwarded-For", forged), ("Forwarded", "for=192.0.2.1")];
+        shop.ingest_with(&headers, "{}").await.receipt();
+        let log = app.admin().log("shop", "").await;
+        assert_eq!(log[0]["client"], expected);
+    }
+}
