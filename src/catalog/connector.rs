@@ -316,9 +316,10 @@ impl IngestKey {
             && Arc::ptr_eq(&self.quota, &other.quota)
     }
 
-    /// Where its requests go, if it is given to a tool: to the address of its connector, where that does not carry it.
+    /// Where its requests go, if it is given to a tool: to the address of its connector, where that does not carry it, or
+    /// where its items are looked for.
     pub fn path(&self) -> String {
-        let needs_address = self.signing.is_some() || self.preset.is_some();
+        let needs_address = self.signing.is_some() || self.preset.is_some() || self.items.is_some();
         sender::path(&self.stream, needs_address.then_some(&*self.connector))
     }
 

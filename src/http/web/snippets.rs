@@ -31,6 +31,8 @@ pub(super) struct Sample<'a> {
     path: String,
     /// The field that identifies the item, if it is not `id`.
     item_key: Option<&'a str>,
+    /// Where the item stands in the body, if it is not the whole.
+    items: Option<&'a str>,
 }
 
 impl<'a> Sample<'a> {
@@ -41,6 +43,7 @@ impl<'a> Sample<'a> {
         Self {
             path: key.path(),
             item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
+            items: (key.items.as_deref()).or_else(|| key.preset?.items),
         }
     }
 }
@@ -161,34 +164,61 @@ const ITEM: [(&str, &str); 5] = [
     ("`{\"id\": 1, \"name\": \"first\"}`", "{literal}"),
 ];
 
-/// The snippet with the field that identifies items.
-fn with_item_key(code: &str, field: &str) -> String {
-    let json = |text: &str| serde_json::Value::from(text).to_string();
-    let field = json(field);
-    let field = visible_json(&field);
-    let body = format!("{{{field}: 1, \"name\": \"first\"}}");
-    let Some((id, item)) = ITEM.iter().find(|(id, _)| code.contains(id)) else {
+/// The snippet with the field that identifies items, and with the item where the items are.
+fn with_item(code: &str, field: Option<&str>, items: Option<&str>) -> String {
+    let Some((usual, named)) = ITEM.iter().find(|(usual, _)| code.contains(usual)) else {
         return code.to_owned();
     };
-    let item = match *item {
+    let field = json(field.unwrap_or("id"));
+    let body = within(
+        &format!("{{{field}: 1, \"name\": \"first\"}}"),
+        items,
+        false,
+    );
+    let item = match *named {
         "{quoted}" => quoted(&body),
         // Between backquotes Go reads it as it is, but for backquotes.
         "{literal}" if body.contains('`') => json(&body),
         "{literal}" => format!("`{body}`"),
-        item => item.replace("{field}", &field),
+        named => {
+            let item = match &*field {
+                "\"id\"" => (*usual).to_owned(),
+                field => named.replace("{field}", field),
+            };
+            match item.strip_suffix(')') {
+                Some(item) => format!("{})", within(item, items, false)),
+                None => within(&item, items, item.starts_with("new ")),
+            }
+        }
     };
-    code.replace(id, &item)
+    code.replace(usual, &item)
+}
+
+/// An object as the one item of the array at a path, as C# has it or as the others do.
+fn within(object: &str, items: Option<&str>, c_sharp: bool) -> String {
+    let Some(path) = items else {
+        return object.to_owned();
+    };
+    let array = match c_sharp {
+        true => format!("new[] {{ {object} }}"),
+        false => format!("[{object}]"),
+    };
+    path.rsplit('.').fold(array, |inner, name| match c_sharp {
+        true => format!(
+            "new Dictionary<string, object> {{ [{}] = {inner} }}",
+            json(name)
+        ),
+        false => format!("{{{}: {inner}}}", json(name)),
+    })
+}
+
+fn json(text: &str) -> String {
+    visible_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
 fn without_key(address: &Address, sample: &Sample<'_>) -> Vec<(&'static str, String)> {
     let url = address.at(&sample.path);
-    let filled = |code: &str| {
-        let code = match sample.item_key {
-            Some(field) => with_item_key(code, field),
-            None => code.to_owned(),
-        };
-        code.replace("{url}", &url)
-    };
+    let filled = |code: &str| with_item(code, sample.item_key, sample.items).replace("{url}", &url);
     if let Some(socket) = &address.socket {
         let socket = quoted(socket);
         let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {socket}"));
@@ -227,6 +257,7 @@ mod tests {
         let sample = Sample {
             path: "/api/webhook/orders".to_owned(),
             item_key: None,
+            items: None,
         };
         for (language, code) in all(&address, &sample, Some(&key)) {
             assert_eq!(code.matches(key.expose()).count(), 1, "{language}: {code}");
@@ -243,7 +274,7 @@ mod tests {
     fn the_item_key_takes_the_place_of_id_in_every_language() {
         let check = |field: &str, expected: [&str; 5]| {
             for (code, expected) in [CURL, NODE, PYTHON, C_SHARP, GO].iter().zip(expected) {
-                let code = with_item_key(code, field);
+                let code = with_item(code, Some(field), None);
                 assert!(code.contains(expected), "{expected}: {code}");
             }
         };
@@ -257,13 +288,45 @@ mod tests {
                 r#"strings.NewReader(`{"order.id": 1, "name": "first"}`)"#,
             ],
         );
-        let hostile = with_item_key(CURL, "it's\u{202e}");
+        let hostile = with_item(CURL, Some("it's\u{202e}"), None);
         assert!(hostile.contains(r#"-d '{"it'\''s\u202e": 1"#), "{hostile}");
-        let hostile = with_item_key(GO, "`");
+        let hostile = with_item(GO, Some("`"), None);
         assert!(
             hostile.contains(r#"strings.NewReader("{\"`\": 1, \"name\": \"first\"}")"#)
                 || hostile.contains(r#":= strings.NewReader("{\"`\": 1"#),
             "{hostile}"
+        );
+    }
+
+    #[test]
+    fn the_item_stands_where_the_connector_looks_for_items() {
+        let check = |field: Option<&str>, items: &str, expected: [&str; 5]| {
+            for (code, expected) in [CURL, NODE, PYTHON, C_SHARP, GO].iter().zip(expected) {
+                let code = with_item(code, field, Some(items));
+                assert!(code.contains(expected), "{expected}: {code}");
+            }
+        };
+        check(
+            None,
+            "value",
+            [
+                r#"-d '{"value": [{"id": 1, "name": "first"}]}'"#,
+                r#"JSON.stringify({"value": [{ id: 1, name: "first" }]})"#,
+                r#"json.dumps({"value": [{"id": 1, "name": "first"}]}).encode()"#,
+                r#"new Dictionary<string, object> { ["value"] = new[] { new { id = 1, name = "first" } } }"#,
+                r#"strings.NewReader(`{"value": [{"id": 1, "name": "first"}]}`)"#,
+            ],
+        );
+        check(
+            Some("no"),
+            "a.it's",
+            [
+                r#"-d '{"a": {"it'\''s": [{"no": 1, "name": "first"}]}}'"#,
+                r#"JSON.stringify({"a": {"it's": [{ "no": 1, name: "first" }]}})"#,
+                r#"json.dumps({"a": {"it's": [{"no": 1, "name": "first"}]}}).encode()"#,
+                r#"["a"] = new Dictionary<string, object> { ["it's"] = new[] { new Dictionary<string, object> { ["no"] = 1"#,
+                r#"strings.NewReader(`{"a": {"it's": [{"no": 1, "name": "first"}]}}`)"#,
+            ],
         );
     }
 }

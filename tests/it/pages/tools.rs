@@ -483,3 +483,52 @@ fn a_signing_key_is_added_and_rotated_by_the_new_secret() {
     assert_eq!(order(&process, NEW_SECRET, "three", r#"{"id": 3}"#), 202);
     assert!(!process.log().contains(NEW_SECRET));
 }
+
+#[test]
+fn the_form_for_other_tools_says_all_of_a_signature() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    let site = Site::signed_in(&process);
+    // Base64 of the secret, as it is typed into a form.
+    let encoded = STANDARD.encode(SECRET);
+    let fields = format!(
+        "name=till&stream=orders&secret={}&header=X-Signature&prefix=v1%3D&signed=%7Bts%7D.%7Bbody%7D\
+         &hash=sha256&encoding=hex&secret_encoding=base64&timestamp=t%3D&timestamp_in=part&unit=ms",
+        encoded.replace('+', "%2B").replace('=', "%3D")
+    );
+    let path = "/new/source?tool=hmac";
+    let one = site.submit(path, &fields);
+    is_wrong(&one, 400, "separator", "It is missing");
+    for kept in [
+        r#"<option value="part" selected>"#,
+        r#"<option value="ms" selected>"#,
+    ] {
+        assert!(one.body.contains(kept), "{kept}: {}", one.body);
+    }
+    let fields = format!("{fields}&separator=%2C");
+    leads_to(&site.submit(path, &fields), "/sources/till");
+    let (body, now) = (r#"{"id": 1}"#, headgate::clock::unix_ms());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let tag = hmac::sign(&key, format!("{now}.{body}").as_bytes());
+    let hex: String = (tag.as_ref().iter())
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let headers = format!("X-Signature: t={now},v1={hex}\r\n");
+    let sent = send(&process, "/api/webhook/orders/till", &headers, body);
+    assert_eq!(sent.status, 202, "{}", sent.body);
+}
+
+#[test]
+fn what_is_ready_to_paste_has_the_item_where_the_connector_looks_for_it() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    let site = Site::signed_in(&process);
+    let body = serde_json::json!({"name": "list", "kind": "webhook", "stream": "orders", "items": "data.rows"});
+    assert_eq!(process.make("/api/admin/connectors", &body).status, 201);
+    let page = site.page("/sources/list");
+    for said in [
+        "/api/webhook/orders/list'",
+        "{&quot;data&quot;: {&quot;rows&quot;: [{&quot;id&quot;: 1, &quot;name&quot;: &quot;first&quot;}]}}",
+        "/api/webhook/orders/list</code>",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}

@@ -99,7 +99,7 @@ pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Addres
                 dt { "Limit of each key" } dd { (limit(operator, connector)) }
                 @for (place, stream) in plain_streams(connector).iter().enumerate() {
                     dt { "Webhook URL for " (text(stream)) }
-                    dd { (copied(&format!("url-{place}"), &address.for_tools(&sender::path(stream, None)))) }
+                    dd { (copied(&format!("url-{place}"), &address.for_tools(&plain_path(connector, stream)))) }
                 }
                 @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
                     dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }
@@ -157,13 +157,19 @@ fn is_of_tool(key: &IngestKey) -> bool {
     key.signing.is_some() || key.preset.is_some()
 }
 
-/// The streams whose data comes to the address of the stream.
+/// The streams whose data comes with keys of their own.
 fn plain_streams(connector: &Connector) -> Vec<&str> {
     let is_plain = |stream: &&str| {
         let mut keys = connector.keys.iter();
         keys.any(|key| *key.stream == **stream && !is_of_tool(key))
     };
     streams(connector).into_iter().filter(is_plain).collect()
+}
+
+/// Where that data is sent: only at its own address items are looked for.
+fn plain_path(connector: &Connector, stream: &str) -> String {
+    let own = connector.items.is_some().then_some(&*connector.name);
+    sender::path(stream, own)
 }
 
 fn copied(id: &str, url: &str) -> Markup {

@@ -10,10 +10,13 @@ use crate::http::web::text::as_sentence;
 use crate::sender::{Detail, Handshake, Options, Preset, Timestamp};
 
 /// Of the fields of a signature, those that begin with what most tools do.
-const USUAL: [(&str, &str); 3] = [
+const USUAL: [(&str, &str); 6] = [
     ("signed", "{body}"),
     ("hash", "sha256"),
     ("encoding", "hex"),
+    ("secret_encoding", "text"),
+    ("timestamp_in", "header"),
+    ("unit", "s"),
 ];
 const HASHES: [(&str, &str); 4] = [
     ("sha256", "SHA-256"),
@@ -22,6 +25,21 @@ const HASHES: [(&str, &str); 4] = [
     ("sha512", "SHA-512"),
 ];
 const ENCODINGS: [(&str, &str); 2] = [("hex", "hexadecimal"), ("base64", "Base64")];
+const SECRET_ENCODINGS: [(&str, &str); 3] = [
+    ("text", "as it is"),
+    ("hex", "hexadecimal"),
+    ("base64", "Base64"),
+];
+const PLACES: [(&str, &str); 3] = [
+    ("header", "in a header of its own"),
+    ("part", "in a part of the signature's header"),
+    ("body", "in a field of the body"),
+];
+const UNITS: [(&str, &str); 3] = [
+    ("s", "seconds since 1970"),
+    ("ms", "milliseconds since 1970"),
+    ("rfc3339", "like 2030-01-31T12:00:00Z"),
+];
 
 /// What the fields hold at first.
 pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
@@ -137,18 +155,49 @@ fn options(typed: &Typed, preset: &Preset) -> Options {
         options.header = typed.optional("header");
     }
     if preset.name == "hmac" {
-        let timestamp = |header| Timestamp {
-            header: Some(header),
-            ..Timestamp::default()
-        };
         options.prefix = typed.optional("prefix");
+        options.separator = separator(typed);
         options.signed = typed.optional("signed");
         options.hash = typed.optional("hash");
         options.encoding = typed.optional("encoding");
-        options.timestamp = typed.optional("timestamp").map(timestamp);
+        options.secret_encoding = typed.optional("secret_encoding");
+        options.timestamp = (typed.optional("timestamp")).map(|name| timestamp(typed, name));
         options.id = typed.optional("id").map(|name| format!("header:{name}"));
     }
     options
+}
+
+/// The one character, which may be a space.
+fn separator(typed: &Typed) -> Option<String> {
+    let text = match typed.text("separator") {
+        text if text.is_empty() => typed.raw("separator").to_owned(),
+        text => text,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Where the form says that the timestamp stands, and how it is written.
+fn timestamp(typed: &Typed, name: String) -> Timestamp {
+    let unit = typed.optional("unit");
+    let place = Timestamp {
+        unit,
+        ..Timestamp::default()
+    };
+    let name = Some(name);
+    match typed.raw("timestamp_in") {
+        "part" => Timestamp {
+            part: name,
+            ..place
+        },
+        "body" => Timestamp {
+            body: name,
+            ..place
+        },
+        _ => Timestamp {
+            header: name,
+            ..place
+        },
+    }
 }
 
 /// Whether the tool's greeting holds a word that was agreed on.
@@ -193,10 +242,15 @@ fn layout(typed: &Typed) -> Markup {
         label,
         hint: "",
     };
+    let separator = Field {
+        name: "separator",
+        label: "Between several parts (optional)",
+        hint: "The one character between them, such as the comma of t=…,v1=…. Without one the header has one part.",
+    };
     let timestamp = Field {
         name: "timestamp",
-        label: "Header of the timestamp (optional)",
-        hint: "Needed for {ts}; Unix seconds.",
+        label: "Timestamp (optional)",
+        hint: "The name of its header or field, or how its part begins, such as t=. Needed for {ts}.",
     };
     let id = Field {
         name: "id",
@@ -205,12 +259,18 @@ fn layout(typed: &Typed) -> Markup {
     };
     html! {
         (typed.input(prefix, 256, false))
+        (typed.input(separator, 1, false))
         (typed.input(signed, 256, false))
         div.fields {
             (typed.select(field("hash", "Hash"), &HASHES))
-            (typed.select(field("encoding", "Written as"), &ENCODINGS))
+            (typed.select(field("encoding", "Signature written as"), &ENCODINGS))
+            (typed.select(field("secret_encoding", "Secret written as"), &SECRET_ENCODINGS))
         }
         (typed.input(timestamp, 256, false))
+        div.fields {
+            (typed.select(field("timestamp_in", "It stands"), &PLACES))
+            (typed.select(field("unit", "It is written as"), &UNITS))
+        }
         (typed.input(id, 256, false))
     }
 }
