@@ -284,7 +284,7 @@ impl Ingest {
         };
         let mut log = known.log_entry(outcome, delivery.status);
         log.bytes = body.len() as u64;
-        log.item_key = named.item_key().map(Into::into);
+        log.item_key = delivery.item_key;
         log.sender = known.sender(delivery.event, delivery.id);
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;

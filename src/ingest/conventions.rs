@@ -55,6 +55,8 @@ pub(super) struct Delivered {
     pub(super) items: Items,
     /// Items that go, before those are there.
     pub(super) removed: Option<Items>,
+    /// The field that identifies the items.
+    pub(super) item_key: Option<Box<str>>,
     /// The name of its event, and its id, as the tool says them.
     pub(super) event: Option<Box<str>>,
     pub(super) id: Option<Box<str>>,
@@ -76,6 +78,17 @@ pub(super) struct Repeats {
     pub(super) id: Option<Box<str>>,
     /// Its body, where that counts.
     pub(super) body: Option<Box<str>>,
+}
+
+/// What identifies items.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    /// The field that is named, or their places.
+    Named,
+    /// The other field of a preset.
+    Other(&'static str),
+    /// Their delivery.
+    Delivery,
 }
 
 /// What was read.
@@ -178,6 +191,7 @@ impl Ingest {
             return Ok(Reading::Delivery(Delivered {
                 items,
                 removed,
+                item_key: named.item_key().map(Into::into),
                 event: None,
                 id: None,
                 idempotency_key: named.idempotency_key.clone(),
@@ -199,7 +213,8 @@ impl Ingest {
             Some(path) => body::at_path(&whole, path).map_err(AcceptError::invalid)?,
             None => whole.clone(),
         };
-        let (items, by_delivery) = self.told_apart(&json, named)?;
+        let (items, by) = self.told_apart(&json, named, of.tool())?;
+        let by_delivery = matches!(by, By::Delivery);
         let field = |path: &str| match of.items_path() {
             Some(_) => field_of_json(&whole, path),
             None => field_of_item(&items, path),
@@ -236,14 +251,18 @@ impl Ingest {
         let source =
             of_cloudevent(address.headers, "ce-source").or_else(|| field(of.tool()?.id_scope?));
         let without_item_key = named.item_key.is_none() && is_object(&json);
-        let by = id.as_deref().or(named.idempotency_key.as_deref());
+        let name = id.as_deref().or(named.idempotency_key.as_deref());
         let judge = Judge::of(&of, event.as_deref());
         let (items, removed) =
-            self.identified(items, &of, &judge, by_delivery, by, &object(&more))?;
+            self.identified(items, &of, &judge, by_delivery, name, &object(&more))?;
         let replay = of.signing.map(|signing| signing.verify.replay);
         Ok(Reading::Delivery(Delivered {
             items,
             removed,
+            item_key: match by {
+                By::Other(field) => Some(field.into()),
+                By::Named | By::Delivery => named.item_key().map(Into::into),
+            },
             event: event.as_deref().map(logged),
             id: id.as_deref().map(logged),
             idempotency_key,
@@ -261,24 +280,35 @@ impl Ingest {
         }))
     }
 
-    /// The items, and whether the delivery itself identifies them: where what a preset names is not there, it does, for
-    /// nobody chose that field.
-    fn told_apart(&self, json: &[u8], named: &Named) -> Result<(Items, bool), AcceptError> {
+    /// The items, and what identifies them: where what a preset names is not there, its other field does, or the delivery
+    /// itself, for nobody chose that field.
+    fn told_apart(
+        &self,
+        json: &[u8],
+        named: &Named,
+        tool: Option<&'static Preset>,
+    ) -> Result<(Items, By), AcceptError> {
         let error = match self.flatten(json, named) {
-            Ok(items) => return Ok((items, named.is_by_delivery())),
+            Ok(items) if named.is_by_delivery() => return Ok((items, By::Delivery)),
+            Ok(items) => return Ok((items, By::Named)),
             Err(error) => error,
         };
         if !named.by_preset {
             return Err(error);
         }
-        let bare = Named {
-            item_key: None,
+        let by = |field: Option<&'static str>| Named {
+            item_key: field.map(|field| (field.into(), "the preset".into())),
             by_preset: false,
             idempotency_key: None,
             form: named.form,
         };
-        match self.flatten(json, &bare) {
-            Ok(items) => Ok((items, true)),
+        if let Some(other) = tool.and_then(|preset| preset.item_key_or)
+            && let Ok(items) = self.flatten(json, &by(Some(other)))
+        {
+            return Ok((items, By::Other(other)));
+        }
+        match self.flatten(json, &by(None)) {
+            Ok(items) => Ok((items, By::Delivery)),
             Err(_) => Err(error),
         }
     }

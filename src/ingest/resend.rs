@@ -295,7 +295,7 @@ impl Ingest {
             log.outcome = Outcome::Test;
         }
         log.bytes = kept.body.len() as u64;
-        log.item_key = named.item_key().map(Into::into);
+        log.item_key = delivered.item_key;
         log.idempotency_key = delivered.idempotency_key;
         Ok(Again {
             items,

@@ -47,6 +47,8 @@ pub struct Preset {
     pub event_in_item: bool,
     /// The field that names an item; `@delivery` is the delivery's id.
     pub item_key: Option<&'static str>,
+    /// The field that names an item where all of a delivery lack the first.
+    pub item_key_or: Option<&'static str>,
     /// The array that holds the items.
     pub items: Option<&'static str>,
     /// The field that says how new an item is, a number or a time.
@@ -283,6 +285,8 @@ pub enum Source<S = String> {
     EitherHeader(S, S),
     /// In this field of the body, names with dots between them.
     Body(S),
+    /// In the first of these fields of the body, or in the second if the first is missing.
+    EitherBody(S, S),
 }
 
 impl<S: AsRef<str>> Source<S> {
@@ -297,6 +301,9 @@ impl<S: AsRef<str>> Source<S> {
             Source::Header(name) => header(name),
             Source::EitherHeader(first, second) => header(first).or_else(|| header(second)),
             Source::Body(path) => field(path.as_ref()),
+            Source::EitherBody(first, second) => {
+                field(first.as_ref()).or_else(|| field(second.as_ref()))
+            }
         };
         found.filter(|text| !text.is_empty())
     }
@@ -307,7 +314,7 @@ impl<S: AsRef<str>> Source<S> {
         match self {
             Source::Header(one) => is(one),
             Source::EitherHeader(first, second) => is(first) || is(second),
-            Source::Body(_) => false,
+            Source::Body(_) | Source::EitherBody(..) => false,
         }
     }
 
@@ -317,7 +324,7 @@ impl<S: AsRef<str>> Source<S> {
             Source::Header(name) => Some(name.as_ref()),
             Source::EitherHeader(_, second) if renamed => Some(second.as_ref()),
             Source::EitherHeader(first, _) => Some(first.as_ref()),
-            Source::Body(_) => None,
+            Source::Body(_) | Source::EitherBody(..) => None,
         }
     }
 }
@@ -330,6 +337,9 @@ impl Source<&'static str> {
                 Source::EitherHeader(first.to_owned(), second.to_owned())
             }
             Source::Body(path) => Source::Body(path.to_owned()),
+            Source::EitherBody(first, second) => {
+                Source::EitherBody(first.to_owned(), second.to_owned())
+            }
         }
     }
 }

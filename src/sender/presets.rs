@@ -89,6 +89,7 @@ const BASE: Preset = Preset {
     event: None,
     event_in_item: false,
     item_key: None,
+    item_key_or: None,
     items: None,
     version: None,
     removals: &[],

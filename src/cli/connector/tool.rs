@@ -231,6 +231,7 @@ fn described(preset: &Preset) -> Value {
             None => "key in the URL",
         },
         "item_key": preset.item_key,
+        "item_key_or": preset.item_key_or,
         "items": preset.items,
         "answer": preset.answer,
         "ignored_events": preset.ignore,

@@ -119,7 +119,8 @@ pub(super) const EVENTGRID: Preset = Preset {
     name: "eventgrid",
     title: "Azure Event Grid",
     id: body("id"),
-    event: body("type"),
+    // The second is of its own schema.
+    event: Some(Source::EitherBody("type", "eventType")),
     item_key: Some("id"),
     handshake: Some(Handshake::Keyed {
         methods: &["OPTIONS"],

@@ -38,8 +38,9 @@ pub(super) const TWILIO: Preset = Preset {
     encoding: Encoding::Base64,
     message: &[],
     id: header("I-Twilio-Idempotency-Token"),
-    // Of messages; calls have CallSid.
     item_key: Some("MessageSid"),
+    // Of calls.
+    item_key_or: Some("CallSid"),
     // JSON in an answer to a message is a warning in Twilio's console.
     answer: 204,
     secret_hint: "Twilio Console, Account Info: Auth Token.",

@@ -200,3 +200,62 @@ async fn what_identifies_nothing_is_said_and_lost_by_nobody() {
     let sent = bare.caller("c").post("/api/webhook/s", &[], "[{}]").await;
     assert_eq!(sent.header("x-headgate-notice"), None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_a_tool_names_in_two_ways_is_found_in_both() {
+    let app = Setup::new()
+        .unlimited()
+        .stream("texts")
+        .connector("texts", "kind = \"webhook\"\npreset = \"twilio\"")
+        .key("texts", "texts")
+        .stream("grid")
+        .connector("grid", "kind = \"webhook\"\npreset = \"eventgrid\"")
+        .key("grid", "grid")
+        .start()
+        .await;
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let twilio = app.caller("texts");
+    for body in [
+        "MessageSid=SM1&Body=hello",
+        "CallSid=CA1&CallStatus=ringing",
+        "CallSid=CA1&CallStatus=completed",
+        "MessageSid=SM2&CallSid=CA2",
+        "AccountSid=AC1",
+    ] {
+        let sent = twilio.post(&address("texts"), &form, body).await;
+        assert_eq!(sent.status, 204, "{}", sent.text());
+    }
+    let stored = app.fields("texts").await;
+    assert_eq!(stored.len(), 4, "{stored:?}");
+    let of = |key: &str| stored.iter().find(|(own, _)| own == key);
+    for key in ["SM1", "SM2"] {
+        assert!(of(key).is_some(), "{stored:?}");
+    }
+    let (_, call) = of("CA1").expect("the call");
+    assert!(call.contains("completed"), "{call}");
+    let log = app.admin().log("texts", "").await;
+    let keys: Vec<&str> = log
+        .iter()
+        .filter_map(|one| one["item_key"].as_str())
+        .collect();
+    let expected = [
+        "MessageSid",
+        "MessageSid",
+        "CallSid",
+        "CallSid",
+        "MessageSid",
+    ];
+    assert_eq!(keys, expected, "{log:?}");
+
+    let own = r#"[{"id": "e-1", "eventType": "Microsoft.Storage.BlobCreated", "subject": "a", "data": {}, "dataVersion": "1"}]"#;
+    let cloud = r#"{"id": "e-2", "type": "Microsoft.Storage.BlobDeleted", "source": "b", "specversion": "1.0"}"#;
+    for (body, event) in [
+        (own, "Microsoft.Storage.BlobCreated"),
+        (cloud, "Microsoft.Storage.BlobDeleted"),
+    ] {
+        let json = [("Content-Type", "application/json")];
+        let sent = app.caller("grid").post(&address("grid"), &json, body).await;
+        sent.receipt();
+        assert_eq!(app.admin().log("grid", "").await[0]["event"], event);
+    }
+}

@@ -33,7 +33,7 @@ pub(super) fn fact(connector: &Connector) -> Markup {
             (Some(field), _) if field == DELIVERY => { (by_delivery) },
             (Some(field), _) => { (text(field)) },
             (None, Some(Preset { item_key: Some(DELIVERY), title, .. })) => { (by_delivery) span.quiet { ", as usual for " (title) } },
-            (None, Some(Preset { item_key: Some(field), title, .. })) => { (field) span.quiet { ", as usual for " (title) } },
+            (None, Some(Preset { item_key: Some(field), item_key_or: other, title, .. })) => { (field) @if let Some(other) = other { ", or " (other) } span.quiet { ", as usual for " (title) } },
             (None, Some(preset)) if !preset.is_generic() => { (by_delivery) span.quiet { ", as usual for " (preset.title) } },
             (None, _) => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
         }

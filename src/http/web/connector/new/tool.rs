@@ -106,7 +106,10 @@ fn item_key_hint(preset: &Preset) -> String {
         None | Some(DELIVERY) => {
             format!("{example} Without one each delivery is an item of its own.")
         }
-        Some(field) => format!("{example} Without one it is {field}."),
+        Some(field) => match preset.item_key_or {
+            Some(other) => format!("{example} Without one it is {field}, or {other}."),
+            None => format!("{example} Without one it is {field}."),
+        },
     }
 }
 
