@@ -6,6 +6,7 @@
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
 mod ballast;
+mod budget;
 mod error;
 mod files;
 mod hour;
@@ -39,7 +40,9 @@ use crate::operate::requests::Requests;
 use crate::operate::{About, Operator};
 use crate::plugin::Plugins;
 use crate::pool::Pool;
+use crate::process;
 use crate::sqlite::{Fuse, State};
+pub use budget::Budget;
 pub use error::DaemonError;
 pub use reload::{Files, Reload};
 use sinks::Sinks;
@@ -288,7 +291,17 @@ impl Daemon {
             ),
             outside: Outside::of(settings),
         });
-        let (stopper, serving) = service.serve(routes, &settings.server);
+        let budget = Budget::of(settings, process::open_files_max());
+        if let Some(shortage) = budget.shortage() {
+            tracing::info!("{shortage}");
+        }
+        let metrics = Arc::clone(&self.operator.metrics);
+        let (stopper, serving) = service.serve(
+            routes,
+            &settings.server,
+            budget.service,
+            (&metrics, |all| &all.listeners.service),
+        );
         self.servers.push(stopper);
         self.tasks.spawn(serving);
         let routes = http::admin(&AdminParts {
@@ -298,7 +311,12 @@ impl Daemon {
             hosts: settings.admin.hosts.as_slice().into(),
             outside: Outside::of(settings),
         });
-        let (stopper, serving) = admin.serve(routes, &settings.server);
+        let (stopper, serving) = admin.serve(
+            routes,
+            &settings.server,
+            budget.admin,
+            (&metrics, |all| &all.listeners.admin),
+        );
         self.servers.push(stopper);
         self.tasks.spawn(serving);
         let watch = watch::Watch {

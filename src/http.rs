@@ -9,6 +9,7 @@
 mod api;
 mod asset;
 mod body;
+mod connections;
 mod docs;
 mod envelope;
 mod error;

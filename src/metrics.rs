@@ -1,11 +1,12 @@
 //! What the daemon counts. The fields of [`Metrics`] are the list of metrics; `/metrics` prints them.
 //!
-//! Plugins have numbers of their own (`metrics/plugins.rs`); the pages have the last hour (`metrics/recent.rs`); how
+//! Plugins have numbers of their own (`metrics/plugins.rs`), and so have the listeners (`metrics/listeners.rs`); the pages have the last hour (`metrics/recent.rs`); how
 //! sinks and files are is measured when somebody reads the metrics (`metrics/condition.rs`).
 //!
 //! **Invariant**: a label never takes its value from a request, so the number of series is bounded.
 
 mod condition;
+mod listeners;
 mod plugins;
 mod recent;
 
@@ -17,6 +18,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 pub use condition::{ConditionGauges, SinkGauges};
+pub use listeners::{Connections, ListenerMetrics};
 pub use plugins::{PluginMetrics, Refused};
 pub use recent::{Minute, Recent};
 
@@ -76,6 +78,8 @@ pub struct Metrics {
     pub delivery_seconds: Histogram,
     /// Renderers connected.
     pub renderers: Gauge,
+    /// The connections of both listeners.
+    pub listeners: ListenerMetrics,
     /// Messages sent to renderers.
     pub live_messages: Counter,
     /// Renderers whose position could not be resumed from.
@@ -172,6 +176,7 @@ impl Metrics {
             "When the files were last looked through for damage, in Unix time; 0 before the first time",
             files_checked_at.clone(),
         );
+        let listeners = ListenerMetrics::register(&mut registry);
         let condition = ConditionGauges::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
         Self {
@@ -201,6 +206,7 @@ impl Metrics {
             dead_letters,
             delivery_seconds,
             renderers,
+            listeners,
             live_messages,
             live_resets,
             disk_free_bytes,

@@ -1,14 +1,43 @@
-//! What this process takes away from itself before it begins.
+//! What this process gives away, takes and asks of the system before it begins.
 //!
-//! The verbs that make files of a data folder call it first.
+//! The verbs that run a daemon, or make files of a data folder, call it first.
 //!
-//! **Invariant**: it concerns the whole process, and so is called by the command line only, never by what the daemon is
-//! made of.
+//! **Invariant**: what changes the process is called by the command line only, never by what the daemon is made of.
 
 use rustix::fs::Mode;
-use rustix::process::umask;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+
+/// Where the system names no number.
+const MANY: u64 = 1 << 20;
 
 /// What is made from now on is for this user only, however it is made.
 pub fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Takes as many open files as the system allows this process at most. Shells and service managers start programs with
+/// fewer, for those that cannot count further than 1,024.
+pub fn take_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: Some(limit.maximum.unwrap_or(MANY)),
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, all) {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+}
+
+/// How many files this process may have open.
+pub fn open_files_max() -> usize {
+    files(getrlimit(Resource::Nofile).current)
+}
+
+/// How many it may have open after [`take_open_files`].
+pub fn open_files_to_take() -> usize {
+    files(getrlimit(Resource::Nofile).maximum)
+}
+
+fn files(limit: Option<u64>) -> usize {
+    usize::try_from(limit.unwrap_or(MANY)).unwrap_or(usize::MAX)
 }

@@ -8,8 +8,10 @@ use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair};
 use crate::config::{Sink, reach};
+use crate::daemon::Budget;
 use crate::metrics::Metrics;
 use crate::plugin::{PluginError, Plugins, SinkContext};
+use crate::process::open_files_to_take;
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -63,6 +65,9 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     }
     for warning in &loaded.warnings {
         print(&format!("warning: {warning}\n"))?;
+    }
+    if let Some(shortage) = Budget::of(settings, open_files_to_take()).shortage() {
+        print(&format!("note: {shortage}\n"))?;
     }
     for gap in reach::gaps(&reach::declared(settings), sinks) {
         print(&format!("warning: {gap}\n"))?;

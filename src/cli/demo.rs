@@ -55,6 +55,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let config_file = write_config(&args.data_dir)?;
     let loaded = load(&config_file)?;
     logging::start(&loaded.settings.log);
+    process::take_open_files();
     serve::run_to_end(&loaded.settings.runtime, async {
         let signals = serve::Signals::new()?;
         let (daemon, files) = serve::start(&loaded).await?;

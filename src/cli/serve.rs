@@ -48,6 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     listen_again(&mut loaded);
     let mut listened = None;
     logging::start(&loaded.settings.log);
+    process::take_open_files();
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

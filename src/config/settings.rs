@@ -68,7 +68,7 @@ pub struct Server {
     pub proxy_header: ProxyHeader,
     /// How long open requests may take to finish after SIGTERM.
     pub shutdown_seconds: u64,
-    /// Connections open at once on each listener.
+    /// Connections open at once on the service listener.
     pub connections_max: usize,
     /// How long a client may refuse to read its answer. Not a setting of its own.
     #[serde(skip)]

@@ -7,6 +7,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor};
@@ -18,11 +19,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::{Limited, Which};
 use crate::config::{self, Listen};
+use crate::metrics::Metrics;
 
 const BACKLOG: i32 = 4_096;
-/// How long the head of a request may take. Also how long an idle connection is kept: longer than the
-/// pools of most clients (90 s), so that the daemon does not close what a client is about to use.
+/// How long the head of a request may take that is not the first of its connection. Also how long an idle connection is
+/// kept: longer than the pools of most clients (90 s), so that the daemon does not close what a client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Of one connection, for what was received and not yet handled. Also bounds the head of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -48,18 +51,20 @@ impl std::fmt::Debug for Bound {
 }
 
 impl Bound {
-    /// The server on this listener, to be spawned, and what stops it.
+    /// The server on this listener, to be spawned, and what stops it. It has at most so many connections at once, and
+    /// counts them where `which` says.
     pub fn serve(
         self,
         service: Service,
         settings: &config::Server,
+        connections_max: usize,
+        (metrics, which): (&Arc<Metrics>, Which),
     ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
         let fuse = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(settings.write_stall_max);
-        let mut server = Server::new(self.acceptor)
-            .fuse_config(fuse)
-            .max_connections(settings.connections_max);
+        let acceptor = Limited::new(self.acceptor, connections_max, metrics, which);
+        let mut server = Server::new(acceptor).fuse_config(fuse);
         server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();
         let stopper = Stopper {

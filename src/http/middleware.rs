@@ -190,7 +190,12 @@ mod tests {
                 proxies: Proxies::default(),
             })
             .catcher(Catcher::new(Refusal));
-        let (stopper, serving) = bound.serve(service, &Server::default());
+        let (stopper, serving) = bound.serve(
+            service,
+            &Server::default(),
+            10,
+            (&metrics, |all| &all.listeners.service),
+        );
         let asking = async {
             for _ in 0..2 {
                 let mut socket = tokio::net::TcpStream::connect(&address)

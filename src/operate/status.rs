@@ -57,6 +57,7 @@ impl Operator {
             }
             problems.extend(undelivered(sink));
         }
+        problems.extend(self.crowded());
         problems.extend(self.misfits());
         problems.extend(self.refused_lately());
         if let Some(count @ 1..) = condition.quarantined {
@@ -76,6 +77,26 @@ impl Operator {
                 problems.push(format!(
                     "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
                     bytes >> 20
+                ));
+            }
+        }
+        problems
+    }
+
+    /// Listeners that take no more connections.
+    fn crowded(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let listeners = &self.metrics.listeners;
+        for connections in [&listeners.service, &listeners.admin] {
+            let listener = connections.listener;
+            if let Some(max) = connections.at_max() {
+                problems.push(format!(
+                    "all {max} connections of the {listener} listener are taken: others wait until one of them ends"
+                ));
+            }
+            if let Some(reason) = connections.failure() {
+                problems.push(format!(
+                    "the system gave the {listener} listener no more connections in the last minute: {reason}"
                 ));
             }
         }

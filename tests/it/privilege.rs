@@ -1,3 +1,4 @@
-//! What the daemon leaves to others, and what it keeps for itself: who may read its files.
+//! What the daemon leaves to others, and what it keeps for itself: who may read its files, how many it opens.
 
+mod limits; // open files, and the connections that they allow
 mod modes; // of the data folder and the files in it
