@@ -98,9 +98,8 @@ impl Slice {
     /// The items, in order, each with its position in the request.
     pub fn items(&self) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
         let base = self.base;
-        (0..self.end)
-            .zip(self.entry.items.iter())
-            .skip(self.start as usize)
+        (self.start..self.end)
+            .zip(self.entry.items.iter_from(self.start))
             .map(move |(index, item)| (base + index, item))
     }
 }
@@ -116,6 +115,8 @@ pub struct Batch {
     resent: bool,
     /// Of a derived batch: bytes that it takes beside those of the batch that it was made of.
     own_bytes: usize,
+    /// The items were put into another stream.
+    moved: bool,
 }
 
 impl Batch {
@@ -129,6 +130,7 @@ impl Batch {
             suffix: None,
             resent: false,
             own_bytes: 0,
+            moved: false,
         }
     }
 
@@ -150,6 +152,19 @@ impl Batch {
     /// Whether the items were dead letters.
     pub fn is_resent(&self) -> bool {
         self.resent
+    }
+
+    /// Whether the items were put into another stream than the one that they were accepted in. All of them are in the
+    /// same one then.
+    pub fn is_moved(&self) -> bool {
+        self.moved
+    }
+
+    /// The items of these streams.
+    pub fn of_streams(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let slices = self.slices.iter();
+        let slices = slices.filter(|slice| wanted(&slice.entry.stream));
+        Self::new(slices.cloned().collect(), self.attempt)
     }
 
     /// The slices, in order of acceptance.
@@ -304,7 +319,7 @@ mod tests {
     /// is its key.
     pub(super) fn batch(requests: &[&[&str]]) -> Batch {
         let slices = requests.iter().zip(0..).map(|(items, number)| {
-            let mut writer = ItemsWriter::new(1 << 20, 0);
+            let mut writer = ItemsWriter::new(1 << 24, 0);
             for fields in *items {
                 let (_, key) = members(fields).next().expect("a field");
                 writer

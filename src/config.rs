@@ -61,9 +61,10 @@ pub use run_time::{
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Live, Log,
-    LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay,
-    Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream, Verify,
+    Admin, Batch, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Listed,
+    Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader,
+    ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream,
+    Verify, Writes,
 };
 
 use checker::Checker;

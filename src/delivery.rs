@@ -15,6 +15,7 @@ mod waiting;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
@@ -212,9 +213,14 @@ impl Delivery {
         if lane.has(&sink, &plugin) {
             return Ok(None);
         }
-        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics);
-        let started = plugin.start(&context).await;
-        started.map_err(|error| error.to_string())?;
+        let context = SinkContext::new(&sink, Some(&self.pool), &self.metrics, &lane.voice);
+        let (tried, runtime) = (plugin.clone(), Handle::current());
+        // It may compute for long, which no thread that answers requests has the time for.
+        let started = move || runtime.block_on(tried.start(&context)).map(drop);
+        let started = tokio::task::spawn_blocking(started).await;
+        started
+            .map_err(|error| error.to_string())?
+            .map_err(|error| error.to_string())?;
         Ok(Some(Assignment { sink, plugin }))
     }
 

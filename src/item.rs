@@ -24,6 +24,7 @@ mod nest;
 mod tests;
 
 use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -46,6 +47,8 @@ const NO_VERSION: i64 = i64::MIN;
 const HEADER_BYTES: usize = 5;
 /// Bytes of a record before its key: two lengths and the shape.
 const RECORD_BYTES: usize = 16;
+/// Items from one place that is remembered to the next.
+const STRIDE: u32 = 64;
 
 /// The flattened items of one request in one buffer: what the journal stores and every sink reads.
 ///
@@ -54,7 +57,21 @@ const RECORD_BYTES: usize = 16;
 pub struct Items {
     bytes: Bytes,
     count: u32,
+    places: Places,
 }
+
+/// Where every [`STRIDE`]th item begins, once somebody wanted to begin in the middle.
+#[derive(Clone, Debug, Default)]
+struct Places(OnceLock<Arc<[usize]>>);
+
+/// It says nothing that the bytes do not say.
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Places {}
 
 /// One item, borrowed from its [`Items`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +150,11 @@ impl Items {
         if !rest.is_empty() {
             return Err(CorruptItems::Trailing(rest.len()));
         }
-        Ok(Self { bytes, count })
+        Ok(Self {
+            bytes,
+            count,
+            places: Places::default(),
+        })
     }
 
     /// The items in the order of the payload.
@@ -142,6 +163,34 @@ impl Items {
             rest: &self.bytes[HEADER_BYTES..],
             left: self.count,
         }
+    }
+
+    /// The items from this one on; none if there are not so many. Costs the same wherever it is.
+    pub fn iter_from(&self, index: u32) -> Iter<'_> {
+        let mut iter = self.iter();
+        if index >= self.count {
+            iter.left = 0;
+            return iter;
+        }
+        let stride = index / STRIDE;
+        if let Some(before) = stride.checked_sub(1) {
+            let places = self.places.0.get_or_init(|| self.places());
+            iter.rest = &self.bytes[places[before as usize]..];
+            iter.left -= stride * STRIDE;
+        }
+        iter.pass(index - stride * STRIDE);
+        iter
+    }
+
+    /// Where the items `STRIDE`, `2 * STRIDE` and so on begin.
+    fn places(&self) -> Arc<[usize]> {
+        let mut iter = self.iter();
+        let strides = self.count.saturating_sub(1) / STRIDE;
+        let place = |_| {
+            iter.pass(STRIDE);
+            self.bytes.len() - iter.rest.len()
+        };
+        (0..strides).map(place).collect()
     }
 
     /// Number of items.
@@ -181,14 +230,28 @@ pub struct Iter<'a> {
     left: u32,
 }
 
-impl<'a> Iterator for Iter<'a> {
-    type Item = ItemRef<'a>;
-
-    fn next(&mut self) -> Option<ItemRef<'a>> {
+impl<'a> Iter<'a> {
+    fn record(&mut self) -> Option<RawRecord<'a>> {
         self.left = self.left.checked_sub(1)?;
         let (record, rest) =
             RawRecord::split(self.rest).expect("Items has `count` whole records by construction");
         self.rest = rest;
+        Some(record)
+    }
+
+    /// Leaves so many out, without reading them.
+    fn pass(&mut self, count: u32) {
+        for _ in 0..count {
+            self.record();
+        }
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = ItemRef<'a>;
+
+    fn next(&mut self) -> Option<ItemRef<'a>> {
+        let record = self.record()?;
         Some(
             record
                 .read()
@@ -410,6 +473,7 @@ impl ItemsWriter {
         Items {
             bytes: self.bytes.into(),
             count: self.count,
+            places: Places::default(),
         }
     }
 

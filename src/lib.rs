@@ -133,7 +133,8 @@
 //!   the pool is named wherever problems are.
 //! - Renderers see what the pool holds and nothing else, in the order in which it was committed.
 //! - A plugin's file is compiled by a process of its own, with bounded memory and time.
-//! - A plugin has no files and no sockets, bounded memory and time, and hurts its own lane only. HTTP leaves it
+//! - A plugin has no files and no sockets, bounded memory and time (what the host does for it included), a bounded voice
+//!   in the log, and hurts its own lane only. It writes only the streams that its sink's `writes` lists; HTTP leaves it
 //!   only for hosts that its sink's `http` table lists, and only to public addresses or listed networks; statements
 //!   reach only the database that its sink's `postgres` table names.
 //! - Keys are stored and looked up as digests; no secret stands in a log, metric, database or error, also if a receiver

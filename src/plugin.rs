@@ -3,11 +3,12 @@
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
 //! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
-//! in `plugin/postgres.rs`. Components from files are compiled by a process of its own, in `plugin/compile.rs`.
+//! in `plugin/postgres.rs`, how much it may say in `plugin/voice.rs`, when it computes in `plugin/turns.rs`. Components from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
-//! sockets, its memory and its time are bounded, and its effects are only staged. The ways out are
-//! HTTP to the hosts and statements to the database that its sink's settings list. After a trap or a deadline an
+//! sockets, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
+//! for streams that its sink's settings list. The ways out are
+//! HTTP to the hosts and statements to the database that these list. After a trap or a deadline an
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 
 mod cache;
@@ -18,16 +19,20 @@ mod host;
 mod instance;
 mod limits;
 mod load;
+mod meter;
 mod output;
 mod postgres;
 mod redact;
 mod schema;
+mod turns;
+mod voice;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
@@ -41,10 +46,11 @@ use egress::Egress;
 pub use error::{Failure, PluginError};
 use host::Host;
 use host::bindings::exports::headgate::sink::{removals, sink as world};
-pub use instance::{Instance, NotTaken, Progress, Taken};
+pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
 use postgres::Database;
 use redact::Redactor;
+pub use voice::Voice;
 
 /// What a component may export to hear of removals.
 const REMOVALS: &str = "headgate:sink/removals@1.1.0";
@@ -95,11 +101,18 @@ pub struct SinkContext {
     pub metrics: Arc<Metrics>,
     /// What must not stand in what it says.
     redactor: Arc<Redactor>,
+    /// How much it may say.
+    voice: Arc<Voice>,
 }
 
 impl SinkContext {
-    /// What an instance of this sink is told.
-    pub fn new(sink: &config::Sink, pool: Option<&Arc<Pool>>, metrics: &Arc<Metrics>) -> Self {
+    /// What an instance of this sink is told. All contexts of a sink have the same voice.
+    pub fn new(
+        sink: &config::Sink,
+        pool: Option<&Arc<Pool>>,
+        metrics: &Arc<Metrics>,
+        voice: &Arc<Voice>,
+    ) -> Self {
         Self {
             sink: sink.name.as_str().into(),
             config: sink.config.clone(),
@@ -107,15 +120,17 @@ impl SinkContext {
             pool: pool.cloned(),
             metrics: Arc::clone(metrics),
             redactor: Arc::new(Redactor::of(sink)),
+            voice: Arc::clone(voice),
         }
     }
 }
 
-/// What a sink may reach outside, shared by all its instances.
+/// What a sink may reach, shared by all its instances.
 #[derive(Clone, Default)]
 struct Grants {
     egress: Option<Arc<Egress>>,
     database: Option<Opaque<Database>>,
+    writes: Arc<config::Writes>,
 }
 
 /// What a plugin says of itself.
@@ -137,6 +152,8 @@ pub struct Plugins {
     cache: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: Limits,
+    /// What plugins from files take turns at.
+    turns: Arc<Semaphore>,
 }
 
 impl Plugins {
@@ -170,6 +187,7 @@ impl Plugins {
             cache,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
+            turns: turns::turns(),
         })
     }
 
@@ -198,9 +216,11 @@ pub struct Plugin {
     sha256: Arc<str>,
     pre: Opaque<InstancePre<Host>>,
     exports: Exports,
-    writes_pool: bool,
+    asks_for_pool: bool,
     grants: Grants,
     limits: Limits,
+    /// Absent for those that are built in.
+    turns: Option<Arc<Semaphore>>,
 }
 
 /// Where a component has what the host calls.
@@ -246,14 +266,19 @@ impl Plugin {
         exports.map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Whether it may write the data pool: whether it asks for the means.
+    /// Whether it asks for the means to write the data pool. Some languages always do.
+    pub fn asks_for_pool(&self) -> bool {
+        self.asks_for_pool
+    }
+
+    /// Whether it may write the data pool: whether it asks for the means, and its sink's section lists a stream.
     pub fn writes_pool(&self) -> bool {
-        self.writes_pool
+        self.asks_for_pool && !self.grants.writes.is_empty()
     }
 
     /// Whether removals are for it: it hears of them, or what it wrote into the pool is removed in its place.
     pub fn takes_removals(&self) -> bool {
-        self.exports.removals.is_some() || self.writes_pool
+        self.exports.removals.is_some() || self.writes_pool()
     }
 
     /// What an instance may use.

@@ -15,6 +15,7 @@ pub mod dead_letters;
 mod expiry;
 mod history;
 mod items;
+mod made;
 mod merge;
 mod newer;
 mod pass;
@@ -31,7 +32,7 @@ mod tests;
 mod views;
 pub mod waiting;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,8 @@ use crate::sqlite::{self, FileError, FileWriter, Fuse, Notice, Trouble};
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use items::{Item, Page, PageLimit, Position};
+use made::Made;
+pub use made::{Claim, MADE_MAX, TooManyMade};
 use pass::Pass;
 use removal::Removals;
 pub use resends::{Found, Limits, Selection};
@@ -127,6 +130,7 @@ pub struct Pool {
     fuse: Fuse,
     /// The latest changes, for who listens.
     changes: Arc<Changes>,
+    made: Arc<Made>,
     epoch: u64,
     /// Nobody can resume from before it.
     floor: AtomicU64,
@@ -152,6 +156,7 @@ impl Pool {
         let connection = FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
+        let made = Made::of(views.streams());
         let removals = Removals::load(&connection)?;
         let reads = sqlite::open_readers(path, READERS_MAX).await?;
         // What was met before is repaired.
@@ -168,6 +173,7 @@ impl Pool {
             path: path.to_owned(),
             fuse: fuse.clone(),
             changes: Arc::new(Changes::starting_at(history.seq)),
+            made,
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor),
         }))
@@ -192,8 +198,11 @@ impl Pool {
         Ok(cursors == 0)
     }
 
-    /// From now on updates of each stream do this; of those that are not there, the default.
+    /// From now on these are the streams of the catalog, and updates of each do this; of those that are not there, the
+    /// default.
     pub fn set_on_update(&self, on_update: HashMap<Arc<str>, OnUpdate>) {
+        let created: HashSet<Arc<str>> = on_update.keys().cloned().collect();
+        self.made.set_created(created);
         self.lock().on_update = on_update;
     }
 
@@ -208,7 +217,11 @@ impl Pool {
     /// # Errors
     /// SQLite's; nothing of the step happened.
     pub fn settle(&self, settlement: &Settlement) -> Result<bool, PoolError> {
-        self.change(|writer, pass| writer.apply(settlement, pass))
+        let done = self.change(|writer, pass| writer.apply(settlement, pass))?;
+        if done {
+            self.made.committed(&settlement.staged);
+        }
+        Ok(done)
     }
 
     /// Runs what changes items, in a transaction of its own; then keeps what it changed for who listens, and wakes them.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use headgate::config::{Plugins as Limits, Sink};
 use headgate::metrics::Metrics;
-use headgate::plugin::{Instance, Plugin, Plugins, SinkContext};
+use headgate::plugin::{Instance, Plugin, Plugins, SinkContext, Voice};
 use headgate::pool::{Effect, Pool, Settlement, Staged};
 
 use crate::Result;
@@ -279,7 +279,12 @@ async fn starting(plugins: &Plugins, reads: &Path, components: &[(String, String
 }
 
 async fn start(plugin: &Plugin, sink: &Sink, pool: Option<&Arc<Pool>>) -> Result<Instance> {
-    let context = SinkContext::new(sink, pool, &Arc::new(Metrics::new()));
+    let context = SinkContext::new(
+        sink,
+        pool,
+        &Arc::new(Metrics::new()),
+        &Voice::new(&sink.name),
+    );
     Ok(plugin.start(&context).await?)
 }
 

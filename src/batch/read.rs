@@ -49,11 +49,8 @@ impl Batch {
             skip -= skipped;
             let taken = (slice.len() - skipped).min(left);
             left -= taken;
-            let items = slice.entry.items.iter();
-            items
-                .skip((slice.start + skipped) as usize)
-                .take(taken as usize)
-                .map(move |item| (slice, item))
+            let items = slice.entry.items.iter_from(slice.start + skipped);
+            items.take(taken as usize).map(move |item| (slice, item))
         })
     }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair};
-use crate::config::{Sink, reach};
+use crate::config::{Sink, quoted, reach};
 use crate::daemon::Budget;
 use crate::metrics::Metrics;
-use crate::plugin::{PluginError, Plugins, SinkContext};
+use crate::plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
 use crate::process::open_files_to_take;
 
 /// What `headgate check` is told.
@@ -48,11 +48,15 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
     let mut problems = Vec::new();
     let mut sinks = Vec::new();
+    let mut unsaid = Vec::new();
     for sink in &settings.sinks {
         match runtime.block_on(try_out(&plugins, sink)) {
-            Ok(writes_pool) => {
-                let built_in = reach::writes_pool(&sink.plugin);
-                sinks.push((sink, built_in.or(Some(writes_pool))));
+            Ok(plugin) => {
+                let certain = reach::writes_pool(sink);
+                sinks.push((sink, certain.or(Some(plugin.writes_pool()))));
+                if plugin.asks_for_pool() && sink.writes().is_unsaid() {
+                    unsaid.push(sink);
+                }
             }
             Err(error) => problems.push(format!("sink {}: {error}", sink.name)),
         }
@@ -69,6 +73,14 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     if let Some(shortage) = Budget::of(settings, open_files_to_take()).shortage() {
         print(&format!("note: {shortage}\n"))?;
     }
+    for sink in unsaid {
+        let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();
+        print(&format!(
+            "warning: the sink {} can write the data pool, and may not: if it is to write there, add to its section writes = [{}], otherwise writes = []\n",
+            sink.name,
+            streams.join(", ")
+        ))?;
+    }
     for gap in reach::gaps(&reach::declared(settings), sinks) {
         print(&format!("warning: {gap}\n"))?;
     }
@@ -81,10 +93,11 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     ))
 }
 
-/// Loads the plugin, starts it, and gives it its settings; whether it may write the data pool.
-async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<bool, PluginError> {
-    let context = SinkContext::new(sink, None, &Arc::new(Metrics::new()));
+/// Loads the plugin, starts it, and gives it its settings.
+async fn try_out(plugins: &Plugins, sink: &Sink) -> Result<Plugin, PluginError> {
+    let metrics = Arc::new(Metrics::new());
+    let context = SinkContext::new(sink, None, &metrics, &Voice::new(&sink.name));
     let plugin = plugins.load(sink)?;
     plugin.start(&context).await?;
-    Ok(plugin.writes_pool())
+    Ok(plugin)
 }

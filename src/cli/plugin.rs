@@ -15,7 +15,7 @@ use super::error::CliError;
 use super::output::{json_pretty, print, shown};
 use crate::config::{Host, Http, Log, Network, Postgres, Secret, Settings, Sink};
 use crate::metrics::Metrics;
-use crate::plugin::{Failure, Instance, Plugin, Plugins, SinkContext};
+use crate::plugin::{Failure, Instance, Plugin, Plugins, SinkContext, Voice};
 
 /// What `headgate plugin` is told.
 #[derive(Debug, clap::Args)]
@@ -56,6 +56,9 @@ struct Subject {
     /// `config` of the sink's section, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     settings: String,
+    /// A stream that it may write in the data pool, as in `writes` of the sink's section
+    #[arg(long, value_name = "STREAM", default_value = "*")]
+    writes: Vec<String>,
     /// A host that it may call over HTTP, as in `http.hosts` of the sink's section
     #[arg(long, value_name = "HOST")]
     host: Vec<Host>,
@@ -127,6 +130,7 @@ impl Subject {
             name: "test".to_owned(),
             plugin: self.plugin.clone(),
             config,
+            writes: Some(self.writes.clone()),
             // Whoever tries a plugin out wants to see it start; without hosts it can call nobody.
             http: Some(Http {
                 hosts: self.host.iter().map(ToString::to_string).collect(),
@@ -143,7 +147,8 @@ impl Subject {
         let before = Instant::now();
         let plugin = plugins.load(&sink).map_err(|error| wrong(&error))?;
         let load_time = before.elapsed();
-        let context = SinkContext::new(&sink, None, &Arc::new(Metrics::new()));
+        let metrics = Arc::new(Metrics::new());
+        let context = SinkContext::new(&sink, None, &metrics, &Voice::new(&sink.name));
         let before = Instant::now();
         let instance = plugin
             .start(&context)
@@ -190,6 +195,7 @@ fn report(
     let imports = started.plugin.imports();
     let path = PathBuf::from(&args.subject.plugin);
     let bytes = std::fs::metadata(&path).ok().map(|file| file.len());
+    let asks_for_pool = started.plugin.asks_for_pool();
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
     if args.output == PluginOutput::Json {
         return print(&json_pretty(&json!({
@@ -200,6 +206,7 @@ fn report(
             "sha256": started.plugin.sha256(),
             "imports": imports,
             "exports": started.plugin.exports(),
+            "asks_for_pool": asks_for_pool,
             "limits": {
                 "memory_max_bytes": limits.memory_bytes_max,
                 "cpu_timeout_ms": limits.cpu_time_max.as_millis(),
@@ -228,6 +235,9 @@ fn report(
         }
     };
     list(&mut text, imports);
+    if asks_for_pool {
+        text.push_str("\ncan write the data pool; which streams it may write there, its section says: writes = [\"orders\"]\n");
+    }
     text.push_str("\nhas:\n");
     list(&mut text, started.plugin.exports());
     text.push_str(&format!(

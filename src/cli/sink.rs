@@ -228,15 +228,15 @@ async fn list(args: &ListArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let sinks = client.list("/api/admin/sinks", "", usize::MAX).await?;
     print_list(args.output, &sinks, "no sinks are configured", |sinks| {
-        let (refused, kept) = (refusals(sinks), unconfigured(sinks));
-        format!("{}{refused}{kept}", table(SINKS, sinks))
+        let (refused, why) = (refusals(sinks), reasons(sinks));
+        format!("{}{refused}{why}", table(SINKS, sinks))
     })
 }
 
-/// What is kept for sinks that are not configured any more.
-fn unconfigured(sinks: &[Value]) -> String {
-    let unconfigured = sinks.iter().filter(|sink| sink["state"] == "unconfigured");
-    let lines = unconfigured.map(|sink| {
+/// What is kept for sinks that are not configured any more, and what failing ones do.
+fn reasons(sinks: &[Value]) -> String {
+    let stated = |sink: &&Value| sink["state"] == "unconfigured" || sink["state"] == "failing";
+    let lines = sinks.iter().filter(stated).map(|sink| {
         let (name, reason) = (plain(&sink["name"]), plain(&sink["reason"]));
         format!("\n{}: {}\n", shown(&name), shown(&reason))
     });

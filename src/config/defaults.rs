@@ -148,6 +148,7 @@ impl Default for Sink {
             sha256: None,
             streams: Vec::new(),
             except: Vec::new(),
+            writes: None,
             start: Start::default(),
             ordering: Ordering::default(),
             retry: Retry::default(),

@@ -4,11 +4,13 @@
 //!
 //! **Invariant**: a stream is only named if it is certain that nothing, or nobody who writes the pool, takes it.
 
-use super::{Connector, Settings, Sink};
+use super::{Connector, Listed, Settings, Sink};
 
 /// The built-in plugins that write the data pool.
-const WRITERS: &[&str] = &["pool", FILTER];
-/// The one that writes the pool in place of `pool`.
+const WRITERS: &[&str] = &[POOL, FILTER];
+/// The one that writes the pool as it is.
+pub(super) const POOL: &str = "pool";
+/// The one that writes it in place of `pool`.
 pub(super) const FILTER: &str = "filter-map";
 /// Names in a sentence.
 const NAMES_MAX: usize = 5;
@@ -38,10 +40,20 @@ pub fn declared(settings: &Settings) -> Vec<Inflow> {
         .collect()
 }
 
-/// Whether a plugin writes the data pool; none if only the component itself can tell.
-pub fn writes_pool(plugin: &str) -> Option<bool> {
+/// Whether a sink writes the data pool; none if only the component itself can tell.
+pub fn writes_pool(sink: &Sink) -> Option<bool> {
+    let plugin = sink.plugin.as_str();
+    if sink.writes().is_empty() {
+        return Some(false);
+    }
     let is_built_in = super::BUILT_IN_PLUGINS.contains(&plugin);
     is_built_in.then(|| WRITERS.contains(&plugin))
+}
+
+/// Whether a sink that writes the pool may write the items of a stream: one that is not `pool` may do so elsewhere.
+fn may_show(sink: &Sink, stream: &str) -> bool {
+    let writes = sink.writes();
+    sink.plugin != POOL || writes.given() || writes.lists(stream) != Listed::No
 }
 
 /// What does not reach what it should, in sentences. `sinks` are those that run, each with whether it writes the pool,
@@ -60,7 +72,9 @@ pub fn gaps<'a>(
             .peekable();
         if takers.peek().is_none() {
             nowhere.push(inflow);
-        } else if !takers.any(|(_, writes)| writes.unwrap_or(true)) {
+        } else if !takers
+            .any(|(sink, writes)| writes.unwrap_or(true) && may_show(sink, &inflow.stream))
+        {
             unseen.push(inflow);
         }
     }
@@ -148,7 +162,7 @@ mod tests {
                 },
             })
             .collect();
-        let sinks = sinks.iter().map(|sink| (sink, writes_pool(&sink.plugin)));
+        let sinks = sinks.iter().map(|sink| (sink, writes_pool(sink)));
         assert_eq!(gaps(&inflows, sinks), expected);
     }
 
@@ -189,13 +203,38 @@ mod tests {
     #[test]
     fn who_may_write_the_pool_counts_as_who_does() {
         check(&["orders"], &[sink("filter-map", &["*"], &[])], &[]);
-        check(&["orders"], &[sink("mine.wasm", &["*"], &[])], &[]);
-        let mine = sink("mine.wasm", &["*"], &[]);
+        let mine = writing(sink("mine.wasm", &["*"], &[]), &["elsewhere"]);
+        check(&["orders"], &[mine.clone()], &[]);
         let inflow = Inflow {
             stream: "a".to_owned(),
             ..Inflow::default()
         };
         assert_eq!(gaps(&[inflow], [(&mine, Some(false))]).len(), 1);
+    }
+
+    fn writing(sink: Sink, writes: &[&str]) -> Sink {
+        let writes = writes.iter().map(|name| (*name).to_owned()).collect();
+        Sink {
+            writes: Some(writes),
+            ..sink
+        }
+    }
+
+    #[test]
+    fn who_may_not_write_a_stream_does_not() {
+        let unseen = &["no sink writes the data pool for the stream b: screens will not see it"];
+        let pool = || sink("pool", &["*"], &[]);
+        check(&["orders", "b"], &[writing(pool(), &["ord*"])], unseen);
+        check(&["b"], &[writing(pool(), &[])], unseen);
+        check(&["b"], &[writing(pool(), &["b"])], &[]);
+        let filter = writing(sink("filter-map", &["*"], &[]), &["elsewhere"]);
+        check(&["b"], &[filter], &[]);
+        check(&["b"], &[sink("mine.wasm", &["*"], &[])], unseen);
+        check(
+            &["b"],
+            &[writing(sink("mine.wasm", &["*"], &[]), &[])],
+            unseen,
+        );
     }
 
     #[test]

@@ -318,6 +318,7 @@ const SINK: Element = Element {
         field("sha256", Shape::Digest(checks::sha256_of_file)),
         required("streams", Shape::List(checks::pattern, 1)),
         field("except", Shape::List(checks::pattern, 0)),
+        field("writes", Shape::List(checks::pattern, 0)),
         field("start", Shape::Choice(&["now", "oldest"])),
         field("ordering", Shape::Choice(&["any", "strict"])),
         field("retry", Shape::Table(RETRY)),

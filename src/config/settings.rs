@@ -1,6 +1,7 @@
 //! The settings: plain structs, one for each section of the configuration.
 //!
-//! Streams, connectors and keys are in `settings/caller.rs`, sinks in `settings/sink.rs`.
+//! Streams, connectors and keys are in `settings/caller.rs`, sinks in `settings/sink.rs`, what they may write in
+//! `settings/writes.rs`.
 //!
 //! Filled by [`load`](super::load); read by the daemon and handed on to the modules by value.
 //!
@@ -10,6 +11,7 @@
 mod caller;
 mod sink;
 mod verify;
+mod writes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +23,7 @@ use super::{Listen, Secret};
 pub use caller::{Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream};
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use verify::{Replay, Verify};
+pub use writes::{Listed, Writes};
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,9 @@ use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
-use super::{BUILT_IN_PLUGINS, Durability, Http, Secret, Settings, Verify, checks, hidden, pool};
+use super::{
+    BUILT_IN_PLUGINS, Durability, Http, Listed, Secret, Settings, Verify, checks, hidden, pool,
+};
 use crate::clock;
 use crate::sender::{self, CANDIDATES_MAX, Verifier};
 
@@ -234,6 +236,15 @@ impl<'a> Validator<'a> {
                 );
             }
             self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
+            let writes = sink.writes();
+            let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
+            if let Some(target) = unlisted {
+                let message = format!(
+                    "does not list {}, where a rule puts items: they will be dead letters",
+                    quoted(target)
+                );
+                self.warning(&format!("sinks[{index}].writes"), message);
+            }
             if sink.retry.max_ms < sink.retry.first_ms {
                 self.problem(
                     &format!("sinks[{index}].retry.max_ms"),

@@ -110,13 +110,21 @@ impl Sinks {
     }
 }
 
+/// How much more willing a thread that runs a plugin from a file is to wait for others, as the system counts it. One that
+/// runs a built-in plugin is as good as any: requests would wait for what it writes.
+const NICE: i32 = 5;
+
 fn spawn(threads: &mut HashMap<Arc<str>, JoinHandle<()>>, lane: Lane) -> Result<(), DaemonError> {
     let runtime = Handle::current();
     let status = lane.status();
     let name = Arc::clone(status.name());
+    let is_nice = !config::BUILT_IN_PLUGINS.contains(&&*status.sink().plugin);
     let thread = std::thread::Builder::new()
         .name(format!("sink-{name}"))
         .spawn(move || {
+            if is_nice {
+                let _ = rustix::process::setpriority_process(None, NICE);
+            }
             let run = AssertUnwindSafe(|| runtime.block_on(lane.run()));
             if std::panic::catch_unwind(run).is_err() {
                 status.crashed();

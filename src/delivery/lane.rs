@@ -9,6 +9,7 @@ mod attempt;
 mod settle;
 mod take;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use super::{Delivery, LaneState, LaneStatus, verdict};
 use crate::clock;
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
 use crate::journal::{JournalError, StorageError};
-use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext};
+use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
 use crate::pool::{Call, PoolError, Retry};
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
@@ -44,6 +45,8 @@ pub struct Lane {
     sink: Arc<Sink>,
     plugin: Option<Plugin>,
     instance: Option<Instance>,
+    /// Instances that kept handles, since the last one that did not.
+    hoarders: u32,
     /// What an instance is told of the sink.
     context: SinkContext,
     /// The cursor as it stands in the pool.
@@ -91,6 +94,8 @@ enum StepError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     Plugin(#[from] PluginError),
+    #[error("{0}")]
+    NotGranted(String),
 }
 
 impl Lane {
@@ -103,7 +108,13 @@ impl Lane {
             delivery: Arc::clone(delivery),
             plugin: None,
             instance: None,
-            context: SinkContext::new(&sink, Some(&delivery.pool), &delivery.metrics),
+            hoarders: 0,
+            context: SinkContext::new(
+                &sink,
+                Some(&delivery.pool),
+                &delivery.metrics,
+                &status.voice,
+            ),
             sink,
             commands: status.commands.subscribe(),
             heard: Commands::default(),
@@ -139,6 +150,7 @@ impl Lane {
                 Ok(step) => step,
                 Err(error) => self.pause(&error.to_string()),
             };
+            status.voice.tell();
             let heard = self.heard;
             match step {
                 Step::Worked => {}
@@ -147,6 +159,7 @@ impl Lane {
                     _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
+                    never = tell(&status.voice) => match never {},
                 },
                 Step::Idle(wake_ms) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
@@ -154,6 +167,7 @@ impl Lane {
                     () = sleep_until(wake_ms) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
+                    never = tell(&status.voice) => match never {},
                 },
             }
         }
@@ -165,9 +179,11 @@ impl Lane {
     /// Goes on with other settings or another plugin, which work: a pause has no reason any more.
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
-        self.context = SinkContext::new(&sink, Some(&self.delivery.pool), &self.delivery.metrics);
+        let (pool, metrics) = (&self.delivery.pool, &self.delivery.metrics);
+        self.context = SinkContext::new(&sink, Some(pool), metrics, &self.status.voice);
         self.plugin = Some(plugin);
         self.instance = None;
+        self.behaves();
         // The order of retries may be another.
         self.opened = false;
         self.sink = sink;
@@ -253,7 +269,9 @@ impl Lane {
         self.failures = match failure {
             // Who refuses for good works.
             Failure::Reject { .. } => 0,
-            Failure::Retry { .. } | Failure::Trap { .. } => self.failures + 1,
+            Failure::Retry { .. } | Failure::NotGranted { .. } | Failure::Trap { .. } => {
+                self.failures + 1
+            }
         };
         let strict = self.sink.ordering == Ordering::Strict;
         let failures_max = match failure {
@@ -303,6 +321,14 @@ impl Lane {
         // Whatever the storage or the plugin did: begin afresh.
         self.instance = None;
         Step::Failing(clock::lived_ms() + pause_ms)
+    }
+}
+
+/// Says what is left of the sink to be said, whenever that is due.
+async fn tell(voice: &Voice) -> Infallible {
+    loop {
+        voice.has_to_tell().await;
+        voice.tell();
     }
 }
 

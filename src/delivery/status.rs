@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::commands::Commands;
 use crate::config;
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, Voice};
 
 /// What a lane is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,11 @@ pub enum LaneState {
     Starting,
     /// Delivering, or waiting for something to deliver.
     Running,
+    /// The same, but the sink does not behave.
+    Failing {
+        /// What it does.
+        reason: String,
+    },
     /// Ended by a defect of the daemon; its data waits for the next start.
     Crashed,
     /// The sink keeps failing: the next attempt comes later, the data waits.
@@ -50,6 +55,8 @@ pub struct LaneStatus {
     pub(super) assigned: Notify,
     /// What operators asked of the lane; it listens.
     pub(super) commands: watch::Sender<Commands>,
+    /// How much the sink may say.
+    pub(super) voice: Arc<Voice>,
     shown: Mutex<Shown>,
 }
 
@@ -62,6 +69,8 @@ struct Shown {
     writes_pool: Option<bool>,
     takes_removals: bool,
     state: LaneState,
+    /// What the sink does that it should not, while it delivers.
+    misbehaves: Option<String>,
     last_error: Option<(u64, String)>,
     refused: Option<String>,
     next: Option<Assignment>,
@@ -75,12 +84,14 @@ impl LaneStatus {
             stopping,
             assigned: Notify::new(),
             commands: watch::Sender::default(),
+            voice: Voice::new(&sink.name),
             shown: Mutex::new(Shown {
                 sink: Arc::new(sink.clone()),
                 plugin: None,
                 writes_pool: None,
                 takes_removals: true,
                 state: LaneState::Starting,
+                misbehaves: None,
                 last_error: None,
                 refused: None,
                 next: None,
@@ -104,8 +115,8 @@ impl LaneStatus {
         match &shown.next {
             Some(next) => (Arc::clone(&next.sink), Some(next.plugin.writes_pool())),
             None => {
-                let built_in = config::reach::writes_pool(&shown.sink.plugin);
-                (Arc::clone(&shown.sink), built_in.or(shown.writes_pool))
+                let certain = config::reach::writes_pool(&shown.sink);
+                (Arc::clone(&shown.sink), certain.or(shown.writes_pool))
             }
         }
     }
@@ -122,7 +133,13 @@ impl LaneStatus {
 
     /// What the lane is doing.
     pub fn state(&self) -> LaneState {
-        self.shown().state.clone()
+        let shown = self.shown();
+        match (&shown.state, &shown.misbehaves) {
+            (LaneState::Running, Some(reason)) => LaneState::Failing {
+                reason: reason.clone(),
+            },
+            (state, _) => state.clone(),
+        }
     }
 
     /// The last failure: Unix time in milliseconds and reason.
@@ -200,6 +217,10 @@ impl LaneStatus {
 
     pub(super) fn set_state(&self, state: LaneState) {
         self.shown().state = state;
+    }
+
+    pub(super) fn set_misbehaves(&self, reason: Option<String>) {
+        self.shown().misbehaves = reason;
     }
 
     pub(super) fn set_last_error(&self, at_ms: u64, reason: &str) {

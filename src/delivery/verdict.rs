@@ -56,7 +56,9 @@ pub(super) fn put_aside(
     let now_ms = clock::lived_ms();
     let (attempts_max, asked_ms) = match failure {
         Failure::Reject { .. } => (0, None),
-        Failure::Trap { .. } => (sink.retry.attempts.min(TRAPS_MAX), None),
+        Failure::Trap { .. } | Failure::NotGranted { .. } => {
+            (sink.retry.attempts.min(TRAPS_MAX), None)
+        }
         Failure::Retry { after, .. } => {
             let asked = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
             (sink.retry.attempts, asked)

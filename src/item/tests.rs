@@ -27,6 +27,19 @@ fn the_encoding_is_as_documented() {
 }
 
 #[test]
+fn items_can_be_read_from_any_place() {
+    for count in [0, 1, 63, 64, 65, 127, 128, 129, 1_000] {
+        let keys: Vec<String> = (0..count).map(|key: u32| key.to_string()).collect();
+        let items = written(&keys.iter().map(|key| (&**key, "{}")).collect::<Vec<_>>());
+        for from in 0..count + 70 {
+            let rest: Vec<_> = items.iter_from(from).map(|item| item.key).collect();
+            let wanted = keys.get(from as usize..).unwrap_or_default();
+            assert_eq!(rest, wanted, "{from} of {count}");
+        }
+    }
+}
+
+#[test]
 fn unfinished_items_are_dropped() {
     let mut writer = ItemsWriter::new(200, 0);
     writer.push("a", "{}").expect("fits");

@@ -162,12 +162,13 @@ impl Operator {
 }
 
 impl SinkCondition {
-    /// `starting`, `running`, `paused`, `crashed` or `unconfigured`.
+    /// `starting`, `running`, `failing`, `paused`, `crashed` or `unconfigured`.
     pub fn state(&self) -> &'static str {
         match self.lane.as_ref().map(|lane| lane.state()) {
             None => "unconfigured",
             Some(LaneState::Starting) => "starting",
             Some(LaneState::Running) => "running",
+            Some(LaneState::Failing { .. }) => "failing",
             Some(LaneState::Crashed) => "crashed",
             Some(LaneState::Paused { .. }) => "paused",
         }
@@ -181,6 +182,7 @@ impl SinkCondition {
         match lane.state() {
             LaneState::Starting | LaneState::Running => (None, None),
             LaneState::Crashed => (Some(CRASHED.to_owned()), None),
+            LaneState::Failing { reason } => (Some(reason), None),
             LaneState::Paused { reason, until_ms } => (Some(reason), Some(until_ms)),
         }
     }
@@ -224,6 +226,12 @@ impl SinkCondition {
             [] => streams,
             except => format!("{streams} except {}", except.join(", ")),
         }
+    }
+
+    /// The streams that it may write in the data pool, as people read them; empty if it is not configured.
+    pub fn writes_in_words(&self) -> String {
+        let writes = self.lane.as_ref().map(|lane| lane.sink().writes());
+        writes.map_or_else(String::new, |writes| writes.to_string())
     }
 
     /// Why newer settings, or a newer file of its plugin, are not in use.

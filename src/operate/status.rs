@@ -52,6 +52,9 @@ impl Operator {
                 LaneState::Paused { reason, .. } => {
                     problems.push(format!("the sink {name} is paused: {reason}"));
                 }
+                LaneState::Failing { reason } => {
+                    problems.push(format!("the sink {name} does what it should not: {reason}"));
+                }
                 LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
                 LaneState::Starting | LaneState::Running => {}
             }

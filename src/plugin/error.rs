@@ -125,6 +125,13 @@ pub enum Failure {
         /// Its words.
         reason: String,
     },
+    /// It did what its section does not grant, because the section does not speak of it: nobody said no. The instance is
+    /// dead.
+    #[error("{reason}")]
+    NotGranted {
+        /// What it did, and what to add.
+        reason: String,
+    },
     /// The guest trapped or ran out of memory or time. The instance is dead.
     #[error("{reason}")]
     Trap {

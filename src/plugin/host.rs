@@ -7,6 +7,7 @@
 mod batches;
 mod link;
 mod memory;
+mod pool;
 mod state;
 
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use super::egress::{self, Calls};
+use super::meter::Meter;
 use super::output::{Level, Output};
 use super::postgres::{Bound, Database, STATEMENTS_MAX};
 use super::redact::Redactor;
 use super::{Grants, Progress, SinkContext};
 use crate::batch::Batch;
+use crate::config::Writes;
 use crate::opaque::Opaque;
-use crate::pool::{Effect, Staged};
+use crate::pool::Staged;
 
 #[allow(
     clippy::all,
@@ -47,7 +50,7 @@ pub(super) mod bindings {
 }
 
 use bindings::headgate::sink::batches::Span;
-use bindings::headgate::sink::{delivery, logging, metrics, pool, postgres, renderers, secrets};
+use bindings::headgate::sink::{delivery, logging, metrics, postgres, secrets};
 pub(super) use link::{link_http, link_postgres, linker};
 use memory::Memory;
 
@@ -56,6 +59,9 @@ const HANDLES_MAX: usize = 1_000;
 
 /// Effects of one kind that a guest may stage in one call.
 const EFFECTS_MAX: usize = 1_000;
+
+/// Bytes of random numbers that a guest may ask for at once.
+const RANDOM_BYTES_MAX: u64 = 65_536;
 
 /// What a refusal takes beside its reason.
 const REFUSAL_BYTES: usize = 64;
@@ -69,16 +75,23 @@ pub(super) struct Host {
     http: WasiHttpCtx,
     pub(super) calls: Calls,
     database: Option<Opaque<Database>>,
+    /// What it may write in the data pool.
+    writes: Arc<Writes>,
     /// Batches lent and not given back.
     lent: usize,
     /// Bytes that this call made the host hold: derived batches, values of state.
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
+    /// Items of the batch of this call, and of what was staged in it.
+    given_items: usize,
+    staged_items: usize,
     /// What the guest says to be done for good, however the call ends.
     pub(super) progress: Progress,
-    /// Ticks of the interruption clock until the guest's time is up.
-    pub(super) ticks_left: u64,
+    /// It did in this call what nobody has said it may.
+    pub(super) is_not_granted: bool,
+    /// The time that it may compute.
+    pub(super) meter: Meter,
 }
 
 impl Host {
@@ -93,10 +106,12 @@ impl Host {
         grants: &Grants,
         memory_bytes_max: usize,
     ) -> Self {
-        let stderr = Output::new(Arc::clone(&plugin), &context.redactor);
+        let output = || Output::new(Arc::clone(&plugin), &context.redactor, &context.voice);
+        let stderr = output();
         let wasi = WasiCtxBuilder::new()
-            .stdout(Output::new(plugin, &context.redactor))
+            .stdout(output())
             .stderr(stderr.clone())
+            .max_random_size(RANDOM_BYTES_MAX)
             .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
@@ -108,37 +123,47 @@ impl Host {
             http: egress::context(),
             calls: Calls::new(Arc::clone(&context.sink), grants.egress.clone()),
             database: grants.database.clone(),
+            writes: Arc::clone(&grants.writes),
             lent: 0,
             held_bytes: 0,
             memory: Memory::new(memory_bytes_max),
             staged: Staged::default(),
+            given_items: 0,
+            staged_items: 0,
             progress: Progress::default(),
-            ticks_left: 0,
+            is_not_granted: false,
+            meter: Meter::default(),
         }
     }
 
-    /// A new call: nothing is staged, nothing held.
-    pub(super) fn begin(&mut self) {
+    /// A new call, with a batch of so many items: nothing is staged, nothing held.
+    pub(super) fn begin(&mut self, items: u32) {
         self.staged = Staged::default();
+        self.given_items = items as usize;
+        self.staged_items = 0;
+        self.is_not_granted = false;
         self.progress = Progress::default();
         self.held_bytes = 0;
-    }
-
-    /// Makes a handle of a batch that the guest derived.
-    fn lend_derived(&mut self, batch: Batch) -> wasmtime::Result<Resource<Batch>> {
-        self.hold(batch.own_bytes())?;
-        self.lend(batch)
     }
 
     fn hold(&mut self, bytes: usize) -> wasmtime::Result<()> {
         self.held_bytes += bytes;
         if self.held_bytes > self.memory.max {
-            wasmtime::bail!(
-                "derived batches and state are more than {} bytes in one call",
-                self.memory.max
-            );
+            return Err(self.too_much_held());
         }
         Ok(())
+    }
+
+    /// Bytes that this call may still make the host hold.
+    fn room(&self) -> usize {
+        self.memory.max.saturating_sub(self.held_bytes)
+    }
+
+    fn too_much_held(&self) -> wasmtime::Error {
+        wasmtime::format_err!(
+            "derived batches and state are more than {} bytes in one call",
+            self.memory.max
+        )
     }
 
     /// Makes a handle of the batch, for the guest to own.
@@ -194,25 +219,6 @@ impl WasiHttpView for Host {
     }
 }
 
-impl pool::Host for Host {
-    fn upsert(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
-        let batch = self.table.get(&batch)?.clone();
-        stage(&mut self.staged.effects, Effect::Upsert(batch))
-    }
-
-    fn delete(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
-        let batch = self.table.get(&batch)?.clone();
-        stage(&mut self.staged.effects, Effect::Delete(batch))
-    }
-}
-
-impl renderers::Host for Host {
-    fn publish(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
-        let batch = self.table.get(&batch)?.clone();
-        stage(&mut self.staged.publishes, batch)
-    }
-}
-
 impl delivery::Host for Host {
     fn carries(&mut self, batch: Resource<Batch>, range: Span) -> wasmtime::Result<()> {
         self.calls.carry(self.table.get(&batch)?, range.into());
@@ -240,7 +246,7 @@ impl logging::Host for Host {
             logging::Level::Warn => Level::Warn,
             logging::Level::Error => Level::Error,
         };
-        self.stderr.log(level, &self.context.sink, &message);
+        self.stderr.log(level, &message);
         Ok(())
     }
 }
@@ -284,10 +290,17 @@ impl postgres::Host for Host {
         }
         let batch = self.table.get(&batch)?.clone();
         let held_bytes = self.held_bytes;
-        let bound = statements
-            .into_iter()
-            .map(|statement| Bound::new(statement, &batch, |bytes| self.hold(bytes)))
-            .collect::<wasmtime::Result<Vec<_>>>()?;
+        let mut bound = Vec::with_capacity(statements.len());
+        for statement in statements {
+            tokio::task::consume_budget().await;
+            bound.push(Bound::new(statement, &batch, |bytes| {
+                // What a column takes is the guest's time as well.
+                if !self.meter.charge() {
+                    return Err(wasmtime::Trap::Interrupt.into());
+                }
+                self.hold(bytes)
+            })?);
+        }
         let result = database.execute(bound).await;
         // The parameters are gone.
         self.held_bytes = held_bytes;

@@ -10,11 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{removals, sink as world};
-use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, TICK, schema};
+use super::meter::Meter;
+use super::turns::in_turns;
+use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
 use crate::backoff::jitter;
 use crate::batch::{Action, Batch};
 use crate::pool::{Effect, Staged};
@@ -61,6 +64,15 @@ pub struct Taken {
     pub rejected: Vec<(u32, String)>,
 }
 
+/// Why an instance is to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worn {
+    /// It kept handles of batches or requests.
+    Handles,
+    /// It was called often, or holds more than half of the memory that it may have.
+    Age,
+}
+
 /// A running guest, owned by one lane.
 pub struct Instance {
     store: Store<Host>,
@@ -68,21 +80,23 @@ pub struct Instance {
     removals: Option<removals::Guest>,
     descriptor: Descriptor,
     limits: Limits,
+    turns: Option<Arc<Semaphore>>,
     calls_left: u32,
 }
 
 impl Instance {
     /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
-    /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] the instance must be
-    /// dropped.
+    /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] and
+    /// [`Failure::NotGranted`] the instance must be dropped.
     ///
     /// # Errors
     /// See [`Failure`]; with what the guest had settled before it failed.
     pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
         let action = batch.action();
         if action == Action::Remove && self.removals.is_none() {
+            let removed = self.store.data().writable(batch);
             let staged = Staged {
-                effects: vec![Effect::Delete(batch)],
+                effects: vec![Effect::Delete(removed)],
                 ..Staged::default()
             };
             return Ok(Taken {
@@ -95,7 +109,7 @@ impl Instance {
         let trap = |reason: String| Failure::Trap { reason };
         let len = batch.len();
         let host = self.store.data_mut();
-        host.begin();
+        host.begin(len);
         host.calls.begin(&batch, self.limits.call_time_max);
         let handle = self
             .store
@@ -112,6 +126,7 @@ impl Instance {
                 None => sink.call_write(store, handle).await,
             }
         };
+        let call = in_turns(self.turns.as_ref(), call);
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
         host.calls.end();
@@ -144,6 +159,9 @@ impl Instance {
             Ok(Ok(Err(world::WriteError::Reject(reason)))) => Failure::Reject {
                 reason: told(reason),
             },
+            Ok(Err(error)) if host.is_not_granted => Failure::NotGranted {
+                reason: told(error.root_cause().to_string()),
+            },
             Ok(Err(error)) => trap(told(host.describe(&error))),
             Err(_) => trap(format!(
                 "no answer within {} ms",
@@ -170,14 +188,14 @@ impl Instance {
         self.store.data().memory.used()
     }
 
-    /// Whether the instance should be replaced before the next call: after many calls, when it
-    /// holds more than half of its memory limit, or when it kept handles of batches or requests.
-    pub fn is_worn_out(&self) -> bool {
+    /// Why the instance should be replaced before the next call, if it should.
+    pub fn worn(&self) -> Option<Worn> {
         let host = self.store.data();
-        self.calls_left == 0
-            || host.memory.used() > self.limits.memory_bytes_max / 2
-            || host.lent() > 0
-            || host.calls.under_way()
+        if host.lent() > 0 || host.calls.under_way() {
+            return Some(Worn::Handles);
+        }
+        let is_large = host.memory.used() > self.limits.memory_bytes_max / 2;
+        (self.calls_left == 0 || is_large).then_some(Worn::Age)
     }
 }
 
@@ -211,12 +229,10 @@ impl Plugin {
         // A guest cannot hand more than this to the host in one call.
         store.set_hostcall_fuel(16 << 20);
         store.epoch_deadline_callback(|mut context| {
-            let host = context.data_mut();
-            host.ticks_left = host.ticks_left.saturating_sub(1);
-            if host.ticks_left == 0 {
-                return Ok(UpdateDeadline::Interrupt);
-            }
-            Ok(UpdateDeadline::Yield(1))
+            Ok(match context.data_mut().meter.charge() {
+                true => UpdateDeadline::Yield(1),
+                false => UpdateDeadline::Interrupt,
+            })
         });
         arm(&mut store, &self.limits);
         let starting = async {
@@ -234,6 +250,7 @@ impl Plugin {
             let descriptor = self.open(&mut store, &sink, context).await?;
             Ok((sink, removals, descriptor))
         };
+        let starting = in_turns(self.turns.as_ref(), starting);
         let (sink, removals, descriptor) =
             tokio::time::timeout(self.limits.call_time_max, starting)
                 .await
@@ -244,6 +261,7 @@ impl Plugin {
             removals,
             descriptor,
             limits: self.limits,
+            turns: self.turns.clone(),
             calls_left: CALLS_MAX - jitter(CALLS_MAX / 10),
         })
     }
@@ -268,7 +286,7 @@ impl Plugin {
             .map_err(|error| self.trapped(store, &error))?
             .map_err(refused)?;
         // What it staged before its first batch belongs to no batch.
-        store.data_mut().begin();
+        store.data_mut().begin(0);
         Ok(Descriptor {
             name: descriptor.name,
             version: descriptor.version,
@@ -307,8 +325,7 @@ impl From<removals::RemoveError> for world::WriteError {
 
 /// Gives the guest its time for one call.
 fn arm(store: &mut Store<Host>, limits: &Limits) {
-    let ticks = limits.cpu_time_max.as_millis().div_ceil(TICK.as_millis());
-    store.data_mut().ticks_left = u64::try_from(ticks).unwrap_or(u64::MAX) + 1;
+    store.data_mut().meter = Meter::of(limits.cpu_time_max);
     store.set_epoch_deadline(1);
 }
 

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
@@ -36,7 +37,10 @@ impl Plugins {
             None => self.supplied(&sink.plugin, sink.sha256.as_deref())?,
         };
         let mut linker = (*self.linker).clone();
-        let mut grants = Grants::default();
+        let mut grants = Grants {
+            writes: sink.writes().into(),
+            ..Grants::default()
+        };
         match &sink.http {
             Some(http) => {
                 let egress = Egress::new(http).map_err(PluginError::Authorities)?;
@@ -74,9 +78,13 @@ impl Plugins {
             sha256: cache::hex(&digest).into(),
             pre: Opaque::new(pre),
             exports,
-            writes_pool: self.asks_for(&component, POOL),
+            asks_for_pool: self.asks_for(&component, POOL),
             grants,
             limits: self.limits.of(sink),
+            turns: match built_in(&sink.plugin) {
+                Some(_) => None,
+                None => Some(Arc::clone(&self.turns)),
+            },
         })
     }
 

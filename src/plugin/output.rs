@@ -12,10 +12,12 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
 use super::redact::Redactor;
+use super::voice::Voice;
 
+/// Bytes of the end that are kept, and of a line.
 const TAIL_BYTES_MAX: usize = 2_048;
-/// Bytes that one instance may write into the log.
-const LOGGED_BYTES_MAX: usize = 64 << 10;
+/// Where lines of guests are found in the log.
+const TARGET: &str = "headgate::guest";
 
 /// How much a line matters, in the guest's eyes.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +32,7 @@ pub(super) enum Level {
 pub(super) struct Output {
     plugin: Arc<str>,
     redactor: Arc<Redactor>,
+    voice: Arc<Voice>,
     state: Arc<Mutex<State>>,
 }
 
@@ -37,14 +40,14 @@ pub(super) struct Output {
 struct State {
     tail: VecDeque<u8>,
     line: Vec<u8>,
-    logged_bytes: usize,
 }
 
 impl Output {
-    pub(super) fn new(plugin: Arc<str>, redactor: &Arc<Redactor>) -> Self {
+    pub(super) fn new(plugin: Arc<str>, redactor: &Arc<Redactor>, voice: &Arc<Voice>) -> Self {
         Self {
             plugin,
             redactor: Arc::clone(redactor),
+            voice: Arc::clone(voice),
             state: Arc::default(),
         }
     }
@@ -56,29 +59,33 @@ impl Output {
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Writes a line of the guest into the log, within the same bounds.
-    pub(super) fn log(&self, level: Level, sink: &str, message: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.logged_bytes >= LOGGED_BYTES_MAX {
+    /// Writes a line of the guest into the log, if the sink may say that much.
+    pub(super) fn log(&self, level: Level, message: &str) {
+        let is_wanted = match level {
+            Level::Debug => tracing::enabled!(target: TARGET, tracing::Level::DEBUG),
+            Level::Info => tracing::enabled!(target: TARGET, tracing::Level::INFO),
+            Level::Warn => tracing::enabled!(target: TARGET, tracing::Level::WARN),
+            Level::Error => tracing::enabled!(target: TARGET, tracing::Level::ERROR),
+        };
+        if !is_wanted {
             return;
         }
         let message = &message[..message.floor_char_boundary(TAIL_BYTES_MAX)];
-        state.logged_bytes += message.len() + 1;
-        let message = self.redactor.redact(message.to_owned());
-        let (plugin, message) = (&*self.plugin, message.escape_debug());
+        let Some(message) = self.voice.said(|| self.line(message.to_owned())) else {
+            return;
+        };
+        let (plugin, sink) = (&*self.plugin, self.voice.sink());
         match level {
-            Level::Debug => tracing::debug!(target: "headgate::guest", plugin, sink, %message),
-            Level::Info => tracing::info!(target: "headgate::guest", plugin, sink, %message),
-            Level::Warn => tracing::warn!(target: "headgate::guest", plugin, sink, %message),
-            Level::Error => tracing::error!(target: "headgate::guest", plugin, sink, %message),
+            Level::Debug => tracing::debug!(target: TARGET, plugin, sink, %message),
+            Level::Info => tracing::info!(target: TARGET, plugin, sink, %message),
+            Level::Warn => tracing::warn!(target: TARGET, plugin, sink, %message),
+            Level::Error => tracing::error!(target: TARGET, plugin, sink, %message),
         }
-        self.tell_if_too_much(&state);
     }
 
-    fn tell_if_too_much(&self, state: &State) {
-        if state.logged_bytes >= LOGGED_BYTES_MAX {
-            tracing::warn!(target: "headgate::guest", plugin = &*self.plugin, "the plugin writes too much; the rest is dropped until it is started again");
-        }
+    /// A line as it stands in the log.
+    fn line(&self, text: String) -> String {
+        self.redactor.redact(text).escape_debug().to_string()
     }
 
     fn take(&self, bytes: &[u8]) {
@@ -87,23 +94,19 @@ impl Output {
         state.tail.extend(end);
         let excess = state.tail.len().saturating_sub(TAIL_BYTES_MAX);
         state.tail.drain(..excess);
-        if state.logged_bytes >= LOGGED_BYTES_MAX {
-            return;
-        }
         for byte in end {
             if *byte != b'\n' && state.line.len() < TAIL_BYTES_MAX {
                 state.line.push(*byte);
                 continue;
             }
             let line = std::mem::take(&mut state.line);
-            state.logged_bytes += line.len() + 1;
-            let text = self
-                .redactor
-                .redact(String::from_utf8_lossy(&line).into_owned());
-            tracing::info!(target: "headgate::guest", plugin = &*self.plugin, output = %text.escape_debug());
-            self.tell_if_too_much(&state);
-            if state.logged_bytes >= LOGGED_BYTES_MAX {
-                return;
+            if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+                continue;
+            }
+            let text = || self.line(String::from_utf8_lossy(&line).into_owned());
+            if let Some(output) = self.voice.said(text) {
+                let (plugin, sink) = (&*self.plugin, self.voice.sink());
+                tracing::info!(target: TARGET, plugin, sink, %output);
             }
         }
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::apply::{self, Target};
 use super::pass::Pass;
-use super::{Call, DeadLetter, Retry, Writer, dead_letters, history, state, testimony, waiting};
+use super::{
+    Call, Claim, DeadLetter, Retry, Writer, dead_letters, history, state, testimony, waiting,
+};
 use crate::batch::Batch;
 use crate::clock;
 
@@ -19,6 +21,8 @@ pub struct Staged {
     pub publishes: Vec<Batch>,
     /// Changes of the sink's own state: key, and value or nothing.
     pub state: Vec<(String, Option<Vec<u8>>)>,
+    /// The streams that come to be with it.
+    pub claims: Vec<Claim>,
 }
 
 impl Staged {
@@ -27,6 +31,7 @@ impl Staged {
         self.effects.append(&mut later.effects);
         self.publishes.append(&mut later.publishes);
         self.state.append(&mut later.state);
+        self.claims.append(&mut later.claims);
     }
 }
 
@@ -84,6 +89,7 @@ impl Writer {
             effects,
             publishes,
             state,
+            ..
         } = &settlement.staged;
         for effect in effects {
             match effect {

@@ -117,6 +117,11 @@ impl Views {
         Ok(views)
     }
 
+    /// The streams that have items, or had some.
+    pub(super) fn streams(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.streams.keys()
+    }
+
     /// Takes notice of the fields of a stream's items. Cheap for shapes that were seen before.
     pub(super) fn note<'a>(
         &mut self,

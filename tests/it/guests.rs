@@ -8,6 +8,7 @@
 //! **Invariant**: after every test the daemon lives, takes requests, and has delivered everything innocent.
 
 mod believing;
+mod budgets;
 mod containment;
 mod exactly_once;
 mod forward;
@@ -27,6 +28,7 @@ mod tables;
 mod wasm;
 mod webhook;
 mod world;
+mod writes;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -92,6 +92,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/connectors/{id}/keys/{name}", "patch"),
                 ("/api/admin/connectors/{id}/keys/{name}/revoke", "post"),
                 ("/api/admin/connectors/{id}/keys/{name}/rotate", "post"),
+                ("/api/admin/connectors/{id}/keys/{name}/take-secret", "post"),
                 ("/api/admin/connectors/{id}/requests", "get"),
                 ("/api/admin/connectors/{id}/trigger", "post"),
                 ("/api/admin/read-keys", "get"),

@@ -221,10 +221,15 @@ impl Setup {
         ))
     }
 
-    /// Declares a sink of one stream, or of all (`*`), with further settings as TOML lines.
+    /// Declares a sink of one stream, or of all (`*`), with further settings as TOML lines. A plugin from a file may write
+    /// every stream, unless these say otherwise.
     pub(crate) fn sink(self, name: &str, plugin: &str, stream: &str, settings: &str) -> Self {
+        let writes = match plugin.ends_with(".wasm") && !settings.contains("writes = ") {
+            true => "writes = [\"*\"]\n",
+            false => "",
+        };
         self.toml(&format!(
-            "[[sinks]]\nname = {}\nplugin = {}\nstreams = [{}]\n{settings}",
+            "[[sinks]]\nname = {}\nplugin = {}\nstreams = [{}]\n{writes}{settings}",
             quoted(name),
             quoted(plugin),
             quoted(stream)

@@ -95,10 +95,7 @@ async fn a_read_key_has_so_many_renderers() {
     let second = follow("lobby", Transport::WebSocket).await.map_err(|_| ());
     let _second = second.expect("a seat");
     for transport in [Transport::Sse, Transport::WebSocket] {
-        let refused = follow("lobby", transport)
-            .await
-            .err()
-            .expect("none is left");
+        let refused = follow("lobby", transport).await.expect_err("none is left");
         let told = refused.refused(429, "TOO_MANY_CONNECTIONS").message;
         assert!(told.contains("live.connections_per_key_max"), "{told}");
         assert_eq!(refused.header("retry-after"), Some("5"));
@@ -107,8 +104,7 @@ async fn a_read_key_has_so_many_renderers() {
     let _third = third.expect("a seat");
     let full = follow("stage", Transport::Sse)
         .await
-        .err()
-        .expect("none is left");
+        .expect_err("none is left");
     full.refused(503, "UNAVAILABLE");
     let problems = app.admin().get("/api/admin/status").await.data()["problems"].to_string();
     assert!(problems.contains("the read key lobby"), "{problems}");

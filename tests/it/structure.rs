@@ -34,9 +34,10 @@ const FLOORS: [(&str, u8); 27] = [
 ];
 
 /// Files of `http` by floor, as far as they have one; all others lie between these.
-const HTTP_FLOORS: [(&str, u8); 7] = [
+const HTTP_FLOORS: [(&str, u8); 8] = [
     ("envelope", 0),
     ("error", 0),
+    ("forwarded", 0),
     ("middleware", 0),
     ("body", 0),
     ("api", 2),

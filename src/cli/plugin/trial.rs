@@ -95,7 +95,7 @@ pub(super) fn told(result: &Result<Taken, NotTaken>, items: u32) -> String {
         }
         Failure::Reject { reason } if before.is_empty() => format!("rejected all items: {reason}"),
         Failure::Reject { reason } => format!("rejected the others: {reason}"),
-        Failure::Trap { reason } => format!("failed: {reason}"),
+        Failure::NotGranted { reason } | Failure::Trap { reason } => format!("failed: {reason}"),
     };
     before + &then
 }

@@ -23,6 +23,8 @@ pub struct Sink {
     pub streams: Vec<String>,
     /// Those of them that it does not take, written in the same way.
     pub except: Vec<String>,
+    /// The streams that it may write in the data pool, written in the same way; [`Sink::writes`] says what holds without.
+    pub writes: Option<Vec<String>>,
     /// Where it begins when it is new.
     pub start: Start,
     /// Whether a batch may overtake one that waits for a retry.

@@ -12,8 +12,11 @@ use crate::config::Ordering;
 use crate::delivery::verdict;
 use crate::delivery::waiting::lost_list;
 use crate::journal;
-use crate::plugin::{Failure, Instance, NotTaken, Progress, Taken};
+use crate::plugin::{Failure, Instance, NotTaken, Progress, Taken, Worn};
 use crate::pool::{Part, Retry, Settlement};
+
+/// So many instances in a row that keep handles mean that the plugin is broken.
+const HOARDERS_MAX: u32 = 10;
 
 impl Lane {
     /// Another attempt at a batch that failed before. While the lane is paused this is how it finds out whether the sink
@@ -98,13 +101,22 @@ impl Lane {
         Ok(Batch::new(slices, attempt))
     }
 
-    /// Calls the plugin. The outer error is the instance's that could not be started.
+    /// Calls the plugin. The outer error is the instance's that could not be started, or that did what nobody has said it
+    /// may: its batches are not to blame.
     pub(super) async fn write(
         &mut self,
         batch: Batch,
     ) -> Result<Result<Taken, NotTaken>, StepError> {
-        if self.instance.as_ref().is_some_and(Instance::is_worn_out) {
-            self.instance = None;
+        match self.instance.as_ref().map(Instance::worn) {
+            None => {}
+            Some(None) => self.behaves(),
+            Some(Some(worn)) => {
+                self.instance = None;
+                match worn {
+                    Worn::Handles => self.hoards(),
+                    Worn::Age => self.behaves(),
+                }
+            }
         }
         let Some(plugin) = &self.plugin else {
             let reason = "the plugin is not loaded".to_owned();
@@ -116,6 +128,9 @@ impl Lane {
         };
         let result = instance.write(batch).await;
         if let Err(NotTaken { failure, .. }) = &result {
+            if let Failure::NotGranted { reason } = failure {
+                return Err(StepError::NotGranted(reason.clone()));
+            }
             if matches!(failure, Failure::Trap { .. }) {
                 self.instance = None;
                 self.delivery.metrics.sink_traps.inc();
@@ -126,6 +141,26 @@ impl Lane {
             self.status.set_last_error(clock::unix_ms(), &reason);
         }
         Ok(result)
+    }
+
+    /// Counts an instance that kept handles. One that does now and then is replaced; one that always does is broken.
+    fn hoards(&mut self) {
+        self.hoarders = self.hoarders.saturating_add(1);
+        if self.hoarders == HOARDERS_MAX {
+            let reason = format!(
+                "it keeps handles of batches or requests: {HOARDERS_MAX} instances in a row had to be replaced; a plugin gives every handle back before `write` returns"
+            );
+            tracing::error!(sink = &*self.name, reason, "the sink fails");
+            self.status.set_misbehaves(Some(reason));
+        }
+    }
+
+    pub(super) fn behaves(&mut self) {
+        if self.hoarders >= HOARDERS_MAX {
+            self.status.set_misbehaves(None);
+            tracing::info!(sink = &*self.name, "the sink gives its handles back");
+        }
+        self.hoarders = 0;
     }
 
     /// Entries that nobody can read are put aside once, and are dead letters of every sink.

@@ -32,10 +32,12 @@ pub(super) struct SinkData {
     streams: Vec<String>,
     /// Those of them that it leaves to others.
     except: Vec<String>,
-    /// `starting`, `running`, `paused`, `crashed`; or `unconfigured`: what it has not taken is kept until it is back in the
-    /// configuration, or forgotten.
+    /// The streams that it may write in the data pool, if its plugin does.
+    writes: Vec<String>,
+    /// `starting`, `running`, `paused`, `crashed`; `failing`: it runs, and does what it should not; or `unconfigured`: what
+    /// it has not taken is kept until it is back in the configuration, or forgotten.
     state: &'static str,
-    /// Why it does not run.
+    /// Why it does not run, or what it does.
     reason: Option<String>,
     /// When a paused sink is tried again, RFC 3339.
     paused_until: Option<String>,
@@ -78,6 +80,7 @@ impl SinkData {
             plugin: of.plugin(),
             streams: list(sink.as_ref().map(|sink| &sink.streams)),
             except: list(sink.as_ref().map(|sink| &sink.except)),
+            writes: sink.map_or_else(Vec::new, |sink| sink.writes().patterns(&sink.streams)),
             state: of.state(),
             reason,
             paused_until: paused_until.map(clock::rfc3339),

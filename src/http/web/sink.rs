@@ -117,6 +117,7 @@ fn facts(sink: &SinkCondition) -> Markup {
             dt { "State" } dd { (badge::sink(sink.state())) }
             dt { "Plugin" } dd { (text(&sink.plugin())) }
             dt { "Streams" } dd { (text(&sink.streams_in_words())) }
+            dt { "Writes in the pool" } dd { (text(&sink.writes_in_words())) }
             dt { "Waiting" } dd { (count(sink.lag, "request")) " at most, it has everything up to number " (sink.cursor) }
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }

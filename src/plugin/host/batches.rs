@@ -1,12 +1,12 @@
 //! The batches that a guest was lent, and those that it derives of them.
 //!
-//! **Invariant**: what a guest derives counts as held by this call.
+//! **Invariant**: what a guest derives counts as held by this call, and there is room for it before it is made.
 
 use wasmtime::component::Resource;
 
 use super::Host;
 use super::bindings::headgate::sink::batches;
-use crate::batch::{self, Batch};
+use crate::batch::{self, Batch, DeriveError};
 
 impl batches::Host for Host {}
 
@@ -92,7 +92,7 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         indexes: Vec<u32>,
     ) -> wasmtime::Result<Resource<Batch>> {
-        let derived = self.table.get(&batch)?.select(&indexes)?;
+        let derived = self.table.get(&batch)?.select(&indexes, self.room());
         self.lend_derived(derived)
     }
 
@@ -101,7 +101,7 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         names: Vec<String>,
     ) -> wasmtime::Result<Resource<Batch>> {
-        let derived = self.table.get(&batch)?.project(&names)?;
+        let derived = self.table.get(&batch)?.project(&names, self.room());
         self.lend_derived(derived)
     }
 
@@ -110,7 +110,7 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         names: Vec<String>,
     ) -> wasmtime::Result<Resource<Batch>> {
-        let derived = self.table.get(&batch)?.without(&names)?;
+        let derived = self.table.get(&batch)?.without(&names, self.room());
         self.lend_derived(derived)
     }
 
@@ -119,10 +119,9 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         names: Vec<(String, String)>,
     ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
-        match self.table.get(&batch)?.rename(&names) {
-            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
-            Err(error @ batch::DeriveError::Twice(_)) => Ok(Err(error.to_string())),
-            Err(error) => Err(error.into()),
+        match self.table.get(&batch)?.rename(&names, self.room()) {
+            Err(error @ DeriveError::Twice(_)) => Ok(Err(error.to_string())),
+            derived => Ok(Ok(self.lend_derived(derived)?)),
         }
     }
 
@@ -131,9 +130,9 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         name: String,
     ) -> wasmtime::Result<Result<Resource<Batch>, String>> {
-        match self.table.get(&batch)?.in_stream(&name) {
-            Ok(derived) => Ok(Ok(self.lend_derived(derived)?)),
-            Err(error) => Ok(Err(error.to_string())),
+        match self.table.get(&batch)?.in_stream(&name, self.room()) {
+            Err(error @ DeriveError::StreamName) => Ok(Err(error.to_string())),
+            derived => Ok(Ok(self.lend_derived(derived)?)),
         }
     }
 
@@ -141,6 +140,21 @@ impl batches::HostBatch for Host {
         self.table.delete(batch)?;
         self.lent = self.lent.saturating_sub(1);
         Ok(())
+    }
+}
+
+impl Host {
+    /// Makes a handle of a batch that the guest derived.
+    fn lend_derived(
+        &mut self,
+        derived: Result<Batch, DeriveError>,
+    ) -> wasmtime::Result<Resource<Batch>> {
+        let batch = derived.map_err(|error| match error {
+            DeriveError::TooLarge(room) if room == self.room() => self.too_much_held(),
+            error => error.into(),
+        })?;
+        self.hold(batch.own_bytes())?;
+        self.lend(batch)
     }
 }
 

@@ -239,7 +239,7 @@ async fn a_sink_that_reorders_its_items_changes_nothing_of_the_outcome() {
             ("a", r#"{"n":3}"#),
         ],
     );
-    let mixed = batch.select(&[2, 0, 1]).expect("they exist");
+    let mixed = batch.select(&[2, 0, 1], 1 << 20).expect("they exist");
     test.upsert(&mixed, true);
     assert_eq!(
         test.fields(STREAM, "a").await.as_deref(),

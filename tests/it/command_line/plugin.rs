@@ -25,6 +25,10 @@ fn check_says_what_a_component_is_and_asks_for() {
     assert!(text.contains("headgate-test-guests 0.0.0, "), "{text}");
     assert!(text.contains("\n  headgate:sink/state@"), "{text}");
     assert!(text.contains("takes settings, and these fit"), "{text}");
+    let writes = "can write the data pool; which streams it may write there, its section says: writes = [\"orders\"]";
+    assert!(text.contains(writes), "{text}");
+    let none = run(folder.path(), ["plugin", "check", &guest("rejects")]).ok();
+    assert!(!none.contains("the data pool"), "{none}");
     assert!(text.contains("\n  headgate:sink/sink@1.1.0\n"), "{text}");
     assert!(
         text.contains("may take 64 MiB of memory, 5000 ms"),
@@ -39,6 +43,7 @@ fn check_says_what_a_component_is_and_asks_for() {
     ];
     let report: Value = serde_json::from_str(&run(folder.path(), more).ok()).expect("JSON");
     assert_eq!(report["config_schema"]["required"], json!(["least"]));
+    assert_eq!(report["asks_for_pool"], true);
     let imports = report["imports"].as_array().expect("a list");
     assert!(!imports.contains(&json!("wasi:filesystem/types")));
 
@@ -91,6 +96,11 @@ fn test_prints_what_a_sink_would_have_done() {
         ])
     );
     assert_eq!(report["state"], json!([{"key": "seen", "bytes": 3}]));
+    let some = arguments.into_iter().chain(["--writes", "orders"]);
+    let refused = fed(some, input);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let words = "the sink may not write the stream \"low\" of the data pool: `writes` of its section does not list it";
+    assert!(refused.err.contains(words), "{refused:?}");
 
     let bad = fed(
         arguments[..9].iter().copied(),

@@ -45,12 +45,9 @@ fn a_link_that_the_command_line_gets_works_once_and_ends_the_one_before_it() {
     assert_eq!(opened(&process, &second), 303);
     assert_eq!(opened(&process, &second), 401);
     let trail = process.admin("/api/admin/audit");
-    for entry in trail.as_array().expect("entries") {
-        assert_eq!(
-            (&entry["action"], &entry["kind"]),
-            (&"create".into(), &"sign_in_link".into())
-        );
-    }
+    let links = trail.as_array().expect("entries").iter();
+    let links = links.filter(|one| one["action"] == "create" && one["kind"] == "sign_in_link");
+    assert_eq!(links.count(), 2, "{trail}");
     let (_, secret) = second.split_once('#').expect("a secret");
     assert!(!trail.to_string().contains(secret) && !process.log().contains(secret));
 

@@ -1,8 +1,10 @@
 //! One test for each way to misbehave with a batch.
 
 use super::{
-    QUICK_RETRIES, beside_a_good_sink, beside_a_good_sink_within, guest, keys, nobody_else_suffers,
+    LIMITS, QUICK_RETRIES, beside_a_good_sink, beside_a_good_sink_within, guest, keys,
+    nobody_else_suffers,
 };
+use crate::pages::signed_in;
 use crate::process::BY_ID;
 use crate::setup::Setup;
 use crate::stored::one;
@@ -10,7 +12,12 @@ use crate::stored::one;
 /// The guest never takes a batch: after so many attempts the item is a dead letter whose reason has these words, and
 /// nothing that the guest staged is in the pool.
 fn gives_up(name: &str, attempts: u32, words: &str) {
-    let folder = beside_a_good_sink(name, QUICK_RETRIES);
+    gives_up_within(LIMITS, name, attempts, words);
+}
+
+/// The same with other limits.
+fn gives_up_within(limits: &str, name: &str, attempts: u32, words: &str) {
+    let folder = beside_a_good_sink_within(limits, name, QUICK_RETRIES);
     let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a", "n": 1.10}"#);
 
@@ -44,7 +51,9 @@ fn a_sink_that_panics_is_tried_three_times_and_its_message_is_shown() {
 
 #[test]
 fn a_sink_that_computes_for_ever_is_interrupted() {
-    gives_up("loops", 3, "used up its time");
+    // What it computes is counted, however long that takes on a busy machine.
+    let limits = "[plugins]\ncpu_timeout_ms = 200\nwrite_timeout_ms = 100_000\n";
+    gives_up_within(limits, "loops", 3, "used up its time");
 }
 
 #[test]
@@ -145,7 +154,7 @@ fn a_wish_for_a_retry_after_the_end_of_time_is_bounded() {
 }
 
 #[test]
-fn a_sink_that_keeps_its_batches_still_gets_new_ones() {
+fn a_sink_that_keeps_its_batches_still_gets_new_ones_and_is_named() {
     let folder = beside_a_good_sink("hoards", "batch = { items_max = 1 }\n");
     let process = folder.spawn();
     let mut client = process.client();
@@ -158,6 +167,17 @@ fn a_sink_that_keeps_its_batches_still_gets_new_ones() {
     assert_eq!(keys(&folder, "hostile").len(), 50);
     let sink = process.sink("hostile");
     assert_eq!(sink["last_error"], serde_json::Value::Null);
+    assert_eq!(sink["state"], "failing", "{sink}");
+    let reason = sink["reason"].as_str().expect("text");
+    assert!(reason.contains("10 instances in a row"), "{reason}");
+    assert!(process.problems().contains(reason));
+    let said = process.log().matches("the sink fails").count();
+    assert_eq!(said, 1);
+    let page = signed_in(&process).page("/sinks/hostile");
+    assert!(
+        page.contains("</bdi> is failing: <bdi>it keeps handles"),
+        "{page}"
+    );
     nobody_else_suffers(process);
 }
 
@@ -169,7 +189,7 @@ fn a_sink_that_floods_its_output_neither_fills_the_log_nor_steers_a_terminal() {
         process.processed("hostile", BY_ID, r#"{"id": "a"}"#);
     }
     let log = process.log();
-    assert!(log.contains("the plugin writes too much"), "{log}");
+    assert!(log.contains("lines left out"), "{log}");
     assert!(log.len() < 300_000, "{} bytes of log", log.len());
     assert!(!log.contains('\u{1b}'));
     nobody_else_suffers(process);
@@ -190,7 +210,7 @@ fn what_a_sink_stages_twice_is_there_once() {
 #[test]
 fn many_hostile_sinks_on_one_stream_cost_the_good_one_nothing() {
     let names = ["panics", "loops", "sleeps", "grows", "recurses", "rejects"];
-    let mut folder = Setup::with_streams(&["hostile", "innocent"]).toml(super::LIMITS);
+    let mut folder = Setup::with_streams(&["hostile", "innocent"]).toml(LIMITS);
     for name in names {
         folder = folder.sink(name, &guest(name), "*", QUICK_RETRIES);
     }

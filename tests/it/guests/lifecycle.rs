@@ -216,7 +216,7 @@ fn new_sinks_start_now_or_with_the_oldest_request_and_removed_ones_end() {
     // Out of the configuration, the one that takes nothing still holds what it has not; forgotten, nothing.
     let hostile = format!("name = \"hostile\"\nplugin = \"{}\"", guest("doorkeeper"));
     folder.change(
-        &format!("[[sinks]]\n{hostile}\nstreams = [\"hostile\"]\nretry = {{ first_ms = 3600000, max_ms = 3600000, attempts = 9 }}\n"),
+        &format!("[[sinks]]\n{hostile}\nstreams = [\"hostile\"]\nwrites = [\"*\"]\nretry = {{ first_ms = 3600000, max_ms = 3600000, attempts = 9 }}\n"),
         "",
     );
     process.sink_becomes("hostile", "unconfigured", |sink| {

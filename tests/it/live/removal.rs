@@ -200,7 +200,7 @@ fn late_sink(setup: Setup, beside_the_pool: bool) -> Setup {
     };
     let late = guest("late");
     setup.toml(&format!(
-        "{pool}[[sinks]]\nname = \"late\"\nplugin = {late:?}\nstreams = [\"*\"]\nbatch = {{ items_max = 1 }}"
+        "{pool}[[sinks]]\nname = \"late\"\nplugin = {late:?}\nstreams = [\"*\"]\nwrites = [\"*\"]\nbatch = {{ items_max = 1 }}"
     ))
 }
 

@@ -208,7 +208,8 @@ extern void headgate_sink_batches_method_batch_texts(headgate_sink_batches_borro
 extern void headgate_sink_batches_method_batch_numbers(headgate_sink_batches_borrow_batch_t self, sink_plugin_string_t *name, headgate_sink_batches_span_t *range, sink_plugin_list_f64_t *ret);
 // Items as JSON.
 extern void headgate_sink_batches_method_batch_json(headgate_sink_batches_borrow_batch_t self, headgate_sink_batches_span_t *range, headgate_sink_batches_form_t form, sink_plugin_string_t *ret);
-// A batch of these items, in this order. An index that does not exist traps. No item is copied.
+// A batch of these items, in this order. An index that does not exist traps. No item is copied. At most 100,000 items, or
+// as many as this batch has; more traps.
 extern headgate_sink_batches_own_batch_t headgate_sink_batches_method_batch_select(headgate_sink_batches_borrow_batch_t self, sink_plugin_list_u32_t *indexes);
 // A batch of all items with these fields only.
 extern headgate_sink_batches_own_batch_t headgate_sink_batches_method_batch_project(headgate_sink_batches_borrow_batch_t self, sink_plugin_list_string_t *names);
@@ -222,7 +223,8 @@ extern bool headgate_sink_batches_method_batch_in_stream(headgate_sink_batches_b
 
 // Imported Functions from `headgate:sink/pool@1.1.0`
 // Stages an upsert of every item of the batch. No bytes enter the guest. What was accepted later wins,
-// whichever sink writes first.
+// whichever sink writes first. A stream that `writes` in the sink's section does not list traps; so it does in `delete`,
+// and where renderers are told.
 extern void headgate_sink_pool_upsert(headgate_sink_pool_borrow_batch_t batch);
 // Stages the removal of every item of the batch, by stream and key. Items that were accepted later stay; of items
 // that were merged, the fields that were accepted later.
@@ -235,7 +237,7 @@ extern void headgate_sink_pool_delete(headgate_sink_pool_borrow_batch_t batch);
 extern void headgate_sink_renderers_publish(headgate_sink_renderers_borrow_batch_t batch);
 
 // Imported Functions from `headgate:sink/logging@1.1.0`
-// Writes a line. The host limits how much an instance may write.
+// Writes a line. The host limits how much a sink may write.
 extern void headgate_sink_logging_log(headgate_sink_logging_level_t level, sink_plugin_string_t *message);
 
 // Imported Functions from `headgate:sink/metrics@1.1.0`

@@ -1,0 +1,105 @@
+//! What a guest stages for the data pool and for renderers.
+//!
+//! **Invariant**: nothing is staged for a stream that the sink may not write, and no more than the pool can do without
+//! keeping everybody else waiting.
+
+use wasmtime::component::Resource;
+
+use super::bindings::headgate::sink::{pool, renderers};
+use super::{Host, stage};
+use crate::batch::Batch;
+use crate::config::{Listed, quoted};
+use crate::pool::Effect;
+
+/// Items that the effects of one call may be about, all of them together: so many, or so many times those of the batch.
+const ITEMS_MAX: usize = 100_000;
+const TIMES_MAX: usize = 10;
+
+impl pool::Host for Host {
+    fn upsert(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        self.require_writes(&batch)?;
+        self.claim(&batch)?;
+        self.charge_items(&batch)?;
+        stage(&mut self.staged.effects, Effect::Upsert(batch))
+    }
+
+    fn delete(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        self.require_writes(&batch)?;
+        self.charge_items(&batch)?;
+        stage(&mut self.staged.effects, Effect::Delete(batch))
+    }
+}
+
+impl renderers::Host for Host {
+    fn publish(&mut self, batch: Resource<Batch>) -> wasmtime::Result<()> {
+        let batch = self.table.get(&batch)?.clone();
+        self.require_writes(&batch)?;
+        self.charge_items(&batch)?;
+        stage(&mut self.staged.publishes, batch)
+    }
+}
+
+impl Host {
+    /// What is left of a batch without the streams that the sink may not write.
+    pub(in crate::plugin) fn writable(&self, batch: Batch) -> Batch {
+        match self.writes.given() && !batch.is_moved() {
+            true => batch,
+            false => batch.of_streams(|stream| self.writes.lists(stream) != Listed::No),
+        }
+    }
+
+    fn require_writes(&mut self, batch: &Batch) -> wasmtime::Result<()> {
+        if self.writes.given() && !batch.is_moved() {
+            return Ok(());
+        }
+        let mut last: Option<&str> = None;
+        for slice in batch.slices() {
+            let stream = &*slice.entry.stream;
+            if last != Some(stream) && self.writes.lists(stream) == Listed::No {
+                let stream = quoted(stream);
+                self.is_not_granted = self.writes.is_unsaid();
+                let why = match self.is_not_granted {
+                    true => {
+                        format!("its section has no `writes`; to allow it, add writes = [{stream}]")
+                    }
+                    false => "`writes` of its section does not list it".to_owned(),
+                };
+                wasmtime::bail!(
+                    "the sink may not write the stream {stream} of the data pool: {why}"
+                );
+            }
+            last = Some(stream);
+        }
+        Ok(())
+    }
+
+    /// Makes sure of room for a stream that the guest thought of.
+    fn claim(&mut self, batch: &Batch) -> wasmtime::Result<()> {
+        let (true, Some(slice), Some(pool)) =
+            (batch.is_moved(), batch.slices().first(), &self.context.pool)
+        else {
+            return Ok(());
+        };
+        let stream = &*slice.entry.stream;
+        if self.writes.lists(stream) == Listed::ByName {
+            return Ok(());
+        }
+        let claim = pool.claim_stream(stream).map_err(|error| {
+            let stream = quoted(stream);
+            wasmtime::format_err!("the sink may not make the stream {stream}: {error}")
+        })?;
+        self.staged.claims.extend(claim);
+        Ok(())
+    }
+
+    fn charge_items(&mut self, batch: &Batch) -> wasmtime::Result<()> {
+        let max = ITEMS_MAX.max(self.given_items.saturating_mul(TIMES_MAX));
+        self.staged_items = self.staged_items.saturating_add(batch.len() as usize);
+        if self.staged_items > max {
+            wasmtime::bail!("effects on more than {max} items in one call");
+        }
+        Ok(())
+    }
+}
