@@ -136,7 +136,8 @@ impl Daemon {
         let disk_free_bytes_min = settings.storage.min_free_bytes;
         let backups = Arc::new(Backups::new(&journal, data_dir, disk_free_bytes_min));
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
-        let live = Arc::new(Live::new(settings, &pool, &metrics));
+        let budget = Budget::of(settings, process::open_files_max());
+        let live = Arc::new(Live::new(settings, budget.service, &pool, &metrics));
         follow_streams(&catalog, &pool, &live);
         let gate = Arc::new(Gate::default());
         let ingest = Arc::new(Ingest::new(

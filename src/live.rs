@@ -143,7 +143,13 @@ pub struct Live {
 
 impl Live {
     /// Nobody is connected yet, and no stream becomes stale.
-    pub fn new(settings: &Settings, pool: &Arc<Pool>, metrics: &Arc<Metrics>) -> Self {
+    /// `connections`: how many the listener may have, of which renderers leave others some.
+    pub fn new(
+        settings: &Settings,
+        connections: usize,
+        pool: &Arc<Pool>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         Self {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
@@ -151,7 +157,7 @@ impl Live {
             seats: Arc::new(Seats::new(
                 // Others find a connection, too.
                 (settings.live.connections_max)
-                    .min(settings.server.connections_max / 4 * 3)
+                    .min(connections / 4 * 3)
                     .max(1),
                 settings.live.connections_per_key_max,
             )),

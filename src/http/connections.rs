@@ -1,12 +1,13 @@
 //! The connections of a listener: as many as it may have at once, each counted until it is closed.
 //!
 //! **Invariant**: a connection keeps its place until it is closed, also as a WebSocket. It is closed if the head of its
-//! first request is not there in time, so that whoever only connects keeps no place; and while the system gives no more
-//! connections, the listener tries again by itself.
+//! first request is not there in time, or, if all places are taken, when somebody else comes: whoever only connects keeps
+//! no place that another could use. While the system gives no more connections, the listener tries again by itself.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use salvo_core::fuse::ArcFusePolicy;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::metrics::{Connections, Metrics};
 
@@ -31,6 +33,8 @@ pub(super) type Which = fn(&Metrics) -> &Connections;
 pub(super) struct Limited {
     inner: DynTcpAcceptors,
     places: Arc<Semaphore>,
+    /// Connections without a request, the oldest first, and what ends them.
+    silent: VecDeque<(Weak<()>, CancellationToken)>,
     metrics: Arc<Metrics>,
     which: Which,
 }
@@ -47,9 +51,39 @@ impl Limited {
         Self {
             inner,
             places: Arc::new(Semaphore::new(connections_max)),
+            silent: VecDeque::new(),
             metrics: Arc::clone(metrics),
             which,
         }
+    }
+}
+
+impl Limited {
+    /// A place, taken from the oldest connection without a request if there is no other.
+    async fn place(&mut self) -> io::Result<OwnedSemaphorePermit> {
+        if self.places.available_permits() == 0 {
+            let oldest = std::iter::from_fn(|| self.silent.pop_front());
+            for (is_silent, gives_way) in oldest {
+                if is_silent.strong_count() > 0 {
+                    gives_way.cancel();
+                    break;
+                }
+            }
+        }
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        place.map_err(io::Error::other)
+    }
+
+    /// The first head of a connection that was accepted now.
+    fn first_head(&mut self) -> FirstHead {
+        let head = FirstHead::within(FIRST_HEAD_TIME_MAX);
+        // Those that have sent theirs, or are gone.
+        while (self.silent.front()).is_some_and(|(is_silent, _)| is_silent.strong_count() == 0) {
+            self.silent.pop_front();
+        }
+        let own = (Arc::downgrade(&head.is_silent), head.gives_way.clone());
+        self.silent.push_back(own);
+        head
     }
 }
 
@@ -66,13 +100,13 @@ impl Acceptor for Limited {
         &mut self,
         policy: Option<ArcFusePolicy>,
     ) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(io::Error::other)?;
+        let place = self.place().await?;
         loop {
             match Acceptor::accept(&mut self.inner, policy.clone()).await {
                 Ok(accepted) => {
                     let place = Place::new(place, &self.metrics, self.which);
-                    let connection = |stream| Connection::new(stream, FIRST_HEAD_TIME_MAX, place);
+                    let head = self.first_head();
+                    let connection = |stream| Connection::new(stream, head, place);
                     return Ok(accepted.map_into(|_| TcpCoupler::new(), connection));
                 }
                 Err(error) => {
@@ -121,10 +155,10 @@ pub(super) struct Connection<S = DynStream> {
 }
 
 impl<S> Connection<S> {
-    fn new(inner: S, head_time_max: Duration, place: impl Into<Option<Place>>) -> Self {
+    fn new(inner: S, first_head: FirstHead, place: impl Into<Option<Place>>) -> Self {
         Self {
             inner,
-            first_head: Some(FirstHead::within(head_time_max)),
+            first_head: Some(first_head),
             _place: place.into(),
         }
     }
@@ -133,6 +167,9 @@ impl<S> Connection<S> {
 /// The head of the first request, on its way.
 struct FirstHead {
     deadline: Pin<Box<Sleep>>,
+    gives_way: CancellationToken,
+    told: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_silent: Arc<()>,
     begun: bool,
     /// Ends of lines since the last byte that is none. Two end the head.
     line_ends: u8,
@@ -140,11 +177,21 @@ struct FirstHead {
 
 impl FirstHead {
     fn within(time_max: Duration) -> Self {
+        let gives_way = CancellationToken::new();
         Self {
             deadline: Box::pin(tokio::time::sleep(time_max)),
+            told: Box::pin(gives_way.clone().cancelled_owned()),
+            gives_way,
+            is_silent: Arc::new(()),
             begun: false,
             line_ends: 0,
         }
+    }
+
+    /// Whether its time is over, or somebody else needs the place.
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        self.deadline.as_mut().poll(context).is_ready()
+            || self.told.as_mut().poll(context).is_ready()
     }
 
     /// Whether it ends in these bytes, which follow those before.
@@ -177,7 +224,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
             let bytes = buffer.filled().get(before..).unwrap_or_default();
             if head.ends_in(bytes) {
                 this.first_head = None;
-            } else if read.is_pending() && head.deadline.as_mut().poll(context).is_ready() {
+            } else if read.is_pending() && head.is_over(context) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -225,7 +272,7 @@ mod tests {
     /// and the time is over.
     async fn read(pieces: &[&str]) -> Result<String, io::ErrorKind> {
         let (mut client, server) = duplex(1024);
-        let mut connection = Connection::new(server, Duration::ZERO, None);
+        let mut connection = Connection::new(server, FirstHead::within(Duration::ZERO), None);
         let mut text = String::new();
         for piece in pieces {
             client

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::app::Transport;
+use crate::app::{Raw, Transport};
 use crate::command_line::finish;
 use crate::process::{Client, Process, bearer, value_of};
 use crate::setup::{ADMIN_TOKEN, Setup};
@@ -106,22 +106,45 @@ async fn a_connection_keeps_its_place_when_it_becomes_a_websocket() {
         .start()
         .await;
     let mut first = app.renderer(Transport::WebSocket, &["orders"]);
-    let mut second = app.renderer(Transport::Sse, &["orders"]);
-    for renderer in [&mut first, &mut second] {
-        renderer.connect().await;
-        renderer.snapshots().await;
-    }
+    first.connect().await;
+    first.snapshots().await;
+    let mut second = Raw::connect(&app.service).await;
+    second
+        .send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    assert_eq!(second.reply().await.status, 200);
     let listeners = &app.parts.metrics.listeners;
     assert_eq!(listeners.service.at_max(), Some(2));
     first.disconnect();
     let health = app.anonymous().get("/healthz").await;
     assert_eq!(health.status, 200);
-    second.disconnect();
-    drop(health);
+    drop((second, health));
     eventually_async("they are gone", async || {
         (listeners.service.open.get() == 0).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn who_only_connects_gives_way_to_who_asks() {
+    let app = Setup::shop().set("server.connections_max", 3).start().await;
+    let mut lasting = Raw::connect(&app.service).await;
+    let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    lasting.send(health).await;
+    assert_eq!(lasting.reply().await.status, 200);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(Raw::connect(&app.service).await);
+    }
+    for _ in 0..5 {
+        let mut asks = Raw::connect(&app.service).await;
+        asks.send(health).await;
+        assert_eq!(asks.reply().await.status, 200);
+    }
+    assert_eq!(silent[0].rest().await, b"", "the oldest is closed");
+    // What has asked before keeps its place.
+    lasting.send(health).await;
+    assert_eq!(lasting.reply().await.status, 200);
 }
 
 #[test]
