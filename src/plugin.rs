@@ -3,12 +3,13 @@
 //! Delivery loads a [`Plugin`] for each lane, keeps one [`Instance`] of it, and calls
 //! [`Instance::write`] for each batch. What a guest may ask of the host is in `plugin/host.rs`; the
 //! world is `plugins/sdk/wit/sink.wit`. Whom it may call is in `plugin/egress.rs`, what it may write to a database
-//! in `plugin/postgres.rs`, how much it may say in `plugin/voice.rs`, when it computes in `plugin/turns.rs`. Components from files are compiled by a process of its own, in `plugin/compile.rs`.
+//! in `plugin/postgres.rs`, how much it may say in `plugin/voice.rs`, when it computes in `plugin/turns.rs`. Components
+//! from files are compiled by a process of its own, in `plugin/compile.rs`.
 //!
 //! **Invariant**: nothing that a guest does reaches beyond its instance: it has no files and no
 //! sockets, its memory and its time are bounded, what the host does for it included, and its effects are only staged,
-//! for streams that its sink's settings list. The ways out are
-//! HTTP to the hosts and statements to the database that these list. After a trap or a deadline an
+//! for streams that its sink's settings list. The ways out are HTTP to the hosts and statements to the database that
+//! these list. After a trap or a deadline an
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
 
 mod cache;

@@ -138,6 +138,7 @@ async fn pool_sink(plugins: &Plugins) -> Result<Vec<Aim>> {
                             effects: vec![Effect::Upsert(batch.clone())],
                             publishes: vec![batch.clone()],
                             state: Vec::new(),
+                            claims: Vec::new(),
                         })?;
                     }
                     native.micros.push(micros(begun.elapsed(), count));
@@ -218,7 +219,7 @@ async fn calls(plugin: &Plugin, sink: &Sink, size: u32) -> Result<f64> {
         let made = batches.take(count);
         let begun = Instant::now();
         for batch in made {
-            if instance.is_worn_out() {
+            if instance.worn().is_some() {
                 instance = start(plugin, sink, None).await?;
             }
             instance.write(batch).await?;

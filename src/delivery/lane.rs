@@ -171,6 +171,7 @@ impl Lane {
                 },
             }
         }
+        status.voice.tell_rest();
         if let Err(error) = self.store_cursor() {
             tracing::warn!(sink = &*self.name, %error, "the cursor was not stored; some entries will be looked at again");
         }

@@ -76,6 +76,14 @@ impl Voice {
         }
     }
 
+    /// Says it whenever it was said last, if nobody will be there to say it later.
+    pub fn tell_rest(&self) {
+        let left_out = self.lock().told(Instant::now());
+        if left_out > 0 {
+            self.tell_of(left_out);
+        }
+    }
+
     fn tell_of(&self, left_out: u64) {
         let lines = if left_out == 1 { "line" } else { "lines" };
         tracing::warn!(
@@ -93,10 +101,7 @@ impl Voice {
 /// What nobody has been told yet.
 impl Drop for Voice {
     fn drop(&mut self) {
-        let left_out = self.lock().told(Instant::now());
-        if left_out > 0 {
-            self.tell_of(left_out);
-        }
+        self.tell_rest();
     }
 }
 
