@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,13 +16,15 @@ use salvo_core::conn::{Accepted, Acceptor, DynStream, Holding};
 use salvo_core::fuse::ArcFusePolicy;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::metrics::{Connections, Metrics};
 
 /// How long the head of the first request may take.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);
+/// How long it may take in any case, also if others need the place.
+const SILENT_TIME_MIN: Duration = Duration::from_millis(200);
 /// How long after a failure the system is asked again.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -33,10 +35,18 @@ pub(super) type Which = fn(&Metrics) -> &Connections;
 pub(super) struct Limited {
     inner: DynTcpAcceptors,
     places: Arc<Semaphore>,
-    /// Connections without a request, the oldest first, and what ends them.
-    silent: VecDeque<(Weak<()>, CancellationToken)>,
+    /// Connections without a request, the oldest first.
+    silent: VecDeque<Silent>,
     metrics: Arc<Metrics>,
     which: Which,
+}
+
+/// A connection without a request.
+struct Silent {
+    /// Nobody has it any more once its request has begun, or it is closed.
+    is_silent: Weak<()>,
+    gives_way: CancellationToken,
+    since: Instant,
 }
 
 impl Limited {
@@ -59,30 +69,37 @@ impl Limited {
 }
 
 impl Limited {
-    /// A place, taken from the oldest connection without a request if there is no other.
+    /// A place for a connection that was accepted: from the oldest one without a request if there is no other.
     async fn place(&mut self) -> io::Result<OwnedSemaphorePermit> {
-        if self.places.available_permits() == 0 {
-            let oldest = std::iter::from_fn(|| self.silent.pop_front());
-            for (is_silent, gives_way) in oldest {
-                if is_silent.strong_count() > 0 {
-                    gives_way.cancel();
-                    break;
+        let places = Arc::clone(&self.places);
+        let mut place = pin!(places.acquire_owned());
+        loop {
+            while (self.silent.front()).is_some_and(|one| one.is_silent.strong_count() == 0) {
+                self.silent.pop_front();
+            }
+            let oldest = self.silent.front();
+            let due = oldest.map(|one| one.since + SILENT_TIME_MIN);
+            tokio::select! {
+                biased;
+                place = &mut place => return place.map_err(io::Error::other),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    if let Some(oldest) = self.silent.pop_front() {
+                        oldest.gives_way.cancel();
+                    }
+                    return place.await.map_err(io::Error::other);
                 }
             }
         }
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        place.map_err(io::Error::other)
     }
 
     /// The first head of a connection that was accepted now.
     fn first_head(&mut self) -> FirstHead {
         let head = FirstHead::within(FIRST_HEAD_TIME_MAX);
-        // Those that have sent theirs, or are gone.
-        while (self.silent.front()).is_some_and(|(is_silent, _)| is_silent.strong_count() == 0) {
-            self.silent.pop_front();
-        }
-        let own = (Arc::downgrade(&head.is_silent), head.gives_way.clone());
-        self.silent.push_back(own);
+        self.silent.push_back(Silent {
+            is_silent: Arc::downgrade(&head.is_silent),
+            gives_way: head.gives_way.clone(),
+            since: Instant::now(),
+        });
         head
     }
 }
@@ -95,15 +112,15 @@ impl Acceptor for Limited {
         Acceptor::holdings(&self.inner)
     }
 
-    /// Others wait in the queue of the system.
+    /// The one that finds no place waits here, others in the queue of the system.
     async fn accept(
         &mut self,
         policy: Option<ArcFusePolicy>,
     ) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
-        let place = self.place().await?;
         loop {
             match Acceptor::accept(&mut self.inner, policy.clone()).await {
                 Ok(accepted) => {
+                    let place = self.place().await?;
                     let place = Place::new(place, &self.metrics, self.which);
                     let head = self.first_head();
                     let connection = |stream| Connection::new(stream, head, place);

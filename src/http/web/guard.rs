@@ -23,7 +23,7 @@ use crate::operate::By;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.
-const FORM_BYTES_MAX: usize = 1 << 20;
+const FORM_BYTES_MAX: usize = 2 << 20;
 
 /// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
 pub(in crate::http) struct CheckSite {

@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 44] = [
+const GUARDED: [(Method, &str); 46] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -28,6 +28,11 @@ const GUARDED: [(Method, &str); 44] = [
     (Method::PATCH, "/api/admin/connectors/shop/keys/key-0"),
     (Method::DELETE, "/api/admin/connectors/shop/keys/key-0"),
     (Method::POST, "/api/admin/connectors/shop/keys/key-0/rotate"),
+    (
+        Method::POST,
+        "/api/admin/connectors/shop/keys/key-0/take-secret",
+    ),
+    (Method::POST, "/api/admin/sign-in-links"),
     (Method::POST, "/api/admin/connectors/shop/keys/key-0/revoke"),
     (Method::GET, "/api/admin/read-keys"),
     (Method::POST, "/api/admin/read-keys"),
@@ -92,6 +97,10 @@ async fn every_admin_route_needs_the_token() {
         for wrong in &wrong {
             let stranger = Admin::new(&app.admin_url, wrong.as_deref());
             let reply = stranger.call(method.clone(), path).await;
+            // Who goes on with wrong ones is told to wait.
+            if reply.status == 429 && wrong.as_deref().is_some_and(|token| !token.is_empty()) {
+                continue;
+            }
             reply.refused(401, "UNAUTHORIZED");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
         }

@@ -22,7 +22,8 @@ fn trail(process: &Process) -> Vec<(String, String, String)> {
     let trail = process.list("/api/admin/audit");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |one: &Value| (text(&one["action"]), text(&one["kind"]), text(&one["name"]));
-    trail.iter().map(entry).collect()
+    let done = trail.iter().filter(|one| one["kind"] != "session");
+    done.map(entry).collect()
 }
 
 fn entry(action: &str, kind: &str, name: &str) -> (String, String, String) {
