@@ -204,7 +204,7 @@ mod tests {
     fn who_may_write_the_pool_counts_as_who_does() {
         check(&["orders"], &[sink("filter-map", &["*"], &[])], &[]);
         let mine = writing(sink("mine.wasm", &["*"], &[]), &["elsewhere"]);
-        check(&["orders"], &[mine.clone()], &[]);
+        check(&["orders"], std::slice::from_ref(&mine), &[]);
         let inflow = Inflow {
             stream: "a".to_owned(),
             ..Inflow::default()

@@ -73,23 +73,21 @@ impl Limited {
     async fn place(&mut self) -> io::Result<OwnedSemaphorePermit> {
         let places = Arc::clone(&self.places);
         let mut place = pin!(places.acquire_owned());
-        loop {
-            while (self.silent.front()).is_some_and(|one| one.is_silent.strong_count() == 0) {
-                self.silent.pop_front();
-            }
-            let oldest = self.silent.front();
-            let due = oldest.map(|one| one.since + SILENT_TIME_MIN);
-            tokio::select! {
-                biased;
-                place = &mut place => return place.map_err(io::Error::other),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    if let Some(oldest) = self.silent.pop_front() {
-                        oldest.gives_way.cancel();
-                    }
-                    return place.await.map_err(io::Error::other);
-                }
-            }
+        while (self.silent.front()).is_some_and(|one| one.is_silent.strong_count() == 0) {
+            self.silent.pop_front();
         }
+        let due = self.silent.front().map(|one| one.since + SILENT_TIME_MIN);
+        let place = tokio::select! {
+            biased;
+            place = &mut place => place,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                if let Some(oldest) = self.silent.pop_front() {
+                    oldest.gives_way.cancel();
+                }
+                place.await
+            }
+        };
+        place.map_err(io::Error::other)
     }
 
     /// The first head of a connection that was accepted now.
