@@ -223,6 +223,7 @@ fn answered(pair: &Pair, delivery: &Delivery<'_>, answer: &Answer, signed: bool)
     match pair.preset.handshake {
         Some(Handshake::Signed { .. } | Handshake::Subscription) => assert!(signed),
         Some(Handshake::VerifyToken) => panic!("no input knows the verify token"),
+        Some(Handshake::OwnSecret { .. }) => panic!("a key that has a secret takes no other"),
         Some(Handshake::EncryptedToken) => {
             let (token, tag) = (text("plainToken"), text("encryptedToken"));
             let own: String = tag_of(pair, &token)
