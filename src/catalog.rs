@@ -141,22 +141,41 @@ impl Catalog {
 
     /// The caller with this secret, if it is known and valid now.
     pub fn caller(&self, secret: &str) -> Option<Caller> {
-        let hash = KeyHash::of(secret);
-        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
-        let now_ms = clock::unix_ms();
-        if !key.is_valid_at(now_ms) || key.verify().is_some() {
-            return None;
-        }
-        key.note_use(secret, now_ms);
+        let key = self.key_of(KeyHash::of(secret))?;
+        key.note_use(secret);
         Some(Caller {
             key,
             test: key::is_test(secret),
         })
     }
 
+    /// The caller whose certificate has this SHA-256, if its key is known and valid now.
+    pub fn caller_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Caller> {
+        let key = self.key_of(KeyHash::of_certificate(fingerprint))?;
+        Some(Caller { key, test: false })
+    }
+
+    fn key_of(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
+        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
+        let now_ms = clock::unix_ms();
+        if !key.is_valid_at(now_ms) || key.verify().is_some() {
+            return None;
+        }
+        key.was_used_at(now_ms);
+        Some(key)
+    }
+
     /// The reader with this secret, if it is known and valid now.
     pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
-        let hash = KeyHash::of(secret);
+        self.reader_of(KeyHash::of(secret))
+    }
+
+    /// The reader whose certificate has this SHA-256, if it is known and valid now.
+    pub fn reader_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Arc<Reader>> {
+        self.reader_of(KeyHash::of_certificate(fingerprint))
+    }
+
+    fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
         let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
         reader.is_valid_at(clock::unix_ms()).then_some(reader)
     }

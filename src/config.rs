@@ -30,6 +30,7 @@ mod hidden;
 mod in_use;
 mod listen;
 mod merge;
+mod networks;
 mod outgoing;
 mod pool;
 mod problem;
@@ -45,13 +46,14 @@ mod validate;
 mod tests;
 
 pub use checks::{
-    DESCRIPTION_CHARS_MAX, description as check_description, digest_of_hex, name as check_name,
-    stream_name as check_stream_name,
+    DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
+    name as check_name, stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
 pub use hidden::{hidden, names_secret, shown_url};
 pub use in_use::InUse;
 pub use listen::Listen;
+pub use networks::{Networks, party};
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use run_time::{
@@ -61,10 +63,10 @@ pub use run_time::{
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Listed,
-    Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader,
-    ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream,
-    Verify, Writes,
+    Admin, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key,
+    Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres,
+    ProxyHeader, ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start,
+    Storage, Stream, Tls, Verify, Writes, digest_of_certificate, shown_certificate,
 };
 
 use checker::Checker;

@@ -29,9 +29,9 @@ use crate::backup::Backups;
 use crate::backup::restore::MARK;
 use crate::catalog::{Catalog, KeyHash};
 use crate::clock;
-use crate::config::{self, InUse, Loaded, Settings};
+use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
 use crate::delivery::Delivery;
-use crate::http::{self, AdminParts, Bound, Outside, ServiceParts, Sessions, Stopper};
+use crate::http::{self, AdminParts, Bound, Outside, Places, ServiceParts, Sessions, Stopper};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
@@ -70,6 +70,7 @@ pub struct Daemon {
     pub sessions: Arc<Sessions>,
     shutdown_time_max: Duration,
     servers: Vec<Stopper>,
+    encryption: reload::Encrypted,
     tasks: TaskTracker,
     stop: CancellationToken,
     sinks: Arc<Sinks>,
@@ -117,8 +118,13 @@ impl Daemon {
         }
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
-        let service_listener = http::bind(&settings.server.listen).await?;
-        let admin_listener = http::bind(&settings.admin.listen).await?;
+        let (server, admin) = (&settings.server, &settings.admin);
+        let announcing = match server.proxy_header {
+            ProxyHeader::ProxyProtocol => server.trusted_proxies.clone(),
+            _ => Networks::default(),
+        };
+        let service_listener = http::bind(&server.listen, server.tls.as_ref(), &announcing).await?;
+        let admin_listener = http::bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
 
         let metrics = Arc::new(Metrics::new());
         let Stored {
@@ -182,6 +188,10 @@ impl Daemon {
             data_dir: data_dir.to_owned(),
             shutdown_time_max: Duration::from_secs(settings.server.shutdown_seconds),
             servers: Vec::new(),
+            encryption: reload::Encrypted {
+                service: service_listener.encryption.clone(),
+                admin: admin_listener.encryption.clone(),
+            },
             tasks: TaskTracker::new(),
             stop,
             sinks: Arc::new(sinks),
@@ -272,6 +282,7 @@ impl Daemon {
         Reload {
             operator: self.operator.clone(),
             sinks: Arc::clone(&self.sinks),
+            encryption: self.encryption.clone(),
         }
     }
 
@@ -300,7 +311,11 @@ impl Daemon {
         let (stopper, serving) = service.serve(
             routes,
             &settings.server,
-            budget.service,
+            Places {
+                max: budget.service,
+                of_address_max: budget.of_address,
+                exempt: settings.server.trusted_proxies.clone(),
+            },
             (&metrics, |all| &all.listeners.service),
         );
         self.servers.push(stopper);
@@ -315,7 +330,11 @@ impl Daemon {
         let (stopper, serving) = admin.serve(
             routes,
             &settings.server,
-            budget.admin,
+            Places {
+                max: budget.admin,
+                of_address_max: budget.admin,
+                exempt: Networks::default(),
+            },
             (&metrics, |all| &all.listeners.admin),
         );
         self.servers.push(stopper);

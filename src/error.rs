@@ -28,6 +28,12 @@ pub enum AcceptError {
         /// The connector.
         connector: std::sync::Arc<str>,
     },
+    /// The key is not taken from where the request comes from.
+    #[error("this key is not taken from {address}; an operator adds that to `networks` of the key")]
+    AddressNotAllowed {
+        /// An address, or `unix`.
+        address: String,
+    },
     /// Over the key's rate.
     #[error(
         "too many requests with this key; try again in {retry_after_seconds} s, or send several items in one request"
@@ -67,6 +73,7 @@ impl AcceptError {
             Self::InvalidPayload { .. } => (400, "INVALID_PAYLOAD"),
             Self::Unauthorized => (401, "UNAUTHORIZED"),
             Self::NotAllowed { .. } => (403, "FORBIDDEN"),
+            Self::AddressNotAllowed { .. } => (403, "ADDRESS_NOT_ALLOWED"),
             Self::StreamNotFound => (404, "STREAM_NOT_FOUND"),
             Self::PayloadTooLarge { .. } => (413, "PAYLOAD_TOO_LARGE"),
             Self::RateLimited { .. } => (429, "RATE_LIMITED"),

@@ -6,6 +6,7 @@
 //! **Invariant**: every answer to a request that is HTTP, also one that the framework or a panic causes,
 //! carries `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
 
+mod announced;
 mod api;
 mod asset;
 mod body;
@@ -24,7 +25,9 @@ mod openapi;
 mod pages;
 mod reader;
 mod sink_state;
+mod strangers;
 mod ticket;
+pub mod tls;
 mod web;
 
 use std::sync::Arc;
@@ -33,14 +36,15 @@ use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 
 use crate::catalog::KeyHash;
-use crate::config::Settings;
+use crate::config::{Networks, Settings};
 use crate::operate::Operator;
 use forwarded::Proxies;
 use ingest::Submit;
 use items::sending::Sending;
 use reader::Readers;
+use strangers::Strangers;
 
-pub use listen::{Bound, ListenError, Stopper, bind};
+pub use listen::{Bound, ListenError, Places, Stopper, bind};
 pub use web::{Invitation, Sessions};
 
 /// What both listeners have in common.
@@ -49,6 +53,8 @@ pub struct Outside {
     /// Whether each request is a line in the log.
     pub log_requests: bool,
     proxies: Proxies,
+    admin_networks: Networks,
+    unauthorized_per_second: u32,
 }
 
 impl Outside {
@@ -57,6 +63,8 @@ impl Outside {
         Self {
             log_requests: settings.log.requests,
             proxies: Proxies::of(&settings.server),
+            admin_networks: settings.admin.networks.clone(),
+            unauthorized_per_second: settings.limits.unauthorized_per_second,
         }
     }
 }
@@ -142,7 +150,14 @@ pub fn service(parts: &ServiceParts) -> Service {
         .push(Router::with_path("readyz").get(health::GetReady(gate)));
     let document = openapi::service(&api);
     let router = api.push(document_routes(document, docs::Listener::Service));
-    finish(router, &parts.operator, &parts.outside)
+    let outer = outer(&parts.operator, &parts.outside);
+    finish(
+        router,
+        middleware::Outer {
+            strangers: Strangers::new(parts.outside.unauthorized_per_second),
+            ..outer
+        },
+    )
 }
 
 /// A path that pages of other origins may read from.
@@ -165,7 +180,14 @@ pub fn admin(parts: &AdminParts) -> Service {
     let router = api
         .push(document_routes(document, docs::Listener::Admin))
         .push(web::routes(parts));
-    finish(router, &parts.operator, &parts.outside)
+    let outer = outer(&parts.operator, &parts.outside);
+    finish(
+        router,
+        middleware::Outer {
+            networks: parts.outside.admin_networks.clone(),
+            ..outer
+        },
+    )
 }
 
 /// What describes a listener. It is the same for everybody and needs no key.
@@ -180,12 +202,19 @@ fn document_routes(document: openapi::Document, listener: docs::Listener) -> Rou
         .push(Router::with_path("openapi.json").get(document))
 }
 
-fn finish(router: Router, operator: &Operator, outside: &Outside) -> Service {
+/// What surrounds the requests of both listeners.
+fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
+    middleware::Outer {
+        metrics: Arc::clone(&operator.metrics),
+        log_requests: outside.log_requests,
+        proxies: outside.proxies.clone(),
+        networks: Networks::default(),
+        strangers: None,
+    }
+}
+
+fn finish(router: Router, outer: middleware::Outer) -> Service {
     Service::new(router)
-        .hoop(middleware::Outer {
-            metrics: Arc::clone(&operator.metrics),
-            log_requests: outside.log_requests,
-            proxies: outside.proxies.clone(),
-        })
+        .hoop(outer)
         .catcher(Catcher::new(middleware::Refusal))
 }

@@ -85,7 +85,7 @@ impl Ingest {
         }
     }
 
-    /// The caller that an `Authorization` header stands for, or a key in the URL that may stand there.
+    /// The caller that an `Authorization` header stands for, a key in the URL that may stand there, or a certificate.
     ///
     /// # Errors
     /// [`AcceptError::Unauthorized`].
@@ -93,6 +93,7 @@ impl Ingest {
         &self,
         authorization: Option<&[u8]>,
         access_token: Option<&str>,
+        certificate: Option<[u8; 32]>,
     ) -> Result<Caller, AcceptError> {
         let caller = match (headers::secret(authorization), access_token) {
             (Some(secret), _) => self.catalog.caller(&secret),
@@ -100,7 +101,7 @@ impl Ingest {
                 let caller = self.catalog.caller(secret);
                 caller.filter(|caller| caller.key.allow_in_url)
             }
-            (None, None) => None,
+            (None, None) => certificate.and_then(|one| self.catalog.caller_with_certificate(one)),
         };
         caller.ok_or(AcceptError::Unauthorized)
     }
@@ -177,7 +178,8 @@ impl Ingest {
         head: Head<'a>,
         started: Instant,
     ) -> Result<Known<'a>, Box<Refusal<'a>>> {
-        let Ok(caller) = self.caller(head.authorization, head.access_token) else {
+        let Ok(caller) = self.caller(head.authorization, head.access_token, head.certificate)
+        else {
             return Err(self.refuse_unknown(head, started));
         };
         // Taken first, because every answer to a known key tells what is left; told after the stream.
@@ -205,9 +207,14 @@ impl Ingest {
         Ok(named)
     }
 
-    /// Whether the key is one of the stream, and within its rate.
+    /// Whether the key is taken from there, one of the stream, and within its rate.
     fn check_caller(&self, known: &Known<'_>) -> Result<(), AcceptError> {
         let key = &known.caller.key;
+        let client = known.head.client;
+        if !key.networks.admit(client.address()) {
+            let address = client.to_string();
+            return Err(AcceptError::AddressNotAllowed { address });
+        }
         let stream = known.head.stream;
         let named = stream.is_none_or(|named| *named == *key.stream);
         if !named || !self.catalog.has_stream(&key.stream) {

@@ -12,7 +12,7 @@ use super::signing::Signing;
 use super::{KeyHash, Quota, Rules, key};
 use crate::budget::Share;
 use crate::clock;
-use crate::config::{self, ConnectorKind, Verify};
+use crate::config::{self, ConnectorKind, Networks, Verify};
 use crate::sender::{self, Preset};
 
 /// Requests without a valid key or signature that a connector may have at once, and a second.
@@ -163,6 +163,7 @@ pub(super) struct KeyRow {
     pub(super) revoked_ms: Option<u64>,
     pub(super) created_ms: Option<u64>,
     pub(super) allow_in_url: bool,
+    pub(super) networks: Networks,
     /// In place of a text of its own: how what it signs is verified.
     pub(super) verify: Option<Arc<Verify>>,
 }
@@ -179,6 +180,7 @@ impl KeyRow {
             "expires_at": self.expires_ms.map(clock::rfc3339),
             "revoked_at": self.revoked_ms.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
+            "networks": self.networks,
             "verify": self.verify,
         })
     }
@@ -209,6 +211,8 @@ pub struct IngestKey {
     pub signing: Option<Arc<Signing>>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
+    /// From where it is taken.
+    pub networks: Networks,
     /// Whether it may remove items.
     pub may_delete: bool,
     /// The one stream that it may submit to.
@@ -273,6 +277,7 @@ impl IngestKey {
             rules,
             signing,
             allow_in_url: row.allow_in_url,
+            networks: row.networks,
             name: row.name,
             description: row.description,
             connector: row.connector,
@@ -308,6 +313,7 @@ impl IngestKey {
             && self.preset.map(|one| one.name) == other.preset.map(|one| one.name)
             && self.verify() == other.verify()
             && self.allow_in_url == other.allow_in_url
+            && self.networks == other.networks
             && self.may_delete == other.may_delete
             && self.stream == other.stream
             && self.expires_ms == other.expires_ms
@@ -343,13 +349,12 @@ impl IngestKey {
         self.prefix.get().cloned().unwrap_or_else(|| "".into())
     }
 
-    pub(super) fn note_use(&self, secret: &str, unix_ms: u64) {
+    pub(super) fn note_use(&self, secret: &str) {
         self.prefix.get_or_init(|| key::prefix(secret).into());
-        self.used_ms.store(unix_ms, Ordering::Relaxed);
     }
 
-    /// A delivery came that it had signed.
-    pub fn note_signature(&self, unix_ms: u64) {
+    /// Somebody came with it, or with what it had signed.
+    pub fn was_used_at(&self, unix_ms: u64) {
         self.used_ms.store(unix_ms, Ordering::Relaxed);
     }
 
@@ -418,6 +423,7 @@ impl IngestKey {
             revoked_ms: self.revoked_ms,
             created_ms: self.created_ms,
             allow_in_url: self.allow_in_url,
+            networks: self.networks.clone(),
             verify: self.verify().cloned(),
         }
     }

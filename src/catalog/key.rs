@@ -16,6 +16,8 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
+use crate::config;
+
 /// The digits of base62, in the order of their values.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const KIND_LEN: usize = 8;
@@ -100,6 +102,11 @@ impl KeyHash {
     /// Hashes the key as it was sent, byte for byte.
     pub fn of(key: &str) -> KeyHash {
         KeyHash(Sha256::digest(key.as_bytes()).into())
+    }
+
+    /// What a certificate with this SHA-256 is looked up by.
+    pub fn of_certificate(fingerprint: [u8; 32]) -> KeyHash {
+        KeyHash(config::digest_of_certificate(fingerprint))
     }
 
     /// A hash that was read back from storage.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{KeyHash, KeyState};
 use crate::clock;
+use crate::config::Networks;
 
 /// A read key as it is listed and written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct ReadKey {
     pub revoked_ms: Option<u64>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
+    /// From where it is taken.
+    pub networks: Networks,
     /// When it was made at run time, likewise. None: it is declared.
     pub created_ms: Option<u64>,
     /// What it is found by.
@@ -50,6 +53,7 @@ impl ReadKey {
             "expires_at": self.expires_ms.map(clock::rfc3339),
             "revoked_at": self.revoked_ms.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
+            "networks": self.networks,
         })
     }
 }
@@ -65,6 +69,8 @@ pub struct Reader {
     pub expires_ms: Option<u64>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
+    /// From where it is taken.
+    pub networks: Networks,
     revoked: AtomicBool,
 }
 
@@ -76,6 +82,7 @@ impl Reader {
             streams,
             expires_ms: None,
             allow_in_url: false,
+            networks: Networks::default(),
             revoked: AtomicBool::new(false),
         }
     }
@@ -88,6 +95,7 @@ impl Reader {
         Self {
             expires_ms: key.expires_ms,
             allow_in_url: key.allow_in_url,
+            networks: key.networks.clone(),
             ..Self::new(&key.name, streams.cloned().collect())
         }
     }
@@ -109,6 +117,7 @@ impl Reader {
             && self.streams == other.streams
             && self.expires_ms == other.expires_ms
             && self.allow_in_url == other.allow_in_url
+            && self.networks == other.networks
     }
 
     /// From now on it is refused, and its connections end.

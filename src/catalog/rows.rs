@@ -9,7 +9,7 @@ use super::connector::KeyRow;
 use super::signing::hash_of;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
 use crate::clock;
-use crate::config::{Secret, Settings, quoted};
+use crate::config::{self, Secret, Settings, quoted};
 
 /// Everything, as it is written down: connectors without their keys.
 #[derive(Debug, Default, Clone)]
@@ -40,13 +40,16 @@ impl Rows {
                     },
                     prefix: match &key.verify {
                         Some(verify) => Some(verify.shown().into()),
-                        None => prefix(key.secret.as_ref()).map(Arc::from),
+                        None => {
+                            prefix(key.secret.as_ref(), key.certificate.as_deref()).map(Arc::from)
+                        }
                     },
                     stream: key.stream.as_str().into(),
                     expires_ms: time(key.expires_at.as_deref()),
                     revoked_ms: None,
                     created_ms: None,
                     allow_in_url: key.allow_in_url,
+                    networks: key.networks.clone(),
                     verify: key.verify.clone().map(Arc::new),
                 });
             }
@@ -58,11 +61,12 @@ impl Rows {
             rows.read_keys.push(ReadKey {
                 name: key.name.as_str().into(),
                 description: key.description.as_deref().map(Into::into),
-                prefix: prefix(key.secret.as_ref()).map(Box::from),
+                prefix: prefix(key.secret.as_ref(), key.certificate.as_deref()).map(Box::from),
                 streams: streams.collect(),
                 expires_ms: time(key.expires_at.as_deref()),
                 revoked_ms: None,
                 allow_in_url: key.allow_in_url,
+                networks: key.networks.clone(),
                 created_ms: None,
                 hash: hash(key.digest()),
             });
@@ -159,8 +163,13 @@ fn hash(digest: Option<[u8; 32]>) -> KeyHash {
     digest.map_or(KeyHash::NONE, KeyHash::from_bytes)
 }
 
-fn prefix(secret: Option<&Secret>) -> Option<&str> {
-    secret.map(|secret| key::prefix(secret.reveal()))
+fn prefix(secret: Option<&Secret>, certificate: Option<&str>) -> Option<String> {
+    let of_certificate = || {
+        let fingerprint = config::digest_of_fingerprint(certificate?)?;
+        Some(config::shown_certificate(fingerprint))
+    };
+    let shown = secret.map(|secret| key::prefix(secret.reveal()).to_owned());
+    shown.or_else(of_certificate)
 }
 
 fn time(text: Option<&str>) -> Option<u64> {

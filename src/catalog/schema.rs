@@ -15,13 +15,13 @@ use serde_json::Value;
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
-use crate::config;
+use crate::config::{self, Networks};
 use crate::sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -113,23 +113,31 @@ ALTER TABLE keys ADD COLUMN allow_in_url INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE keys ADD COLUMN verify TEXT;
 ";
 
+/// From where keys are taken.
+const NETWORKS_5: &str = "
+ALTER TABLE keys ADD COLUMN networks TEXT;
+ALTER TABLE read_keys ADD COLUMN networks TEXT;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
     match format {
         1 => TABLES.to_owned(),
         2 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
-        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
+        3 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
+        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
     }
 }
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     let from = [
-        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
-        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
-        &format!("{SETTINGS_3} {SIGNING_4}"),
-        SIGNING_4,
+        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
+        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
+        &format!("{SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
+        &format!("{SIGNING_4} {NETWORKS_5}"),
+        NETWORKS_5,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     Ok(database)
@@ -181,6 +189,7 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
         revoked_ms: number(row, "revoked_ms")?,
         created_ms: number(row, "created_ms")?,
         allow_in_url: row.get("allow_in_url")?,
+        networks: networks(row)?,
         verify: (row.get::<_, Option<String>>("verify")?)
             .map(|json| Arc::new(config::written_verify(&json))),
     })
@@ -196,9 +205,23 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         expires_ms: number(row, "expires_ms")?,
         revoked_ms: number(row, "revoked_ms")?,
         allow_in_url: row.get("allow_in_url")?,
+        networks: networks(row)?,
         created_ms: number(row, "created_ms")?,
         hash: KeyHash::from_bytes(row.get("sha256")?),
     })
+}
+
+/// From where a key is taken. What cannot be read lets nobody in.
+fn networks(row: &Row<'_>) -> Result<Networks, rusqlite::Error> {
+    let Some(written) = row.get::<_, Option<String>>("networks")? else {
+        return Ok(Networks::default());
+    };
+    let texts: Vec<String> = serde_json::from_str(&written).unwrap_or_default();
+    Ok(Networks::of(texts).unwrap_or_else(|_| Networks::nowhere()))
+}
+
+fn written_networks(networks: &Networks) -> Option<String> {
+    (!networks.is_empty()).then(|| Value::from(networks.texts()).to_string())
 }
 
 fn number(row: &Row<'_>, column: &str) -> Result<Option<u64>, rusqlite::Error> {
@@ -251,7 +274,7 @@ pub(super) fn put_connector(
 pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite::Error> {
     put(
         database,
-        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             key.connector,
             key.name,
@@ -264,6 +287,7 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
             key.description,
             key.allow_in_url,
             key.verify.as_ref().map(|one| one.revealed().to_string()),
+            written_networks(&key.networks),
         ],
     )
 }
@@ -273,7 +297,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
     let streams = Value::from_iter(key.streams.iter().map(|name| &**name));
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -284,6 +308,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             stored(key.revoked_ms),
             stored(key.created_ms),
             key.description,
+            written_networks(&key.networks),
         ],
     )
 }

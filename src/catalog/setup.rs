@@ -12,7 +12,7 @@ use super::change::stream::{build_stream, insert_stream};
 use super::change::{Changed, check_stream};
 use super::{Actor, Catalog, CatalogError, IngestKey};
 use crate::catalog::key::KeyText;
-use crate::config::{self, Verify};
+use crate::config::{self, Networks, Verify};
 
 /// The name of a first key.
 pub const FIRST_KEY: &str = "main";
@@ -63,6 +63,7 @@ impl Catalog {
             test: false,
             expires_ms: None,
             allow_in_url: new.allow_in_url,
+            networks: Networks::default(),
             verify: new.verify,
         })?;
         let ((), entries) = self.commit_all(actor, |database, entries| {

@@ -104,6 +104,7 @@ impl Desk {
             test: false,
             expires_ms: None,
             allow_in_url: false,
+            networks: config::Networks::default(),
             verify: None,
         };
         let (text, _) = self.catalog.create_key(new, &actor())?;
@@ -117,6 +118,7 @@ impl Desk {
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
             expires_ms: None,
             allow_in_url: false,
+            networks: config::Networks::default(),
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())
@@ -496,6 +498,7 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
         test: false,
         expires_ms: Some(1),
         allow_in_url: false,
+        networks: config::Networks::default(),
         verify: None,
     };
     let told = desk

@@ -49,13 +49,21 @@ async fn check(args: &HealthcheckArgs) -> Result<(), CliError> {
     let url = match &args.url {
         Some(url) => url.clone(),
         None => {
-            let listen = load(&args.config)?.settings.server.listen;
-            listen.local_url().ok_or_else(|| {
+            let server = load(&args.config)?.settings.server;
+            let url = server.listen.local_url().ok_or_else(|| {
                 CliError::failed("the configuration leaves the port to the system: give --url")
-            })?
+            })?;
+            match &server.tls {
+                Some(_) => url.replacen("http://", "https://", 1),
+                None => url,
+            }
         }
     };
-    let client = Client::without_secret(&url)?;
+    // The certificate has the name that callers know, not the address of this machine; and nothing secret is sent.
+    let client = match args.url {
+        Some(_) => Client::without_secret(&url)?,
+        None => Client::of_own_daemon(&url)?,
+    };
     let asked = client.call(Method::GET, "/readyz", HeaderMap::new(), Bytes::new());
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(answer) => client.envelope(&answer?).map(drop).map_err(CliError::from),

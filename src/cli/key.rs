@@ -87,6 +87,9 @@ struct CreateArgs {
     /// It may stand in a URL, for tools that can set nothing else
     #[arg(long)]
     allow_in_url: bool,
+    /// A network such as 10.0.0.0/8 from which it is taken, an address, or `unix`; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<String>,
     /// A test key: its requests are checked and logged, and reach no sink
     #[arg(long)]
     test: bool,
@@ -155,6 +158,9 @@ struct ChangeArgs {
     /// When it ends, such as 2030-01-31T00:00:00Z; or `never`
     #[arg(long, value_name = "TIME", value_parser = time_or_never)]
     expires: Option<Value>,
+    /// A network from which it is taken from now on, instead of those so far; may be repeated; empty: from everywhere
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<String>,
 }
 
 /// Which key.
@@ -205,8 +211,9 @@ pub async fn run(args: KeyArgs) -> Result<(), CliError> {
             let body = given([
                 ("description", args.description),
                 ("expires_at", args.expires),
+                ("networks", networks(args.network)),
             ]);
-            let options = "--description, --expires";
+            let options = "--description, --expires, --network";
             let keys = args.key.keys()?;
             keys.change(&args.key.name, body, options).await
         }
@@ -226,6 +233,13 @@ impl Named {
     }
 }
 
+/// What `--network` says, if it is there.
+pub(super) fn networks(given: Vec<String>) -> Option<Value> {
+    let said = !given.is_empty();
+    let networks = given.into_iter().filter(|network| !network.is_empty());
+    said.then(|| networks.collect())
+}
+
 async fn create(args: CreateArgs) -> Result<(), CliError> {
     let mut body = given([
         ("name", Some(args.name.into())),
@@ -234,6 +248,7 @@ async fn create(args: CreateArgs) -> Result<(), CliError> {
         ("test", Some(args.test.into())),
         ("expires_at", args.expires.map(Value::from)),
         ("allow_in_url", args.allow_in_url.then_some(true.into())),
+        ("networks", networks(args.network)),
     ]);
     match &args.verify {
         Some(preset) => body.extend(tool::key_of(tool::preset(preset)?, &args.told)?),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::key::{MadeOutput, print_made};
+use super::key::{MadeOutput, networks, print_made};
 use super::output::{cut, plain};
 use super::resource::{
     Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never,
@@ -65,6 +65,9 @@ struct CreateArgs {
     /// It may stand in a URL, for programs that can neither set headers nor run a script
     #[arg(long)]
     allow_in_url: bool,
+    /// A network such as 10.0.0.0/8 from which it is taken, an address, or `unix`; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<String>,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -92,6 +95,9 @@ struct ChangeArgs {
     /// Whether it may stand in a URL
     #[arg(long, value_name = "BOOL")]
     allow_in_url: Option<bool>,
+    /// A network from which it is taken from now on, instead of those so far; may be repeated; empty: from everywhere
+    #[arg(long, value_name = "NETWORK")]
+    network: Vec<String>,
 }
 
 /// Which key.
@@ -132,6 +138,7 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("streams", Some(args.stream.into())),
                 ("expires_at", args.expires.map(Value::from)),
                 ("allow_in_url", Some(args.allow_in_url.into())),
+                ("networks", networks(args.network)),
             ]);
             let keys = keys(&args.admin)?;
             let made = keys.call(Method::POST, "", Some(body)).await?;
@@ -145,8 +152,9 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("streams", streams.map(Value::from)),
                 ("expires_at", args.expires),
                 ("allow_in_url", args.allow_in_url.map(Value::from)),
+                ("networks", networks(args.network)),
             ]);
-            let options = "--description, --stream, --expires, --allow-in-url";
+            let options = "--description, --stream, --expires, --allow-in-url, --network";
             let keys = keys(&args.key.admin)?;
             keys.change(&args.key.name, body, options).await
         }

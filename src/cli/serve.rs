@@ -83,7 +83,7 @@ fn listen_again(loaded: &mut Loaded) {
         let at = std::env::var_os(name);
         let at = at
             .as_ref()
-            .and_then(|at| at.to_str()?.strip_prefix("http://"));
+            .and_then(|at| Some(at.to_str()?.split_once("://")?.1));
         if let (Some(at), Listen::Tcp(address)) = (at, listen) {
             *address = at.to_owned();
         }
@@ -185,11 +185,13 @@ fn say_how_to_sign_in(daemon: &Daemon) -> Result<(), CliError> {
 /// The address of the admin listener as a browser opens it: it has no way to a Unix socket, and none to an address that
 /// stands for all of them.
 fn reachable(address: &str) -> Option<String> {
-    let address = address.strip_prefix("http://")?;
+    if address.starts_with("unix:") {
+        return None;
+    }
     let address = address
         .replace("0.0.0.0:", "127.0.0.1:")
         .replace("[::]:", "[::1]:");
-    Some(format!("http://{address}"))
+    Some(address)
 }
 
 /// Serves until SIGTERM or SIGINT; on SIGHUP, and when a file has changed, takes what `load` brings.

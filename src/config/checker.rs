@@ -108,6 +108,16 @@ impl Checker<'_> {
                 self.report(path, node.line, message);
                 None
             }
+            (Shape::File, Data::Text(text)) => match super::checks::path(text) {
+                Ok(()) => {
+                    *text = self.resolved(text);
+                    Some(node)
+                }
+                Err(message) => {
+                    self.report(path, node.line, message);
+                    None
+                }
+            },
             (Shape::Plugin, Data::Text(text)) => {
                 if text.is_empty() || text.contains('\0') {
                     let built_in = BUILT_IN_PLUGINS.join("\" or \"");

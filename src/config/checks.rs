@@ -7,6 +7,7 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::networks;
 use super::problem::{self, quoted};
 use crate::sender;
 
@@ -232,12 +233,9 @@ pub(super) fn network(text: &str) -> Result<(), String> {
     text.parse::<super::Network>().map(|_| ())
 }
 
-/// A proxy that is believed.
-pub(super) fn proxy(text: &str) -> Result<(), String> {
-    match text {
-        "unix" => Ok(()),
-        text => network(text).map_err(|message| format!("{message}, or \"unix\"")),
-    }
+/// A network whose connections are taken or believed.
+pub(super) fn place(text: &str) -> Result<(), String> {
+    networks::check(text)
 }
 
 /// The name of a header that requests of a sink get.
@@ -372,6 +370,22 @@ pub fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
         *byte = u8::try_from(high * 16 + low).ok()?;
     }
     Some(digest)
+}
+
+/// The SHA-256 of a certificate.
+pub(super) fn fingerprint(text: &str) -> Result<(), String> {
+    match digest_of_fingerprint(text) {
+        Some(_) => Ok(()),
+        None => Err(
+            "wants the SHA-256 fingerprint of a certificate, 64 hex digits with colons or without: `openssl x509 -noout -fingerprint -sha256 -in client.pem` prints it"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A fingerprint as bytes.
+pub fn digest_of_fingerprint(text: &str) -> Option<[u8; 32]> {
+    digest_of_hex(&text.replace(':', ""))
 }
 
 /// A time with its offset.

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Ordering, Plugins, Pool,
-    PoolMode, Postgres, ProxyHeader, Retry, Runtime, Secret, Server, Settings, Sink, SinkLimits,
-    Start, Storage,
+    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Networks, Ordering,
+    Plugins, Pool, PoolMode, Postgres, ProxyHeader, Retry, Runtime, Secret, Server, Settings, Sink,
+    SinkLimits, Start, Storage,
 };
 
 impl Default for Settings {
@@ -44,10 +44,12 @@ impl Default for Server {
         Server {
             listen: Listen::Tcp("127.0.0.1:8080".to_owned()),
             public_url: None,
-            trusted_proxies: Vec::new(),
+            trusted_proxies: Networks::default(),
             proxy_header: ProxyHeader::default(),
             shutdown_seconds: 30,
             connections_max: 20_000,
+            connections_per_address_max: 5_000,
+            tls: None,
             write_stall_max: Duration::from_secs(60),
         }
     }
@@ -58,6 +60,9 @@ impl Default for Admin {
         Admin {
             listen: Listen::Tcp("127.0.0.1:8081".to_owned()),
             hosts: Vec::new(),
+            networks: Networks::default(),
+            insecure: false,
+            tls: None,
             token: None,
             token_file: PathBuf::from("data/admin.token"),
         }
@@ -91,6 +96,7 @@ impl Default for Limits {
             requests_per_second: 1000,
             burst: 2000,
             max_pending_bytes: 64 * 1024 * 1024,
+            unauthorized_per_second: 20,
             max_pending_bytes_per_key: 16 * 1024 * 1024,
         }
     }

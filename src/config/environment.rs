@@ -145,6 +145,7 @@ fn leaf(value: &str, shape: &Shape) -> Result<Data, String> {
         Shape::Secret if value.trim_start().starts_with('{') => toml()?,
         Shape::Secret
         | Shape::Text(_)
+        | Shape::File
         | Shape::Plugin
         | Shape::Choice(_)
         | Shape::Digest(_)

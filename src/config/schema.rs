@@ -27,6 +27,8 @@ pub(super) enum Shape {
     Integer(u64, u64),
     Boolean,
     Text(Check),
+    /// The path of a file; a relative one starts at the folder of the file that names it.
+    File,
     /// The name of a built-in plugin, or the path of a file.
     Plugin,
     /// One of these words.
@@ -84,7 +86,9 @@ impl Shape {
             Shape::List(..) => "a list of strings".to_owned(),
             Shape::Integer(..) => "an integer".to_owned(),
             Shape::Boolean => "true or false".to_owned(),
-            Shape::Text(_) | Shape::Plugin | Shape::Digest(_) => "a string".to_owned(),
+            Shape::Text(_) | Shape::File | Shape::Plugin | Shape::Digest(_) => {
+                "a string".to_owned()
+            }
             Shape::Choice(choices) => {
                 let quoted: Vec<String> =
                     choices.iter().map(|word| format!("\"{word}\"")).collect();
@@ -140,18 +144,33 @@ pub(super) const ROOT: &[Field] = &[
 const SERVER: &[Field] = &[
     field("listen", Shape::Text(checks::listen)),
     field("public_url", Shape::Text(checks::public_url)),
-    field("trusted_proxies", Shape::List(checks::proxy, 0)),
+    field("trusted_proxies", Shape::List(checks::place, 0)),
     field(
         "proxy_header",
-        Shape::Choice(&["x-forwarded-for", "forwarded"]),
+        Shape::Choice(&["x-forwarded-for", "forwarded", "proxy-protocol"]),
     ),
     field("shutdown_seconds", Shape::Integer(0, 3600)),
     field("connections_max", Shape::Integer(1, 1_000_000)),
+    field("connections_per_address_max", Shape::Integer(1, 1_000_000)),
+    field("tls", Shape::Table(TLS)),
+];
+
+const TLS: &[Field] = &[
+    field("certificate", Shape::File),
+    field("key", Shape::File),
+    field("client_ca", Shape::File),
+    field(
+        "client_certificates",
+        Shape::Choice(&["none", "optional", "required"]),
+    ),
 ];
 
 const ADMIN: &[Field] = &[
     field("listen", Shape::Text(checks::listen)),
     field("hosts", Shape::List(checks::admin_host, 0)),
+    field("networks", Shape::List(checks::place, 0)),
+    field("insecure", Shape::Boolean),
+    field("tls", Shape::Table(TLS)),
     field("token", Shape::Secret),
 ];
 
@@ -177,6 +196,7 @@ const LIMITS: &[Field] = &[
     field("burst", Shape::Integer(1, RATE_MAX)),
     field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),
     field("max_pending_bytes_per_key", Shape::Integer(1, 64 * GIB)),
+    field("unauthorized_per_second", Shape::Integer(0, 1_000_000)),
 ];
 
 const LIVE: &[Field] = &[
@@ -259,8 +279,10 @@ const KEY: Element = Element {
         field("verify", Shape::Table(VERIFY)),
         field("expires_at", Shape::Time),
         field("allow_in_url", Shape::Boolean),
+        field("networks", Shape::List(checks::place, 0)),
+        field("certificate", Shape::Text(checks::fingerprint)),
     ],
-    one_of: &["secret", "sha256", "verify"],
+    one_of: &["secret", "sha256", "verify", "certificate"],
 };
 
 /// What each scheme takes of these its verifier says.
@@ -307,8 +329,10 @@ const READ_KEY: Element = Element {
         field("sha256", Shape::Digest(checks::sha256_of_key)),
         field("expires_at", Shape::Time),
         field("allow_in_url", Shape::Boolean),
+        field("networks", Shape::List(checks::place, 0)),
+        field("certificate", Shape::Text(checks::fingerprint)),
     ],
-    one_of: &["secret", "sha256"],
+    one_of: &["secret", "sha256", "certificate"],
 };
 
 const SINK: Element = Element {

@@ -10,6 +10,7 @@
 
 mod caller;
 mod sink;
+mod tls;
 mod verify;
 mod writes;
 
@@ -18,10 +19,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Listen, Secret};
+use super::{Listen, Networks, Secret};
 
-pub use caller::{Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream};
+pub use caller::{
+    Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, digest_of_certificate,
+    shown_certificate,
+};
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
+pub use tls::{ClientCertificates, Tls};
 pub use verify::{Replay, Verify};
 pub use writes::{Listed, Writes};
 
@@ -66,13 +71,17 @@ pub struct Server {
     /// The address that tools on the internet reach it by, such as `https://hooks.example.com`, without a path of ours.
     pub public_url: Option<String>,
     /// Proxies that are believed what client they ask for: networks, or `unix` for whoever connects to a Unix socket.
-    pub trusted_proxies: Vec<String>,
+    pub trusted_proxies: Networks,
     /// Where they say it.
     pub proxy_header: ProxyHeader,
     /// How long open requests may take to finish after SIGTERM.
     pub shutdown_seconds: u64,
     /// Connections open at once on the service listener.
     pub connections_max: usize,
+    /// The same of one client: an address, or a network of IPv6 with 64 bits. Trusted proxies have as many as there are.
+    pub connections_per_address_max: usize,
+    /// Encryption; none: connections are plain.
+    pub tls: Option<Tls>,
     /// How long a client may refuse to read its answer. Not a setting of its own.
     #[serde(skip)]
     pub write_stall_max: Duration,
@@ -87,6 +96,8 @@ pub enum ProxyHeader {
     XForwardedFor,
     /// `Forwarded`, RFC 7239.
     Forwarded,
+    /// In the PROXY protocol, version 1 or 2, with which each of its connections begins.
+    ProxyProtocol,
 }
 
 /// `[admin]`: the admin listener.
@@ -97,6 +108,12 @@ pub struct Admin {
     pub listen: Listen,
     /// Names that the pages and the admin API may be asked for by, beside addresses and `localhost`; without a port.
     pub hosts: Vec<String>,
+    /// From where it may be reached; without a list, from everywhere.
+    pub networks: Networks,
+    /// Whether it may be reached from other machines without encryption.
+    pub insecure: bool,
+    /// Encryption; none: connections are plain.
+    pub tls: Option<Tls>,
     /// The admin token. None: it is read from `token_file`, which is made at the first start.
     pub token: Option<Secret>,
     /// Where the token is kept if `token` is none: the file that `admin.token` names but that does not exist yet,
@@ -202,6 +219,9 @@ pub struct Limits {
     pub max_pending_bytes: usize,
     /// The same of one key, and of all that sign nothing good at the address of one connector.
     pub max_pending_bytes_per_key: usize,
+    /// Requests a second without a valid key of one client, as in
+    /// [`connections_per_address_max`](Server::connections_per_address_max); 0: as many as it likes.
+    pub unauthorized_per_second: u32,
 }
 
 /// `[live]`: renderers.

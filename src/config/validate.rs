@@ -14,7 +14,8 @@ use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
 use super::secret::Unresolved;
 use super::{
-    BUILT_IN_PLUGINS, Durability, Http, Listed, Secret, Settings, Verify, checks, hidden, pool,
+    BUILT_IN_PLUGINS, ClientCertificates, Durability, Http, Listed, ProxyHeader, Secret, Settings,
+    Tls, Verify, checks, hidden, pool,
 };
 use crate::clock;
 use crate::sender::{self, CANDIDATES_MAX, Verifier};
@@ -45,6 +46,7 @@ impl<'a> Validator<'a> {
         self.whole("", ROOT);
         self.admin_token(settings);
         self.listeners(settings);
+        self.encryption(settings);
         self.limits(settings);
         self.keys(settings);
         self.delete_when(settings);
@@ -326,14 +328,51 @@ impl<'a> Validator<'a> {
                 "\"os\": a power cut may lose requests that were answered 202".to_owned(),
             );
         }
-        if !settings.admin.listen.is_local() {
-            self.warning(
-                "admin.listen",
-                format!(
-                    "\"{}\" can be reached from other machines, and is not encrypted",
-                    settings.admin.listen
+    }
+
+    /// Files that are missing, and connections that anybody can read.
+    fn encryption(&mut self, settings: &Settings) {
+        let listeners = [
+            ("server", &settings.server.listen, &settings.server.tls),
+            ("admin", &settings.admin.listen, &settings.admin.tls),
+        ];
+        for (name, listen, tls) in listeners {
+            let path = format!("{name}.tls");
+            match tls {
+                Some(tls) => self.tls(&path, tls),
+                None if self.origins.was_refused(&path) || listen.is_local() => {}
+                None if name == "server" => self.warning(
+                    "server.listen",
+                    format!("\"{listen}\" can be reached from other machines, and keys are sent there without encryption: set server.tls, or put a proxy with TLS in front"),
                 ),
-            );
+                None if settings.admin.insecure => self.warning(
+                    "admin.listen",
+                    format!("\"{listen}\" can be reached from other machines, and is not encrypted"),
+                ),
+                None => self.problem(
+                    "admin.listen",
+                    format!("\"{listen}\" can be reached from other machines, and is not encrypted: set admin.tls, or listen on 127.0.0.1 or a Unix socket behind a proxy with TLS; admin.insecure = true lets tokens be sent in the open"),
+                ),
+            }
+        }
+        if settings.server.proxy_header == ProxyHeader::ProxyProtocol
+            && settings.server.trusted_proxies.is_empty()
+        {
+            let message = "\"proxy-protocol\" is for the proxies that server.trusted_proxies lists, and it lists none";
+            self.warning("server.proxy_header", message.to_owned());
+        }
+    }
+
+    fn tls(&mut self, path: &str, tls: &Tls) {
+        for (name, file) in [("certificate", &tls.certificate), ("key", &tls.key)] {
+            if file.as_os_str().is_empty() && !self.origins.was_refused(path) {
+                let message = "missing; wants the path of a file in PEM".to_owned();
+                self.problem(&format!("{path}.{name}"), message);
+            }
+        }
+        if tls.client_ca.is_some() && tls.client_certificates == ClientCertificates::None {
+            let message = "without client_certificates = \"optional\" or \"required\" no certificate is asked for".to_owned();
+            self.problem(&format!("{path}.client_ca"), message);
         }
     }
 

@@ -17,6 +17,8 @@ const LEAST: usize = 8;
 pub struct Budget {
     /// On the service listener.
     pub service: usize,
+    /// Of one client, on the service listener.
+    pub of_address: usize,
     /// On the admin listener.
     pub admin: usize,
     wanted: usize,
@@ -32,6 +34,11 @@ impl Budget {
         let service = wanted.min(for_connections.saturating_sub(admin).max(LEAST));
         Self {
             service,
+            of_address: settings
+                .server
+                .connections_per_address_max
+                .min(service / 2)
+                .max(LEAST),
             admin,
             wanted,
             open_files,

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::sinks::Sinks;
-use crate::config::{Loaded, SecretSource, explain};
+use crate::config::{Loaded, SecretSource, Settings, Tls, explain};
+use crate::http::tls::Encryption;
 use crate::operate::Operator;
 
 /// How often files are looked at. One that was just written is taken at the look after.
@@ -22,10 +23,33 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct Reload {
     pub(super) operator: Operator,
     pub(super) sinks: Arc<Sinks>,
+    pub(super) encryption: Encrypted,
+}
+
+/// What the connections of the listeners are encrypted with, where they are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Encrypted {
+    pub(super) service: Option<Encryption>,
+    pub(super) admin: Option<Encryption>,
+}
+
+impl Encrypted {
+    /// Takes the certificates as their files are now; what is wrong with one that stays as it was.
+    fn renew(&self, settings: &Settings) -> Vec<String> {
+        let listeners = [
+            ("server.tls", &self.service, &settings.server.tls),
+            ("admin.tls", &self.admin, &settings.admin.tls),
+        ];
+        let renewed = listeners.into_iter().filter_map(|(name, encryption, tls)| {
+            let wrong = encryption.as_ref()?.renew(tls.as_ref()?).err()?;
+            Some(format!("{name}: {wrong}; the certificate before it stays"))
+        });
+        renewed.collect()
+    }
 }
 
 impl Reload {
-    /// Takes a configuration: read keys, the secrets of signing keys and sinks change at once, everything else at the
+    /// Takes a configuration: certificates, read keys, the secrets of signing keys and sinks change at once, everything else at the
     /// next start.
     pub async fn apply(&self, loaded: &Loaded) {
         for warning in self.operator.catalog.renew(&loaded.settings) {
@@ -35,8 +59,12 @@ impl Reload {
         self.sinks.apply(&loaded.settings.sinks).await;
         self.tell_gaps();
         self.operator.configuration.set_rows(explain(loaded));
+        for wrong in self.encryption.renew(&loaded.settings) {
+            tracing::error!("{wrong}");
+            self.operator.configuration.set_problem(wrong);
+        }
         tracing::info!(
-            "the configuration was read again: read keys, secrets of signing keys and sinks are as it says; other changes take effect at the next start"
+            "the configuration was read again: certificates, read keys, secrets of signing keys and sinks are as it says; other changes take effect at the next start"
         );
     }
 
@@ -103,6 +131,9 @@ impl Files {
             SecretSource::File(path) => Some(path.clone()),
             SecretSource::Text | SecretSource::Variable(_) => None,
         }));
+        let listeners = [&loaded.settings.server.tls, &loaded.settings.admin.tls];
+        let certificates = listeners.into_iter().flatten().flat_map(Tls::files);
+        let paths = paths.chain(certificates.cloned());
         let mut known = std::mem::take(&mut self.known);
         let looks = paths.map(|path| {
             let known = known.remove(&path);

@@ -19,6 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::middleware::client_at;
+use super::strangers::{Addresses, OneOf};
 use crate::metrics::{Connections, Metrics};
 
 /// How long the head of the first request may take.
@@ -35,6 +37,7 @@ pub(super) type Which = fn(&Metrics) -> &Connections;
 pub(super) struct Limited {
     inner: DynTcpAcceptors,
     places: Arc<Semaphore>,
+    addresses: Arc<Addresses>,
     /// Connections without a request, the oldest first.
     silent: VecDeque<Silent>,
     metrics: Arc<Metrics>,
@@ -50,10 +53,10 @@ struct Silent {
 }
 
 impl Limited {
-    /// At most so many at once.
+    /// At most so many at once, and those that each client may have.
     pub(super) fn new(
         inner: DynTcpAcceptors,
-        connections_max: usize,
+        (connections_max, addresses): (usize, Arc<Addresses>),
         metrics: &Arc<Metrics>,
         which: Which,
     ) -> Self {
@@ -61,6 +64,7 @@ impl Limited {
         Self {
             inner,
             places: Arc::new(Semaphore::new(connections_max)),
+            addresses,
             silent: VecDeque::new(),
             metrics: Arc::clone(metrics),
             which,
@@ -118,8 +122,18 @@ impl Acceptor for Limited {
         loop {
             match Acceptor::accept(&mut self.inner, policy.clone()).await {
                 Ok(accepted) => {
+                    let address = client_at(&accepted.remote_addr).address();
+                    let Ok(one_of) = self.addresses.open(address) else {
+                        let connections = (self.which)(&self.metrics);
+                        if let (Some(client), Some(count)) = (address, connections.refused(address))
+                        {
+                            let listener = connections.listener;
+                            tracing::warn!(listener, %client, count, "connections are closed at once: their clients have as many as they may");
+                        }
+                        continue;
+                    };
                     let place = self.place().await?;
-                    let place = Place::new(place, &self.metrics, self.which);
+                    let place = Place::new(place, one_of, &self.metrics, self.which);
                     let head = self.first_head();
                     let connection = |stream| Connection::new(stream, head, place);
                     return Ok(accepted.map_into(|_| TcpCoupler::new(), connection));
@@ -140,15 +154,22 @@ impl Acceptor for Limited {
 /// The place of a connection, and that it is counted.
 struct Place {
     _permit: OwnedSemaphorePermit,
+    _one_of: Option<OneOf>,
     metrics: Arc<Metrics>,
     which: Which,
 }
 
 impl Place {
-    fn new(permit: OwnedSemaphorePermit, metrics: &Arc<Metrics>, which: Which) -> Self {
+    fn new(
+        permit: OwnedSemaphorePermit,
+        one_of: Option<OneOf>,
+        metrics: &Arc<Metrics>,
+        which: Which,
+    ) -> Self {
         which(metrics).open.inc();
         Self {
             _permit: permit,
+            _one_of: one_of,
             metrics: Arc::clone(metrics),
             which,
         }

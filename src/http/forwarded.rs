@@ -8,30 +8,25 @@ use std::net::IpAddr;
 use salvo_core::Request;
 use salvo_core::http::header::{FORWARDED, HeaderMap, HeaderName};
 
-use crate::config::{Network, ProxyHeader, Server};
+use crate::config::{Networks, ProxyHeader, Server};
 use crate::journal::log::Client;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// In place of a network: whoever connects to the Unix socket.
-const UNIX: &str = "unix";
 /// Names that are looked at.
 const HOPS_MAX: usize = 32;
 
 /// The proxies that are believed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Proxies {
-    networks: Vec<Network>,
-    by_socket: bool,
+    trusted: Networks,
     header: ProxyHeader,
 }
 
 impl Proxies {
     /// Those that the configuration names.
     pub(super) fn of(settings: &Server) -> Self {
-        let proxies = &settings.trusted_proxies;
         Self {
-            networks: proxies.iter().filter_map(|one| one.parse().ok()).collect(),
-            by_socket: proxies.iter().any(|one| one == UNIX),
+            trusted: settings.trusted_proxies.clone(),
             header: settings.proxy_header,
         }
     }
@@ -45,11 +40,7 @@ impl Proxies {
     }
 
     fn trusts(&self, client: Client) -> bool {
-        match client {
-            Client::Address(address) => self.networks.iter().any(|one| one.contains(address)),
-            Client::Unix => self.by_socket,
-            Client::Many => false,
-        }
+        self.trusted.contains(client.address())
     }
 
     /// The last one that is no trusted proxy itself, or else the first one; up to what cannot be read.
@@ -57,6 +48,8 @@ impl Proxies {
         let (name, read): (_, fn(&str) -> Option<IpAddr>) = match self.header {
             ProxyHeader::XForwardedFor => (X_FORWARDED_FOR, |hop| address(hop)),
             ProxyHeader::Forwarded => (FORWARDED, forwarded_for),
+            // Then it is known since the connection was accepted.
+            ProxyHeader::ProxyProtocol => return None,
         };
         let lines: Vec<&str> = (headers.get_all(name).iter())
             .filter_map(|line| line.to_str().ok())
@@ -111,13 +104,14 @@ mod tests {
 
     fn named(header: ProxyHeader, lines: &[&'static str]) -> Option<String> {
         let proxies = Proxies::of(&Server {
-            trusted_proxies: vec!["10.0.0.0/8".into(), "fd00::/8".into()],
+            trusted_proxies: Networks::of(["10.0.0.0/8", "fd00::/8"]).expect("networks"),
             proxy_header: header,
             ..Server::default()
         });
         let name = match header {
             ProxyHeader::XForwardedFor => X_FORWARDED_FOR,
             ProxyHeader::Forwarded => FORWARDED,
+            ProxyHeader::ProxyProtocol => unreachable!("it is no header"),
         };
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -173,7 +167,7 @@ mod tests {
     fn only_proxies_that_are_named_are_believed() {
         let proxies = |trusted: &[&str]| {
             Proxies::of(&Server {
-                trusted_proxies: trusted.iter().map(|one| (*one).to_owned()).collect(),
+                trusted_proxies: Networks::of(trusted).expect("networks"),
                 ..Server::default()
             })
         };

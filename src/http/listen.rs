@@ -10,17 +10,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor};
+use salvo_core::conn::Acceptor;
+use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor, ToDynTcpAcceptor};
 use salvo_core::conn::unix::UnixListener;
 use salvo_core::fuse::FuseConfig;
 use salvo_core::server::ServerHandle;
 use salvo_core::{Listener, Server, Service};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use super::announced::Announced;
 use super::connections::{Limited, Which};
-use crate::config::{self, Listen};
+use super::strangers::Addresses;
+use super::tls::Encryption;
+use crate::config::{self, Listen, Networks, Tls};
 use crate::metrics::Metrics;
 
 const BACKLOG: i32 = 4_096;
@@ -39,6 +44,8 @@ pub struct Bound {
     socket_file: Option<PathBuf>,
     /// The listening TCP socket once more.
     socket: Option<Socket>,
+    /// What connections are encrypted with, if they are.
+    pub encryption: Option<Encryption>,
 }
 
 impl std::fmt::Debug for Bound {
@@ -51,19 +58,19 @@ impl std::fmt::Debug for Bound {
 }
 
 impl Bound {
-    /// The server on this listener, to be spawned, and what stops it. It has at most so many connections at once, and
-    /// counts them where `which` says.
+    /// The server on this listener, to be spawned, and what stops it. It counts its connections where `which` says.
     pub fn serve(
         self,
         service: Service,
         settings: &config::Server,
-        connections_max: usize,
+        places: Places,
         (metrics, which): (&Arc<Metrics>, Which),
     ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
         let fuse = FuseConfig::default()
             .with_http1_header_timeout(HEAD_TIME_MAX)
             .with_write_stall_timeout(settings.write_stall_max);
-        let acceptor = Limited::new(self.acceptor, connections_max, metrics, which);
+        let addresses = Addresses::new(places.of_address_max, places.exempt);
+        let acceptor = Limited::new(self.acceptor, (places.max, addresses), metrics, which);
         let mut server = Server::new(acceptor).fuse_config(fuse);
         server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
         let stopping = CancellationToken::new();
@@ -96,6 +103,17 @@ impl Bound {
     }
 }
 
+/// How many connections a listener may have at once.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// All of them.
+    pub max: usize,
+    /// Those of one client.
+    pub of_address_max: usize,
+    /// Who may have more.
+    pub exempt: Networks,
+}
+
 /// Stops a server.
 #[derive(Debug)]
 pub struct Stopper {
@@ -123,15 +141,21 @@ pub struct ListenError {
     reason: String,
 }
 
-/// Binds a listener.
+/// Binds a listener: encrypted if `tls` says how, behind the proxies that begin their connections with an address.
 ///
 /// # Errors
-/// The address is in use, not one of this machine, or not permitted.
-pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
+/// The address is in use, not one of this machine, or not permitted; a certificate cannot be used.
+pub async fn bind(
+    listen: &Listen,
+    tls: Option<&Tls>,
+    proxies: &Networks,
+) -> Result<Bound, ListenError> {
     let failed = |reason: String| ListenError {
         listen: listen.to_string(),
         reason,
     };
+    let encryption = tls.map(Encryption::of).transpose().map_err(failed)?;
+    let inside = (encryption.as_ref(), proxies);
     match listen {
         Listen::Tcp(address) => {
             let (listener, socket) =
@@ -141,11 +165,13 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
             let address = acceptor
                 .local_addr()
                 .map_err(|error| failed(error.to_string()))?;
+            let scheme = if tls.is_some() { "https" } else { "http" };
             Ok(Bound {
-                acceptor: one(acceptor.into_boxed()),
-                address: format!("http://{address}"),
+                acceptor: behind_proxies(acceptor, inside),
+                address: format!("{scheme}://{address}"),
                 socket_file: None,
                 socket: Some(socket),
+                encryption,
             })
         }
         Listen::Unix(path) => {
@@ -156,16 +182,39 @@ pub async fn bind(listen: &Listen) -> Result<Bound, ListenError> {
                 .await
                 .map_err(|error| failed(error.to_string()))?;
             Ok(Bound {
-                acceptor: one(acceptor.into_boxed()),
+                acceptor: behind_proxies(acceptor, inside),
                 address: format!("unix:{}", path.display()),
                 socket_file: Some(path.clone()),
                 socket: None,
+                encryption,
             })
         }
     }
 }
 
-fn one(acceptor: Box<dyn DynTcpAcceptor>) -> DynTcpAcceptors {
+fn behind_proxies<A>(
+    acceptor: A,
+    (encryption, proxies): (Option<&Encryption>, &Networks),
+) -> DynTcpAcceptors
+where
+    A: Acceptor + 'static,
+    A::Stream: AsyncRead + AsyncWrite,
+{
+    match proxies.is_empty() {
+        true => encrypted(acceptor, encryption),
+        false => encrypted(Announced::new(acceptor, proxies.clone()), encryption),
+    }
+}
+
+fn encrypted<A>(acceptor: A, encryption: Option<&Encryption>) -> DynTcpAcceptors
+where
+    A: Acceptor + 'static,
+    A::Stream: AsyncRead + AsyncWrite,
+{
+    let acceptor: Box<dyn DynTcpAcceptor> = match encryption {
+        None => Box::new(ToDynTcpAcceptor(acceptor)),
+        Some(encryption) => Box::new(ToDynTcpAcceptor(encryption.over(acceptor))),
+    };
     DynTcpAcceptors::new(vec![acceptor])
 }
 

@@ -8,13 +8,15 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use salvo_core::conn::SocketAddr;
-use salvo_core::http::header::{CONNECTION, HOST, HeaderName, HeaderValue};
+use salvo_core::http::header::{CONNECTION, HOST, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use salvo_core::http::{StatusCode, Version};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use uuid::Uuid;
 
 use super::error::ApiError;
 use super::forwarded::Proxies;
+use super::strangers::Strangers;
+use crate::config::Networks;
 use crate::journal::log::Client;
 use crate::metrics::Metrics;
 
@@ -29,6 +31,10 @@ pub(super) struct Outer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) log_requests: bool,
     pub(super) proxies: Proxies,
+    /// From where requests are taken.
+    pub(super) networks: Networks,
+    /// What those may do whom no key vouches for; none: they are not counted.
+    pub(super) strangers: Option<Strangers>,
 }
 
 /// The client of a request that a trusted proxy passes on, in its extensions.
@@ -51,19 +57,22 @@ impl Handler for Outer {
         if let Some(client) = self.proxies.client(peer(req), req) {
             req.extensions_mut().insert(Behind(client));
         }
-        let handled = match two_ways_to_read(req) {
+        let handled = match self.refusal(req) {
             None => {
                 let next = AssertUnwindSafe(ctrl.call_next(req, depot, res));
                 next.catch_unwind().await
             }
-            Some(why) => {
+            Some(refusal) => {
                 ctrl.skip_rest();
                 let close = HeaderValue::from_static("close");
                 res.headers_mut().insert(CONNECTION, close);
-                ApiError::invalid(why).answer(req, res);
+                refusal.answer(req, res);
                 Ok(true)
             }
         };
+        if res.status_code == Some(StatusCode::UNAUTHORIZED) {
+            self.slow_down(req, res).await;
+        }
         if handled.is_err() {
             self.metrics.panics.inc();
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
@@ -80,6 +89,43 @@ impl Handler for Outer {
                 micros = started.elapsed().as_micros(),
                 "request"
             );
+        }
+    }
+}
+
+impl Outer {
+    /// Why a request is not even looked at.
+    fn refusal(&self, req: &Request) -> Option<ApiError> {
+        if let Some(why) = two_ways_to_read(req) {
+            return Some(ApiError::invalid(why));
+        }
+        if self.networks.is_empty() {
+            return None;
+        }
+        let client = client(req);
+        let message = || {
+            format!(
+                "{client} is in none of the networks that this listener is for; an operator adds it to `networks` of [admin] in the configuration"
+            )
+        };
+        let is_let_in = self.networks.contains(client.address());
+        (!is_let_in).then(|| ApiError::new(StatusCode::FORBIDDEN, "ADDRESS_NOT_ALLOWED", message()))
+    }
+
+    /// Holds back the answer to one of whom too many requests without a valid key came.
+    async fn slow_down(&self, req: &Request, res: &mut Response) {
+        let Some(strangers) = &self.strangers else {
+            return;
+        };
+        let Some(address) = client(req).address() else {
+            return;
+        };
+        if let Some(seconds) = strangers.came(address).await {
+            let message = format!(
+                "too many requests without a valid key came from this address; send a valid one, or wait {seconds} s"
+            );
+            res.headers_mut().remove(WWW_AUTHENTICATE);
+            ApiError::wait(seconds, message).answer(req, res);
         }
     }
 }
@@ -110,9 +156,15 @@ pub(super) fn client(req: &Request) -> Client {
 }
 
 fn peer(req: &Request) -> Client {
-    match req.remote_addr() {
+    client_at(req.remote_addr())
+}
+
+/// Who is connected from there.
+pub(super) fn client_at(address: &SocketAddr) -> Client {
+    match address {
         SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
-        SocketAddr::IPv6(address) => Client::Address((*address.ip()).into()),
+        // A listener of both has clients of IPv4 in a form of its own.
+        SocketAddr::IPv6(address) => Client::Address(address.ip().to_canonical()),
         _ => Client::Unix,
     }
 }
@@ -166,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Listen, Server};
-    use crate::http::bind;
+    use crate::http::{Places, bind};
 
     struct Panics;
 
@@ -181,19 +233,26 @@ mod tests {
     async fn a_panic_is_answered_in_the_envelope_and_the_server_goes_on() {
         let metrics = Arc::new(Metrics::new());
         let listen = Listen::Tcp("127.0.0.1:0".to_owned());
-        let bound = bind(&listen).await.expect("a free port");
+        let bound = bind(&listen, None, &Networks::default()).await;
+        let bound = bound.expect("a free port");
         let address = bound.address.trim_start_matches("http://").to_owned();
         let service = Service::new(Router::new().get(Panics))
             .hoop(Outer {
                 metrics: Arc::clone(&metrics),
                 log_requests: true,
                 proxies: Proxies::default(),
+                networks: Networks::default(),
+                strangers: None,
             })
             .catcher(Catcher::new(Refusal));
         let (stopper, serving) = bound.serve(
             service,
             &Server::default(),
-            10,
+            Places {
+                max: 10,
+                of_address_max: 10,
+                exempt: Networks::default(),
+            },
             (&metrics, |all| &all.listeners.service),
         );
         let asking = async {

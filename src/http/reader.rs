@@ -15,7 +15,10 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::error::ApiError;
 use super::items::sending::Sending;
+use super::middleware::client;
+use super::tls::fingerprint;
 use crate::catalog::{Catalog, Reader};
+use crate::error::AcceptError;
 use crate::live::{Live, tickets};
 use crate::pool::Pool;
 
@@ -49,6 +52,18 @@ pub(super) fn no_stream() -> ApiError {
         "STREAM_NOT_FOUND",
         "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
     )
+}
+
+/// The reader, if its key is taken from where the request comes from.
+fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, ApiError> {
+    let client = client(req);
+    match reader.networks.admit(client.address()) {
+        true => Ok(reader),
+        false => Err(AcceptError::AddressNotAllowed {
+            address: client.to_string(),
+        }
+        .into()),
+    }
 }
 
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
@@ -131,11 +146,17 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 impl Readers {
-    /// The reader of a request that sends its read key in the header.
+    /// The reader of a request that sends its read key in the header, or comes with a certificate that stands for one.
     pub(super) fn with_key(&self, req: &Request) -> Result<Arc<Reader>, ApiError> {
-        bearer(req.headers())
-            .and_then(|secret| self.catalog.reader(secret))
-            .ok_or_else(unauthorized)
+        let reader = match bearer(req.headers()) {
+            Some(secret) => self.catalog.reader(secret),
+            None => self.with_certificate(req),
+        };
+        from_its_place(req, reader.ok_or_else(unauthorized)?)
+    }
+
+    fn with_certificate(&self, req: &Request) -> Option<Arc<Reader>> {
+        self.catalog.reader_with_certificate(fingerprint(req)?)
     }
 
     /// The same, or in the URL where the key allows that.
@@ -143,10 +164,11 @@ impl Readers {
         if req.headers().contains_key(AUTHORIZATION) {
             return self.with_key(req);
         }
-        req.query::<String>("token")
-            .and_then(|secret| self.catalog.reader(&secret))
-            .filter(|reader| reader.allow_in_url)
-            .ok_or_else(unauthorized)
+        let reader = match req.query::<String>("token") {
+            Some(secret) => (self.catalog.reader(&secret)).filter(|reader| reader.allow_in_url),
+            None => self.with_certificate(req),
+        };
+        from_its_place(req, reader.ok_or_else(unauthorized)?)
     }
 
     /// Who follows streams: the reader and what it may follow, by header, `?token=` or subprotocol.
@@ -162,18 +184,24 @@ impl Readers {
         let in_url = req.query::<String>("token");
         let offered = offered_secret(req.headers());
         let secret = in_url.as_deref().or(offered.as_deref());
-        let secret = secret.ok_or_else(unauthorized)?;
+        let Some(secret) = secret else {
+            let reader = self.with_certificate(req).ok_or_else(unauthorized)?;
+            let reader = from_its_place(req, reader)?;
+            let streams = reader.streams.clone();
+            return Ok((reader, streams));
+        };
         if secret.starts_with(tickets::PREFIX) {
             let comes_from = |bound: &str| comes_from(req.headers(), bound);
             let grant = self.live.tickets.take(secret, comes_from);
             let grant = grant.ok_or_else(unauthorized)?;
-            return Ok((grant.reader, grant.streams));
+            return Ok((from_its_place(req, grant.reader)?, grant.streams));
         }
         let reader = self.catalog.reader(secret);
         let reader = reader.ok_or_else(unauthorized)?;
         if in_url.is_some() && !reader.allow_in_url {
             return Err(unauthorized());
         }
+        let reader = from_its_place(req, reader)?;
         let streams = reader.streams.clone();
         Ok((reader, streams))
     }

@@ -167,7 +167,7 @@ impl Ingest {
                         Some(_) => Ok(key.quota.full()),
                         None => {
                             unproven.connector.signs.clock.store(0, Ordering::Relaxed);
-                            key.note_signature(clock::unix_ms());
+                            key.was_used_at(clock::unix_ms());
                             key.quota.take()
                         }
                     };
@@ -230,7 +230,8 @@ impl Ingest {
 
     /// The caller with a key of this connector.
     fn caller_at(&self, head: &Head<'_>, address: &Address<'_>) -> Option<Caller> {
-        let caller = self.caller(head.authorization, head.access_token).ok()?;
+        let caller = self.caller(head.authorization, head.access_token, head.certificate);
+        let caller = caller.ok()?;
         (*caller.key.connector == *address.connector).then_some(caller)
     }
 

@@ -183,7 +183,9 @@ impl Ingest {
         match error {
             AcceptError::InvalidPayload { .. } => &metrics.invalid,
             AcceptError::Unauthorized => &metrics.unauthorized,
-            AcceptError::NotAllowed { .. } => &metrics.not_allowed,
+            AcceptError::NotAllowed { .. } | AcceptError::AddressNotAllowed { .. } => {
+                &metrics.not_allowed
+            }
             AcceptError::StreamNotFound => &metrics.stream_not_found,
             AcceptError::PayloadTooLarge { .. } => &metrics.too_large,
             AcceptError::RateLimited { .. } => &metrics.rate_limited,
@@ -209,7 +211,9 @@ impl Ingest {
             AcceptError::Unavailable { .. } => return None,
             AcceptError::RateLimited { .. } => true,
             // Told before the rate, and without bound: over the rate it is logged like the rate.
-            AcceptError::StreamNotFound => quota.remaining == 0,
+            AcceptError::StreamNotFound | AcceptError::AddressNotAllowed { .. } => {
+                quota.remaining == 0
+            }
             _ => false,
         };
         if flood {
@@ -240,6 +244,7 @@ impl Ingest {
             | AcceptError::RateLimited { .. } => true,
             AcceptError::Unauthorized
             | AcceptError::NotAllowed { .. }
+            | AcceptError::AddressNotAllowed { .. }
             | AcceptError::PayloadTooLarge { .. }
             | AcceptError::Unavailable { .. } => false,
         };

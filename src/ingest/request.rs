@@ -51,6 +51,8 @@ pub struct Head<'a> {
     pub authorization: Option<&'a [u8]>,
     /// `?access_token=`
     pub access_token: Option<&'a str>,
+    /// The SHA-256 of the certificate that the client has shown.
+    pub certificate: Option<[u8; 32]>,
     /// What a request to the address of a connector says beside that.
     pub address: Option<Address<'a>>,
     /// `Content-Type`

@@ -256,6 +256,7 @@ impl Ingest {
             stream: Some(&kept.stream),
             authorization: None,
             access_token: None,
+            certificate: None,
             address: kept.headers.is_some().then_some(Address {
                 connector: &connector.name,
                 method: "POST",

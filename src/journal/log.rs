@@ -138,6 +138,14 @@ impl fmt::Display for Client {
 }
 
 impl Client {
+    /// The address, if it is one's.
+    pub fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::Unix | Self::Many => None,
+        }
+    }
+
     fn from_text(text: &str) -> Self {
         match text {
             "" => Self::Many,

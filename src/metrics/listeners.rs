@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: a connection is counted from when it was accepted until it is closed, whatever became of it meanwhile.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,10 +35,14 @@ pub struct Connections {
     pub open: Gauge,
     /// How often one could not be accepted.
     pub failures: Counter,
+    /// How often one was closed at once because its client had as many as it may.
+    pub refusals: Counter,
     max: AtomicI64,
     failed: Mutex<Option<Failure>>,
+    crowding: Mutex<Option<Failure>>,
 }
 
+/// What happens again and again, of which people hear once a minute.
 #[derive(Debug)]
 struct Failure {
     reason: String,
@@ -58,14 +63,22 @@ impl ListenerMetrics {
             "Connections that could not be accepted, such as for want of open files",
             failures.clone(),
         );
+        let refusals = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
+        registry.register(
+            "connections_refused",
+            "Connections that were closed at once because their client had as many as it may",
+            refusals.clone(),
+        );
         let of = |listener: &'static str| {
             let label = vec![("listener", listener)];
             Connections {
                 listener,
                 open: open.get_or_create_owned(&label),
                 failures: failures.get_or_create_owned(&label),
+                refusals: refusals.get_or_create_owned(&label),
                 max: AtomicI64::new(i64::MAX),
                 failed: Mutex::default(),
+                crowding: Mutex::default(),
             }
         };
         Self {
@@ -92,31 +105,53 @@ impl Connections {
     /// then once a minute.
     pub fn failed(&self, reason: &dyn std::fmt::Display) -> Option<u64> {
         self.failures.inc();
-        let now = Instant::now();
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = failed.get_or_insert_with(|| Failure {
-            reason: String::new(),
-            at: now,
-            logged: None,
-            count: 0,
-        });
-        failure.reason = reason.to_string();
-        failure.at = now;
-        failure.count += 1;
-        let is_logged = |at: Instant| now.duration_since(at) < FAILURE_TIME;
-        if failure.logged.is_some_and(is_logged) {
-            return None;
-        }
-        failure.logged = Some(now);
-        Some(std::mem::take(&mut failure.count))
+        note(&self.failed, reason.to_string())
+    }
+
+    /// One was closed at once, because this client has as many as it may. The count, if it is time to log it.
+    pub fn refused(&self, client: Option<IpAddr>) -> Option<u64> {
+        self.refusals.inc();
+        let client = client.map(|client| client.to_string());
+        note(&self.crowding, client.unwrap_or_default())
+    }
+
+    /// A client that had more than it may in the last minute.
+    pub fn crowded_by(&self) -> Option<String> {
+        recent(&self.crowding)
     }
 
     /// Why one could not be accepted in the last minute.
     pub fn failure(&self) -> Option<String> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = |failure: &&Failure| failure.at.elapsed() < FAILURE_TIME;
-        failed.as_ref().filter(recent).map(|one| one.reason.clone())
+        recent(&self.failed)
     }
+}
+
+/// Takes note of one. How often that was since it was logged last, if it is time to log it.
+fn note(failed: &Mutex<Option<Failure>>, reason: String) -> Option<u64> {
+    let now = Instant::now();
+    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let failure = failed.get_or_insert_with(|| Failure {
+        reason: String::new(),
+        at: now,
+        logged: None,
+        count: 0,
+    });
+    failure.reason = reason;
+    failure.at = now;
+    failure.count += 1;
+    let is_logged = |at: Instant| now.duration_since(at) < FAILURE_TIME;
+    if failure.logged.is_some_and(is_logged) {
+        return None;
+    }
+    failure.logged = Some(now);
+    Some(std::mem::take(&mut failure.count))
+}
+
+/// The reason of the last one, if that was within a minute.
+fn recent(failed: &Mutex<Option<Failure>>) -> Option<String> {
+    let failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let recent = |failure: &&Failure| failure.at.elapsed() < FAILURE_TIME;
+    failed.as_ref().filter(recent).map(|one| one.reason.clone())
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! minute, with a count.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
@@ -15,6 +14,7 @@ use serde_json::json;
 use super::{By, Operator};
 use crate::catalog::{AuditChange, Kind};
 use crate::clock;
+use crate::config::party;
 use crate::journal::log::Client;
 
 /// Wrong tokens of a client before it is told to wait.
@@ -126,10 +126,7 @@ impl Guess {
 /// As whom somebody counts: of IPv6 one has a whole network.
 fn counted(client: Client) -> Client {
     match client {
-        Client::Address(IpAddr::V6(address)) => {
-            let network = address.to_bits() >> 64 << 64;
-            Client::Address(IpAddr::V6(network.into()))
-        }
+        Client::Address(address) => Client::Address(party(address)),
         other => other,
     }
 }
@@ -164,6 +161,8 @@ impl Operator {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn client(last: u8) -> Client {

@@ -97,6 +97,12 @@ impl Operator {
                     "all {max} connections of the {listener} listener are taken: others wait until one of them ends"
                 ));
             }
+            if let Some(client) = connections.crowded_by() {
+                problems.push(format!(
+                    "the client {client} had as many connections to the {} listener as one may (server.connections_per_address_max); more of it were closed at once",
+                    connections.listener
+                ));
+            }
             if let Some(reason) = connections.failure() {
                 problems.push(format!(
                     "the system gave the {listener} listener no more connections in the last minute: {reason}"

@@ -138,6 +138,7 @@ impl Operator {
             stream: Some(&key.stream),
             authorization: None,
             access_token: None,
+            certificate: None,
             address: Some(Address {
                 connector: &key.connector,
                 method: "POST",

@@ -24,7 +24,7 @@ fn fill(connection: &Connection, file: &str) {
     match file {
         CATALOG => {
             for row in 0..ROWS {
-                let sql = "INSERT INTO keys VALUES ('c' || (?1 % 7), 'key' || ?1, ?2, 'ik_live_', 's', NULL, NULL, 5, 'for tests', 0, NULL)";
+                let sql = "INSERT INTO keys VALUES ('c' || (?1 % 7), 'key' || ?1, ?2, 'ik_live_', 's', NULL, NULL, 5, 'for tests', 0, NULL, NULL)";
                 let digest = [row.to_be_bytes(); 4].concat();
                 connection
                     .execute(sql, rusqlite::params![row, digest])

@@ -12,6 +12,7 @@ mod browser; // pages in a real browser, against the real program
 mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
+mod encrypted; // TLS, and certificates of clients
 mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
 mod guests; // sinks that misbehave, and what they cost the others
 mod guide; // the README and the guide: commands that run, settings and codes that are complete
@@ -37,5 +38,6 @@ mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others
 mod stored; // what a daemon has stored, read and changed beside it
+mod strangers; // from where requests come, and those whom no key vouches for
 mod structure; // the house rules that a text search can hold
 mod wait; // for what happens by itself

@@ -91,7 +91,9 @@ impl Process {
             let line = lines.next_within(RUN_MAX)?;
             let address = line
                 .strip_prefix(begin)?
-                .strip_prefix(" listening on http://")?;
+                .strip_prefix(" listening on ")?
+                .split_once("://")?
+                .1;
             address.parse::<SocketAddr>().ok()
         };
         let (service, admin) = (address("service"), address("admin"));

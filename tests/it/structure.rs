@@ -34,12 +34,14 @@ const FLOORS: [(&str, u8); 27] = [
 ];
 
 /// Files of `http` by floor, as far as they have one; all others lie between these.
-const HTTP_FLOORS: [(&str, u8); 8] = [
+const HTTP_FLOORS: [(&str, u8); 10] = [
     ("envelope", 0),
     ("error", 0),
     ("forwarded", 0),
     ("middleware", 0),
     ("body", 0),
+    ("strangers", 0),
+    ("tls", 0),
     ("api", 2),
     ("web", 2),
     ("docs", 2),
@@ -59,7 +61,10 @@ const SUBJECTS: [&str; 9] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 22] = [
+const HOMES: [(&str, &[&str]); 25] = [
+    ("arc_swap", &["http"]),
+    ("tokio_rustls", &["http"]),
+    ("proxy_header", &["http"]),
     ("flate2", &["sender"]),
     ("ring::hmac", &["sender"]),
     ("ruzstd", &["sender"]),

@@ -23,7 +23,7 @@ use crate::catalog::{
     Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
 };
 use crate::clock;
-use crate::config::{Secret, Verify};
+use crate::config::{Networks, Secret, Verify};
 use crate::sender::{self, Unfit};
 
 /// Grace after a rotation, at most.
@@ -47,6 +47,8 @@ pub struct NewKey {
     pub expires_ms: Option<u64>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
+    /// From where it is taken.
+    pub networks: Networks,
     /// In place of a text of its own: how what its tool signs is verified.
     pub verify: Option<Verify>,
 }
@@ -60,6 +62,8 @@ pub struct KeyPatch {
     pub expires_ms: Option<Option<u64>>,
     /// As in [`NewKey`].
     pub allow_in_url: Option<bool>,
+    /// From where it is taken.
+    pub networks: Option<Networks>,
 }
 
 /// How a key is to be rotated.
@@ -111,6 +115,7 @@ impl Catalog {
             set_if_given(&mut key.description, description);
             set_if_given(&mut key.expires_ms, patch.expires_ms);
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
+            set_if_given(&mut key.networks, patch.networks);
             Ok(())
         })
     }
@@ -369,6 +374,7 @@ impl Catalog {
             revoked_ms: None,
             created_ms: Some(clock::unix_ms()),
             allow_in_url: new.allow_in_url,
+            networks: new.networks,
             verify: form.verify,
         };
         Ok((form.text, row))

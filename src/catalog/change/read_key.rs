@@ -16,6 +16,7 @@ use crate::catalog::entries::Entries;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
 use crate::clock;
+use crate::config::Networks;
 
 /// A read key that is to be made.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct NewReadKey {
     pub expires_ms: Option<u64>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
+    /// From where it is taken.
+    pub networks: Networks,
 }
 
 /// What is to be changed of a read key.
@@ -43,6 +46,8 @@ pub struct ReadKeyPatch {
     pub expires_ms: Option<Option<u64>>,
     /// As in [`NewReadKey`].
     pub allow_in_url: Option<bool>,
+    /// From where it is taken.
+    pub networks: Option<Networks>,
 }
 
 /// Read keys.
@@ -65,6 +70,7 @@ impl Catalog {
             expires_ms: new.expires_ms,
             revoked_ms: None,
             allow_in_url: new.allow_in_url,
+            networks: new.networks,
             created_ms: Some(clock::unix_ms()),
             hash: text.hash(),
         };
@@ -99,6 +105,7 @@ impl Catalog {
             }
             set_if_given(&mut key.expires_ms, patch.expires_ms);
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
+            set_if_given(&mut key.networks, patch.networks);
             Ok(())
         })
     }

@@ -1,13 +1,13 @@
 //! Streams, connectors, keys and read keys. The catalog keeps the settings of those that are made at run time in the
 //! same form.
 //!
-//! **Invariant**: a key has exactly one of `secret`, `sha256` and `verify`; [`load`](crate::config::load) sees to it.
+//! **Invariant**: a key has exactly one of `secret`, `sha256`, `verify` and `certificate`; [`load`](crate::config::load) sees to it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::Verify;
-use crate::config::{Secret, checks};
+use crate::config::{Networks, Secret, checks};
 
 /// `[[streams]]`: a named destination for items.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ impl ConnectorKind {
     }
 }
 
-/// An ingest key: exactly one of `secret`, `sha256` and `verify`.
+/// An ingest key: exactly one of `secret`, `sha256`, `verify` and `certificate`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Key {
@@ -130,13 +130,17 @@ pub struct Key {
     pub sha256: Option<String>,
     /// How requests are verified that carry a signature in place of a key.
     pub verify: Option<Verify>,
+    /// The SHA-256 fingerprint of a certificate that stands for it, as hex digits, with colons or without.
+    pub certificate: Option<String>,
     /// From when on it is refused, in RFC 3339.
     pub expires_at: Option<String>,
     /// Whether it may stand in a URL, for tools that can set nothing else.
     pub allow_in_url: bool,
+    /// From where it is taken; without a list, from everywhere.
+    pub networks: Networks,
 }
 
-/// `[[read_keys]]`: a key for renderers; exactly one of `secret` and `sha256`.
+/// `[[read_keys]]`: a key for renderers; exactly one of `secret`, `sha256` and `certificate`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadKey {
@@ -150,10 +154,14 @@ pub struct ReadKey {
     pub secret: Option<Secret>,
     /// The SHA-256 of the key, 64 lowercase hex digits.
     pub sha256: Option<String>,
+    /// The SHA-256 fingerprint of a certificate that stands for it, as hex digits, with colons or without.
+    pub certificate: Option<String>,
     /// From when on it is refused, in RFC 3339.
     pub expires_at: Option<String>,
     /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
     pub allow_in_url: bool,
+    /// From where it is taken; without a list, from everywhere.
+    pub networks: Networks,
 }
 
 impl Key {
@@ -163,7 +171,11 @@ impl Key {
         match &self.verify {
             Some(verify) if verify.awaits_secret() => None,
             Some(verify) => Some(verify.digest(&self.stream)),
-            None => digest(self.secret.as_ref(), self.sha256.as_deref()),
+            None => digest(
+                self.secret.as_ref(),
+                self.sha256.as_deref(),
+                self.certificate.as_deref(),
+            ),
         }
     }
 }
@@ -171,14 +183,38 @@ impl Key {
 impl ReadKey {
     /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
-        digest(self.secret.as_ref(), self.sha256.as_deref())
+        digest(
+            self.secret.as_ref(),
+            self.sha256.as_deref(),
+            self.certificate.as_deref(),
+        )
     }
 }
 
-fn digest(secret: Option<&Secret>, sha256: Option<&str>) -> Option<[u8; 32]> {
-    match (secret, sha256) {
-        (Some(secret), _) => Some(Sha256::digest(secret.reveal()).into()),
-        (None, Some(hex)) => checks::digest_of_hex(hex),
-        (None, None) => None,
+fn digest(
+    secret: Option<&Secret>,
+    sha256: Option<&str>,
+    certificate: Option<&str>,
+) -> Option<[u8; 32]> {
+    match (secret, sha256, certificate) {
+        (Some(secret), ..) => Some(Sha256::digest(secret.reveal()).into()),
+        (None, Some(hex), _) => checks::digest_of_hex(hex),
+        (None, None, Some(fingerprint)) => {
+            checks::digest_of_fingerprint(fingerprint).map(digest_of_certificate)
+        }
+        (None, None, None) => None,
     }
+}
+
+/// What a key is known by that a certificate with this SHA-256 stands for. Of no text that can be sent it is the SHA-256,
+/// because nobody can find one with the opposite of a given digest.
+pub fn digest_of_certificate(fingerprint: [u8; 32]) -> [u8; 32] {
+    let digest: [u8; 32] = Sha256::digest(fingerprint).into();
+    digest.map(|byte| !byte)
+}
+
+/// What stands in place of a key's prefix.
+pub fn shown_certificate(fingerprint: [u8; 32]) -> String {
+    let [a, b, c, d, ..] = fingerprint;
+    format!("cert_{a:02x}{b:02x}{c:02x}{d:02x}")
 }

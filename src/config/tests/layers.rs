@@ -255,7 +255,7 @@ fn the_most_normal_first_start_warns_of_nothing() {
 #[test]
 fn warnings_name_what_should_be_known() {
     let place = Place::with(
-        "sinks = []\n[storage]\ndurability = \"os\"\n[admin]\nlisten = \"0.0.0.0:81\"\n[limits]\nmax_body_bytes = 20_000_000\nmax_pending_bytes = 1\n",
+        "sinks = []\n[storage]\ndurability = \"os\"\n[admin]\nlisten = \"0.0.0.0:81\"\ninsecure = true\n[limits]\nmax_body_bytes = 20_000_000\nmax_pending_bytes = 1\n",
     );
     assert_eq!(
         place.warnings(),
@@ -267,7 +267,31 @@ fn warnings_name_what_should_be_known() {
             "site.toml:1: sinks: an empty list takes nothing away, because lists are merged by name; `[pool] enabled = false` does without the sink pool",
             "site.toml:3: storage.durability: \"os\": a power cut may lose requests that were answered 202",
             "site.toml:5: admin.listen: \"0.0.0.0:81\" can be reached from other machines, and is not encrypted",
-            "site.toml:8: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",
+            "site.toml:9: limits.max_pending_bytes: smaller than limits.max_flattened_bytes: the largest requests may always be answered 503",
         ]
     );
+}
+
+#[test]
+fn the_admin_listener_is_not_reached_in_the_open_by_mistake() {
+    let place = Place::with("[admin]\nlisten = \"10.0.0.5:81\"\n");
+    let problems = place.problems();
+    assert!(problems.contains("admin.insecure = true"), "{problems}");
+    let tls = "tls = { certificate = \"a.pem\", key = \"a.key\" }";
+    let place = Place::with(&format!("[admin]\nlisten = \"10.0.0.5:81\"\n{tls}\n"));
+    let files = place.settings().admin.tls.expect("it is set");
+    assert_eq!(files.certificate, place.path().join("a.pem"));
+    let place = Place::with("[admin]\nlisten = \"unix:/run/admin.sock\"\n");
+    assert_eq!(place.warnings(), Vec::<String>::new());
+    let place = Place::with("[server]\nlisten = \"0.0.0.0:80\"\n");
+    assert!(place.warnings()[0].contains("server.tls"));
+    let place = Place::with("[server.tls]\nclient_ca = \"a.pem\"\n");
+    let problems = place.problems();
+    for path in [
+        "server.tls.certificate",
+        "server.tls.key",
+        "server.tls.client_ca",
+    ] {
+        assert!(problems.contains(path), "{problems}");
+    }
 }

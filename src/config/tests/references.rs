@@ -87,13 +87,17 @@ fn keys_have_exactly_one_secret_of_the_right_form() {
     let named = "name = \"main\"\nstream = \"orders\"\n";
     check(
         &key(named),
-        &["6: connectors[0].keys[0]: has no key; wants `secret`, `sha256` or `verify`"],
+        &[
+            "6: connectors[0].keys[0]: has no key; wants `secret`, `sha256`, `verify` or `certificate`",
+        ],
     );
     check(
         &key(&format!(
             "{named}secret = \"ik_live_0123456789abcdef\"\nsha256 = \"{sha256}\"\n"
         )),
-        &["6: connectors[0].keys[0]: wants only one of `secret`, `sha256` or `verify`"],
+        &[
+            "6: connectors[0].keys[0]: wants only one of `secret`, `sha256`, `verify` or `certificate`",
+        ],
     );
     check(
         &key(&format!("{named}sha256 = \"{}\"\n", &sha256[1..])),

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::clock;
-use crate::config::{self, DeleteWhen, Verify, hint, quoted};
+use crate::config::{self, DeleteWhen, Networks, Verify, hint, quoted};
 use crate::http::body;
 use crate::http::error::ApiError;
 
@@ -101,6 +101,12 @@ pub(super) fn texts(name: &str, value: Value) -> Result<Vec<String>, ApiError> {
     let texts = values.into_iter().map(|value| text("each", value).ok());
     let texts: Option<Vec<String>> = texts.collect();
     texts.ok_or_else(|| ApiError::invalid(format!("{name} must be a list of texts")))
+}
+
+/// From where a key is taken.
+pub(super) fn networks(name: &str, value: Value) -> Result<Networks, ApiError> {
+    let texts = texts(name, value)?;
+    Networks::of(texts).map_err(|message| ApiError::invalid(format!("{name}: {message}")))
 }
 
 /// A whole number, not negative.

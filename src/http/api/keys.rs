@@ -9,7 +9,9 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, flag, nullable, number, optional, required, text, time, verify};
+use super::body::{
+    self, Field, flag, networks, nullable, number, optional, required, text, time, verify,
+};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Connector, IngestKey, Kind, Rotation};
 use crate::clock;
@@ -67,6 +69,8 @@ pub(super) struct KeyData {
     last_used_at: Option<String>,
     /// Whether it may stand in a URL, as `?access_token=`.
     allow_in_url: bool,
+    /// From where it is taken: networks, and `unix`; empty: from everywhere.
+    networks: Vec<String>,
     /// If requests are verified by their signature: how, without the secret, which is null while that of the tool is
     /// awaited.
     verify: Option<serde_json::Value>,
@@ -94,6 +98,7 @@ impl KeyData {
             created_at: key.created_ms.map(clock::rfc3339),
             last_used_at: key.used_ms().map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
+            networks: key.networks.texts(),
             verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
             secret_sent_at: key.sent_secret_ms().map(clock::rfc3339),
         }
@@ -141,6 +146,10 @@ struct NewKey {
     /// Whether it may stand in a URL, as `?access_token=`.
     #[salvo(schema(value_type = bool, required = false))]
     allow_in_url: Field,
+    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
+    /// socket; empty: from everywhere.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    networks: Field,
     /// In place of a text of its own: how what its tool signs is verified, as `verify` stands in a configuration file;
     /// secrets are texts.
     #[salvo(schema(value_type = Option<serde_json::Value>))]
@@ -159,6 +168,10 @@ struct KeyPatch {
     /// Whether it may stand in a URL, as `?access_token=`.
     #[salvo(schema(value_type = bool, required = false))]
     allow_in_url: Field,
+    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
+    /// socket; empty: from everywhere.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    networks: Field,
 }
 
 /// How a key is to be rotated.
@@ -221,6 +234,7 @@ impl CreateKey {
             test: optional("test", body.test, flag)?.unwrap_or(false),
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+            networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
             verify: nullable("verify", body.verify, verify)?.flatten(),
         };
         let created = self
@@ -281,6 +295,7 @@ impl ChangeKey {
             description: nullable("description", body.description, text)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
+            networks: optional("networks", body.networks, networks)?,
         };
         let (id, name) = (param(req, "id"), param(req, "name"));
         let changed = self.0.change(by(req), move |catalog, by| {

@@ -7,7 +7,7 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, flag, nullable, optional, required, text, texts, time};
+use super::body::{self, Field, flag, networks, nullable, optional, required, text, texts, time};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Kind, ReadKey};
 use crate::clock;
@@ -50,6 +50,8 @@ struct ReadKeyData {
     revoked_at: Option<String>,
     /// Whether it may stand in a URL.
     allow_in_url: bool,
+    /// From where it is taken: networks, and `unix`; empty: from everywhere.
+    networks: Vec<String>,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
@@ -67,6 +69,7 @@ impl From<&ReadKey> for ReadKeyData {
             expires_at: key.expires_ms.map(clock::rfc3339),
             revoked_at: key.revoked_ms.map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
+            networks: key.networks.texts(),
             declared: key.created_ms.is_none(),
             created_at: key.created_ms.map(clock::rfc3339),
         }
@@ -100,6 +103,10 @@ struct NewReadKey {
     /// Whether it may stand in a URL, for programs that can neither set headers nor run a script.
     #[salvo(schema(value_type = bool, required = false))]
     allow_in_url: Field,
+    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
+    /// socket; empty: from everywhere.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    networks: Field,
 }
 
 /// What is to be changed of a read key; what is absent stays.
@@ -117,6 +124,10 @@ struct ReadKeyPatch {
     /// Whether it may stand in a URL.
     #[salvo(schema(value_type = bool, required = false))]
     allow_in_url: Field,
+    /// From where it is taken: networks such as `10.0.0.0/8`, single addresses, and `unix` for whoever connects to a Unix
+    /// socket; empty: from everywhere.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    networks: Field,
 }
 
 struct ListReadKeys(Operator);
@@ -159,6 +170,7 @@ impl CreateReadKey {
             streams: required("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+            networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
         };
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
@@ -210,6 +222,7 @@ impl ChangeReadKey {
             streams: optional("streams", body.streams, texts)?,
             expires_ms: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
+            networks: optional("networks", body.networks, networks)?,
         };
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::clock;
 use crate::http::middleware::{client, request_id};
+use crate::http::tls::fingerprint;
 use crate::ingest::{Address, Head, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
 use crate::sender::Headers;
@@ -28,6 +29,7 @@ pub(super) struct Parts<'a> {
     headers: &'a HeaderMap,
     stream: Option<String>,
     access_token: Option<String>,
+    certificate: Option<[u8; 32]>,
     /// Of a request to the address of a connector: its name, and all headers.
     address: Option<(String, Vec<Pair<'a>>)>,
     method: &'a str,
@@ -56,6 +58,10 @@ impl<'a> Parts<'a> {
             access_token: has_query
                 .then(|| req.query::<String>("access_token"))
                 .flatten(),
+            certificate: match headers.contains_key(AUTHORIZATION) {
+                true => None,
+                false => fingerprint(req),
+            },
             address: connector.flatten().map(|name| (name, pairs().collect())),
             method: req.method().as_str(),
             target: target.map_or("/", |target| target.as_str()),
@@ -79,6 +85,7 @@ impl<'a> Parts<'a> {
             stream: self.stream.as_deref(),
             authorization: bytes(&AUTHORIZATION),
             access_token: self.access_token.as_deref(),
+            certificate: self.certificate,
             address,
             content_type: bytes(&CONTENT_TYPE),
             content_length: length.and_then(|length| length.to_str().ok()?.parse().ok()),

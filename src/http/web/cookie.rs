@@ -3,6 +3,7 @@
 //! **Invariant**: it goes back to this host and port only, no script reads it, and no other site sends it.
 
 use salvo_core::http::header::{COOKIE, HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
+use salvo_core::http::uri::Scheme;
 use salvo_core::{Request, Response};
 
 use super::host::host;
@@ -30,8 +31,8 @@ pub(super) fn secret(headers: &HeaderMap) -> Option<&str> {
 pub(super) fn set(req: &Request, res: &mut Response, secret: &str, seconds: u64) {
     let headers = req.headers();
     let name = name(headers);
-    let encrypted =
-        (headers.get(ORIGIN)).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    let encrypted = *req.scheme() == Scheme::HTTPS
+        || (headers.get(ORIGIN)).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
     let secure = if encrypted { "; Secure" } else { "" };
     let cookie =
         format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");

@@ -14,7 +14,7 @@ use salvo_core::{Depot, Request, Router, handler};
 
 use super::form::{self, Typed, form_time};
 use super::frame::{FormAnswer, FormPage, NoPage, Place};
-use super::key::{ENDS, Ending, shown_once};
+use super::key::{self, ENDS, Ending, shown_once};
 use super::origin::origin;
 use super::sessions::IssuedKey;
 use super::text::text;
@@ -53,6 +53,7 @@ impl ShowReadKey {
             description: Some(description::read(&typed)),
             streams: Some(settings::streams(&mut typed)),
             expires_ms: Some(typed.time(ENDS.name)),
+            networks: Some(key::read_networks(&mut typed)),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
         };
         let name = Arc::clone(&key.name);
@@ -74,6 +75,7 @@ fn initial(depot: &Depot, key: &ReadKey) -> Typed {
     let mut values: Vec<(&str, String)> = streams.collect();
     values.push(description::initial(key.description.as_deref()));
     values.push((ENDS.name, form_time(key.expires_ms)));
+    values.push(key::initial_networks(&key.networks));
     if key.allow_in_url {
         values.push(("allow_in_url", "yes".to_owned()));
     }
@@ -132,6 +134,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
         dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
+        (key::networks_fact(&key.networks))
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }
     } }

@@ -87,13 +87,13 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
             socket: Some(path.to_owned()),
         };
     }
-    let bare = listen.strip_prefix("http://").unwrap_or(listen);
+    let (scheme, bare) = listen.split_once("://").unwrap_or(("http", listen));
     let base = bare.rsplit_once(':').and_then(|(host, port)| {
         let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
         let (asked, _) = host::host(req.headers()).filter(|_| address.is_unspecified())?;
         Some(match asked.contains(':') {
-            true => format!("http://[{asked}]:{port}"),
-            false => format!("http://{asked}:{port}"),
+            true => format!("{scheme}://[{asked}]:{port}"),
+            false => format!("{scheme}://{asked}:{port}"),
         })
     });
     Address {

@@ -72,6 +72,7 @@ fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
     let values = [
         description::initial(key.description.as_deref()),
         ("expires_at", form_time(key.expires_ms)),
+        key::initial_networks(&key.networks),
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
         (IN_URL.name, if in_url { "yes" } else { "" }.to_owned()),
@@ -91,6 +92,7 @@ impl ChangeKey {
         let patch = KeyPatch {
             description: Some(description::read(&typed)),
             expires_ms: Some(typed.time(ENDS.name)),
+            networks: Some(key::read_networks(&mut typed)),
             allow_in_url: takes_url(&key).then(|| typed.is_ticked(IN_URL.name)),
         };
         let (id, name) = (Arc::clone(&key.connector), key.name.clone());
@@ -182,7 +184,7 @@ fn page(key: &IngestKey, typed: &Typed) -> FormPage {
                 h2 { "Rotate" }
                 (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed, key)) p.row { button { "Rotate the key" } } }))
                 h2 { "Change" }
-                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) @if takes_url(key) { (typed.tick(IN_URL)) } p.row { button.plain { "Save" } } }))
+                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) (key::networks_field(typed)) @if takes_url(key) { (typed.tick(IN_URL)) } p.row { button.plain { "Save" } } }))
             }
             p.row {
                 @if !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
@@ -199,6 +201,7 @@ fn facts(key: &IngestKey) -> Markup {
         dt { @if key.signing.is_some() { "Kind" } @else { "Begins with" } } dd { (form_of(key)) }
         dt { "Stream" } dd { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
         dt { "State" } dd { (state(key)) }
+        (key::networks_fact(&key.networks))
         dt { "Last used" } dd { (last_used(key)) }
         @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
     } }

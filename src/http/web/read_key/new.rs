@@ -10,7 +10,7 @@ use crate::catalog;
 use crate::http::web::description;
 use crate::http::web::form::{self, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::http::web::key::ENDS;
+use crate::http::web::key::{ENDS, read_networks};
 use crate::http::web::paths;
 use crate::http::web::sessions::IssuedKey;
 use crate::operate::Operator;
@@ -30,6 +30,7 @@ impl NewReadKey {
             description: description::read(&typed),
             streams: settings::streams(&mut typed),
             expires_ms: typed.time(ENDS.name),
+            networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {

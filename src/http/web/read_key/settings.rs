@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::catalog::Catalog;
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
-use crate::http::web::key::ENDS;
+use crate::http::web::key::{ENDS, networks_field};
 
 /// The fields.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
@@ -25,6 +25,7 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
         (description::field(typed))
         (typed.stream_boxes(streams, catalog))
         (typed.time_input(ENDS))
+        (networks_field(typed))
         (typed.tick(in_url))
     }
 }

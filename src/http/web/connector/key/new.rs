@@ -11,7 +11,7 @@ use crate::http::web::connector::{find_connector, verification};
 use crate::http::web::description;
 use crate::http::web::form::{self, Field, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::http::web::key::ENDS;
+use crate::http::web::key::{ENDS, networks_field, read_networks};
 use crate::http::web::paths;
 use crate::operate::Operator;
 use crate::sender::{self, Preset};
@@ -78,6 +78,7 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
         description: description::read(typed),
         test,
         expires_ms: typed.time(ENDS.name),
+        networks: read_networks(typed),
         stream: typed.raw("stream").to_owned(),
         allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
         verify: signs.and_then(|preset| verification::read(typed, preset)),
@@ -114,6 +115,7 @@ fn page(
             None => { (typed.select(mode, &[("live", "live"), ("test", "test")])) },
         }
         (typed.time_input(ENDS))
+        (networks_field(typed))
         @if signs.is_none() { (typed.tick(IN_URL)) }
         (form::buttons("Create key", &path))
     };

@@ -1,0 +1,172 @@
+//! What one client may do that no key vouches for: connections, and requests that are answered 401.
+//!
+//! `connections` counts the ones, `middleware` the others.
+//!
+//! **Invariant**: who has a valid key is never kept waiting; one client is one address, or a network of IPv6 with 64 bits,
+//! and no more clients are remembered than there is room for.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+use crate::config::{Networks, party};
+
+/// Seconds' worth of requests that may come at once.
+const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
+/// Clients that are remembered.
+const CLIENTS_MAX: usize = 10_000;
+/// How long an answer to one that is over its rate is held back, so that it asks no faster.
+const HELD_BACK: Duration = Duration::from_secs(1);
+
+/// Requests without a valid key.
+pub(super) struct Strangers {
+    rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
+}
+
+impl std::fmt::Debug for Strangers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Strangers")
+    }
+}
+
+impl Strangers {
+    /// So many a second of each; 0: no limit.
+    pub(super) fn new(requests_per_second: u32) -> Option<Self> {
+        let rate = NonZeroU32::new(requests_per_second)?;
+        let quota = Quota::per_second(rate).allow_burst(rate.saturating_mul(BURST));
+        Some(Self {
+            rate: RateLimiter::hashmap(quota),
+        })
+    }
+
+    /// One more of a client. If that is too many: the seconds until the next may come, after having waited a moment.
+    pub(super) async fn came(&self, address: IpAddr) -> Option<u64> {
+        let seconds = self.over(party(address))?;
+        tokio::time::sleep(HELD_BACK).await;
+        Some(seconds)
+    }
+
+    fn over(&self, party: IpAddr) -> Option<u64> {
+        if self.rate.len() >= CLIENTS_MAX {
+            self.rate.retain_recent();
+        }
+        let party = match self.rate.len() >= CLIENTS_MAX {
+            // Of more than that, all others are as one.
+            true => IpAddr::V4(0.into()),
+            false => party,
+        };
+        let refused = self.rate.check_key(&party).err()?;
+        let wait = refused.wait_time_from(DefaultClock::default().now());
+        Some(wait.as_secs().max(1))
+    }
+}
+
+/// Connections of each client.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    max: u32,
+    /// These have as many as they like.
+    exempt: Networks,
+    open: Mutex<HashMap<IpAddr, u32>>,
+}
+
+/// One connection of a client, until it is closed.
+#[derive(Debug)]
+pub(super) struct OneOf {
+    addresses: Arc<Addresses>,
+    party: IpAddr,
+}
+
+impl Addresses {
+    /// At most so many of each.
+    pub(super) fn new(max: usize, exempt: Networks) -> Arc<Self> {
+        Arc::new(Self {
+            max: u32::try_from(max).unwrap_or(u32::MAX),
+            exempt,
+            open: Mutex::default(),
+        })
+    }
+
+    /// One more of an address, if it may have one. None: of nobody in particular, or of one that has as many as it likes.
+    ///
+    /// # Errors
+    /// It has as many as it may.
+    pub(super) fn open(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Option<OneOf>, ()> {
+        let Some(address) = address.filter(|address| !self.exempt.contains(Some(*address))) else {
+            return Ok(None);
+        };
+        let party = party(address);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(party).or_default();
+        if *count >= self.max {
+            return Err(());
+        }
+        *count += 1;
+        Ok(Some(OneOf {
+            addresses: Arc::clone(self),
+            party,
+        }))
+    }
+}
+
+impl Drop for OneOf {
+    fn drop(&mut self) {
+        let mut open = (self.addresses.open.lock()).unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.party) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.party);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn each_client_has_so_many_connections_and_proxies_have_more() {
+        let exempt = Networks::of(["10.0.0.0/8"]).expect("networks");
+        let addresses = Addresses::new(2, exempt);
+        let open = |text: &str| addresses.open(Some(address(text)));
+        let first = open("192.0.2.1").expect("a place");
+        let _second = open("192.0.2.1").expect("a place");
+        assert!(open("192.0.2.1").is_err());
+        assert!(open("192.0.2.2").is_ok_and(|one| one.is_some()));
+        drop(first);
+        assert!(open("192.0.2.1").is_ok());
+        let _six = [open("2001:db8::1"), open("2001:db8::2")];
+        assert!(open("2001:db8::3").is_err(), "a whole network is one");
+        assert!(open("2001:db8:0:1::3").is_ok());
+        let proxied: Vec<_> = (0..10).map(|_| open("10.0.0.1")).collect();
+        assert!(proxied.iter().all(|one| matches!(one, Ok(None))));
+        assert!(addresses.open(None).is_ok_and(|one| one.is_none()));
+        drop(proxied);
+        drop(_second);
+        drop(_six);
+        assert!(addresses.open.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn requests_beyond_the_rate_are_told_to_wait_and_others_are_not() {
+        assert!(Strangers::new(0).is_none());
+        let strangers = Strangers::new(2).expect("a limit");
+        let burst = 2 * BURST.get();
+        for n in 0..burst {
+            assert_eq!(strangers.over(address("192.0.2.1")), None, "{n}");
+        }
+        assert!(strangers.over(address("192.0.2.1")).is_some());
+        assert_eq!(strangers.over(address("192.0.2.2")), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! Encrypted connections: the certificate of a listener, and those of its clients.
+//!
+//! `listen` builds it; the daemon has it read again when files have changed.
+//!
+//! **Invariant**: files that cannot be used change nothing; TLS 1.2 and 1.3 and nothing older; a client's certificate
+//! that nobody vouches for proves only that its holder has the key, so that what it may do its fingerprint says.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{self, CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme,
+};
+use salvo_core::Request;
+use salvo_core::conn::Acceptor;
+use salvo_core::conn::rustls::RustlsAcceptor;
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ClientCertificates, Tls};
+
+/// What new connections of a listener are encrypted with.
+#[derive(Clone)]
+pub struct Encryption(Arc<ArcSwapOption<TlsAcceptor>>);
+
+impl std::fmt::Debug for Encryption {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Encryption")
+    }
+}
+
+impl Encryption {
+    /// Reads the files.
+    pub(super) fn of(tls: &Tls) -> Result<Self, String> {
+        let acceptor = TlsAcceptor::from(Arc::new(server(tls)?));
+        Ok(Self(Arc::new(ArcSwapOption::from_pointee(acceptor))))
+    }
+
+    /// Reads the files again, for connections that begin from now on.
+    ///
+    /// # Errors
+    /// The sentence about the file that cannot be used; what there was stays.
+    pub fn renew(&self, tls: &Tls) -> Result<(), String> {
+        let acceptor = TlsAcceptor::from(Arc::new(server(tls)?));
+        self.0.store(Some(Arc::new(acceptor)));
+        Ok(())
+    }
+
+    pub(super) fn over<A>(&self, acceptor: A) -> RustlsAcceptor<A>
+    where
+        A: Acceptor + 'static,
+        A::Stream: AsyncRead + AsyncWrite,
+    {
+        RustlsAcceptor::new(acceptor, Arc::clone(&self.0), CancellationToken::new())
+    }
+}
+
+/// Looks whether the files of a listener can be used.
+///
+/// # Errors
+/// The sentence about the one that cannot.
+pub fn check(tls: &Tls) -> Result<(), String> {
+    server(tls).map(drop)
+}
+
+fn server(tls: &Tls) -> Result<ServerConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let chain = certificates(&tls.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| format!("{}: no private key: {error}", tls.key.display()))?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(|error| error.to_string())?;
+    let builder = match client_verifier(tls, provider)? {
+        None => builder.with_no_client_auth(),
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+    };
+    let mut server = builder.with_single_cert(chain, key).map_err(|error| {
+        let (certificate, key) = (tls.certificate.display(), tls.key.display());
+        format!("{certificate} and {key} cannot be used together: {error}")
+    })?;
+    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(server)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let chain: Vec<_> = read.map_err(|error| format!("{}: {error}", path.display()))?;
+    match chain.is_empty() {
+        true => Err(format!("{} has no certificate", path.display())),
+        false => Ok(chain),
+    }
+}
+
+fn client_verifier(
+    tls: &Tls,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+    let is_mandatory = match tls.client_certificates {
+        ClientCertificates::None => return Ok(None),
+        ClientCertificates::Optional => false,
+        ClientCertificates::Required => true,
+    };
+    let Some(path) = &tls.client_ca else {
+        return Ok(Some(Arc::new(AnyCertificate {
+            provider,
+            is_mandatory,
+        })));
+    };
+    let mut roots = RootCertStore::empty();
+    for root in certificates(path)? {
+        roots
+            .add(root)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match is_mandatory {
+        true => builder,
+        false => builder.allow_unauthenticated(),
+    };
+    let verifier = builder
+        .build()
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Some(verifier))
+}
+
+/// Takes any certificate whose private key the client has.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+    is_mandatory: bool,
+}
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        self.is_mandatory
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// The SHA-256 of the certificate that the client has shown.
+pub(super) fn fingerprint(req: &Request) -> Option<[u8; 32]> {
+    let certificate = req.tls_info()?.peer_certificates().first()?;
+    Some(Sha256::digest(certificate).into())
+}
