@@ -33,6 +33,8 @@ use rusqlite::Connection;
 use crate::clock;
 use crate::config::Settings;
 use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
+use audit::chain::Verifier;
+pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
 pub use audit::{Actor, AuditEntry, Change as AuditChange};
 pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
 pub use change::read_key::{NewReadKey, ReadKeyPatch};
@@ -81,6 +83,22 @@ struct Store {
 /// SQLite's.
 pub fn make(path: &Path) -> Result<(), CatalogError> {
     schema::open(path).map(drop)
+}
+
+/// The same as [`Catalog::verify_audit`] for a file that nobody need use: of a data folder or a backup.
+///
+/// # Errors
+/// See [`TrailError`].
+pub fn verify_audit_of(path: &Path, expected: Option<KeyHash>) -> Result<Verified, TrailError> {
+    let connection = sqlite::open_reader(path, &Arc::default())?;
+    let found = sqlite::format(&connection)?;
+    if found != FORMAT {
+        let known = FORMAT;
+        return Err(TrailError::Format { found, known });
+    }
+    let mut verifier = Verifier::new(expected);
+    while verifier.read_on(&connection)? {}
+    Ok(verifier.end())
 }
 
 type Follower = Box<dyn Fn(&Streams) + Send>;
@@ -242,6 +260,17 @@ impl Catalog {
     /// SQLite's.
     pub fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, CatalogError> {
         Ok(audit::page(&self.store().connection, before, limit)?)
+    }
+
+    /// Reads the whole audit trail, and whether it is as it was written; `expected` is a digest that should be in it.
+    /// Blocks; changes are made meanwhile.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn verify_audit(&self, expected: Option<KeyHash>) -> Result<Verified, CatalogError> {
+        let mut verifier = Verifier::new(expected);
+        while verifier.read_on(&self.store().connection)? {}
+        Ok(verifier.end())
     }
 
     /// Writes into the audit trail what somebody did to something that is not in the catalog. Blocks.

@@ -100,7 +100,7 @@ impl By {
     /// For the audit trail.
     pub fn actor(&self) -> Actor {
         Actor {
-            who: self.who,
+            who: self.who.into(),
             client: self.client.to_string(),
         }
     }

@@ -3,20 +3,27 @@
 //! **Invariant**: an entry is written in the transaction of its change, and holds no secret. (What is done to another
 //! file, dead letters above all, has its entry after it: [`super::Catalog::note`].)
 
-use rusqlite::{Connection, params};
+pub(super) mod chain;
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::Kind;
+use super::{KeyHash, Kind};
 use crate::clock;
 
 /// The newest are kept.
 const ENTRIES_MAX: i64 = 100_000;
+/// As [`entry`] reads them.
+const COLUMNS: &str =
+    "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
 /// Who makes a change.
 #[derive(Debug, Clone)]
 pub struct Actor {
     /// By what they were admitted.
-    pub who: &'static str,
+    pub who: Arc<str>,
     /// Address, or `unix`.
     pub client: String,
 }
@@ -76,6 +83,8 @@ pub struct AuditEntry {
     pub before: Option<String>,
     /// What it is, likewise.
     pub after: Option<String>,
+    /// Its digest in the chain ([`chain`]); none: somebody took it away.
+    pub digest: Option<KeyHash>,
 }
 
 pub(super) fn write(
@@ -84,26 +93,41 @@ pub(super) fn write(
     change: &Change,
 ) -> Result<(), rusqlite::Error> {
     let json = |value: &Option<Value>| value.as_ref().map(Value::to_string);
+    let at_ms = clock::unix_ms();
+    let mut entry = AuditEntry {
+        id: 0,
+        at_ms,
+        who: actor.who.to_string(),
+        client: actor.client.clone(),
+        action: change.action.to_owned(),
+        kind: change.kind.as_str().to_owned(),
+        name: change.name.clone(),
+        connector: change.connector.clone(),
+        before: json(&change.before),
+        after: json(&change.after),
+        digest: None,
+    };
     connection
         .prepare_cached(
             "INSERT INTO audit (at_ms, who, client, action, kind, name, connector, before, after)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            clock::unix_ms().cast_signed(),
-            actor.who,
-            actor.client,
-            change.action,
-            change.kind.as_str(),
-            change.name,
-            change.connector,
-            json(&change.before),
-            json(&change.after),
+            at_ms.cast_signed(),
+            entry.who,
+            entry.client,
+            entry.action,
+            entry.kind,
+            entry.name,
+            entry.connector,
+            entry.before,
+            entry.after,
         ])?;
-    let oldest = connection.last_insert_rowid() - ENTRIES_MAX;
+    entry.id = connection.last_insert_rowid();
+    chain::link(connection, &entry)?;
     connection
         .prepare_cached("DELETE FROM audit WHERE id <= ?1")?
-        .execute([oldest])?;
+        .execute([entry.id - ENTRIES_MAX])?;
     Ok(())
 }
 
@@ -112,23 +136,26 @@ pub(super) fn page(
     before: Option<i64>,
     limit: u32,
 ) -> Result<Vec<AuditEntry>, rusqlite::Error> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, at_ms, who, client, action, kind, name, connector, before, after
-         FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-    )?;
-    let rows = statement.query_map(params![before.unwrap_or(i64::MAX), limit], |row| {
-        Ok(AuditEntry {
-            id: row.get(0)?,
-            at_ms: row.get::<_, i64>(1)?.unsigned_abs(),
-            who: row.get(2)?,
-            client: row.get(3)?,
-            action: row.get(4)?,
-            kind: row.get(5)?,
-            name: row.get(6)?,
-            connector: row.get(7)?,
-            before: row.get(8)?,
-            after: row.get(9)?,
-        })
-    })?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2"
+    ))?;
+    let rows = statement.query_map(params![before.unwrap_or(i64::MAX), limit], entry)?;
     rows.collect()
+}
+
+/// Reads [`COLUMNS`].
+fn entry(row: &Row<'_>) -> Result<AuditEntry, rusqlite::Error> {
+    Ok(AuditEntry {
+        id: row.get(0)?,
+        at_ms: row.get::<_, i64>(1)?.unsigned_abs(),
+        who: row.get(2)?,
+        client: row.get(3)?,
+        action: row.get(4)?,
+        kind: row.get(5)?,
+        name: row.get(6)?,
+        connector: row.get(7)?,
+        before: row.get(8)?,
+        after: row.get(9)?,
+        digest: chain::hash(row, 10),
+    })
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection as Database, Row, params};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::audit::chain;
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
@@ -119,6 +120,12 @@ ALTER TABLE keys ADD COLUMN networks TEXT;
 ALTER TABLE read_keys ADD COLUMN networks TEXT;
 ";
 
+/// The audit trail is a chain; entries that are there are chained when the file is opened.
+const AUDIT_CHAIN_5: &str = "
+ALTER TABLE audit ADD COLUMN previous BLOB;
+ALTER TABLE audit ADD COLUMN digest BLOB;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -132,14 +139,16 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5}");
     let from = [
-        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
-        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
-        &format!("{SETTINGS_3} {SIGNING_4} {NETWORKS_5}"),
-        &format!("{SIGNING_4} {NETWORKS_5}"),
-        NETWORKS_5,
+        &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
+        &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
+        &format!("{SETTINGS_3} {SIGNING_4} {five}"),
+        &format!("{SIGNING_4} {five}"),
+        &five,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
+    chain::complete(&database)?;
     Ok(database)
 }
 

@@ -1,5 +1,6 @@
 //! The catalog over real files: what counts, what is refused, what is kept.
 
+mod chained;
 mod renewed;
 mod stored;
 
@@ -13,7 +14,7 @@ const DECLARED: &str = "ik_live_a_declared_key_0000000001";
 
 fn actor() -> Actor {
     Actor {
-        who: "admin token",
+        who: "admin token".into(),
         client: "127.0.0.1".to_owned(),
     }
 }

@@ -29,7 +29,7 @@ fn fill(connection: &Connection, file: &str) {
                 connection
                     .execute(sql, rusqlite::params![row, digest])
                     .expect("a key");
-                let sql = "INSERT INTO audit VALUES (?1, 5, 'admin', '127.0.0.1', 'create', 'key', 'key' || ?1, 'c', NULL, ?2)";
+                let sql = "INSERT INTO audit VALUES (?1, 5, 'admin', '127.0.0.1', 'create', 'key', 'key' || ?1, 'c', NULL, ?2, NULL, NULL)";
                 let after = "x".repeat(size(row));
                 connection
                     .execute(sql, rusqlite::params![row + 1, after])
