@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -98,6 +98,8 @@ pub enum BackupError {
 pub struct Backups {
     journal: Arc<Journal>,
     data_dir: PathBuf,
+    /// Folders in which backups are made.
+    dirs: Vec<PathBuf>,
     /// What must stay free on the disk of the data folder.
     disk_free_bytes_min: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -107,21 +109,35 @@ pub struct Backups {
 }
 
 impl Backups {
-    /// For the files in `data_dir`, which `journal` is one of.
-    pub fn new(journal: &Arc<Journal>, data_dir: &Path, disk_free_bytes_min: u64) -> Self {
+    /// For the files in `data_dir`, which `journal` is one of. Backups are made in its own folder, and in `dirs`.
+    pub fn new(
+        journal: &Arc<Journal>,
+        data_dir: &Path,
+        dirs: &[PathBuf],
+        disk_free_bytes_min: u64,
+    ) -> Self {
+        let own = data_dir.join(OWN_FOLDER);
+        let dirs = [&own].into_iter().chain(dirs).cloned().collect();
         Self {
             journal: Arc::clone(journal),
             data_dir: data_dir.to_owned(),
+            dirs,
             disk_free_bytes_min,
             turn: Arc::default(),
             stop: Arc::default(),
-            folders: Mutex::new(BTreeSet::from([data_dir.join(OWN_FOLDER)])),
+            folders: Mutex::new(BTreeSet::from([own])),
         }
     }
 
-    /// A folder for a backup that is made now: `backups/20250301T120000Z` in the data folder.
+    /// A folder for a backup that is made now, which is missing: `backups/20250301T120000Z` in the data folder, or the same
+    /// with a number.
     pub fn suggested(&self) -> PathBuf {
-        self.data_dir.join(OWN_FOLDER).join(clock::stamp())
+        let dir = self.data_dir.join(OWN_FOLDER).join(clock::stamp());
+        let numbered = (2_u32..).map(|number| PathBuf::from(format!("{}-{number}", dir.display())));
+        let mut free = std::iter::once(dir.clone())
+            .chain(numbered)
+            .filter(|dir| !dir.exists());
+        free.next().unwrap_or(dir)
     }
 
     /// The backups that are found where this daemon makes them, the newest first: those in the data folder, and those
@@ -152,6 +168,16 @@ impl Backups {
                 "dir must be an absolute path, on the daemon's machine".to_owned(),
             ));
         }
+        if !self.is_allowed(&dir) {
+            let dirs: Vec<String> = (self.dirs.iter())
+                .map(|dir| dir.display().to_string())
+                .collect();
+            return Err(BackupError::Folder(format!(
+                "backups are made in {}, and {} lies elsewhere; add the folder around it to admin.backup_dirs in the configuration and start the daemon again",
+                dirs.join(", "),
+                dir.display()
+            )));
+        }
         let run = self.begin().await?;
         let parent = dir.parent().map(Path::to_owned);
         match tokio::task::spawn_blocking(move || run.into(&dir)).await {
@@ -168,6 +194,19 @@ impl Backups {
                 Err(_) => Err(BackupError::Stopped),
             },
         }
+    }
+
+    /// Whether a folder is, or lies in, one of those for backups, wherever links lead.
+    fn is_allowed(&self, dir: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let place = match (dir.canonicalize(), dir.parent(), dir.file_name()) {
+            (Ok(place), ..) => place,
+            // It is not there yet, and lies where the folder above it is.
+            (Err(_), Some(parent), Some(name)) => real(parent).join(name),
+            _ => return false,
+        };
+        let is_plain = !place.components().any(|part| part == Component::ParentDir);
+        is_plain && self.dirs.iter().any(|dir| place.starts_with(real(dir)))
     }
 
     async fn begin(&self) -> Result<Run, BackupError> {

@@ -11,6 +11,7 @@ pub mod client;
 mod compile_plugin;
 pub mod completions;
 pub mod config;
+mod confine;
 pub mod connector;
 pub mod demo;
 pub mod error;

@@ -66,7 +66,7 @@ pub use settings::{
     Admin, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key,
     Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres,
     ProxyHeader, ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start,
-    Storage, Stream, Tls, Verify, Writes, digest_of_certificate, shown_certificate,
+    Storage, Stream, System, Tls, Verify, Writes, digest_of_certificate, shown_certificate,
 };
 
 use checker::Checker;

@@ -140,7 +140,12 @@ impl Daemon {
             (&settings.plugins).into(),
         )?);
         let disk_free_bytes_min = settings.storage.min_free_bytes;
-        let backups = Arc::new(Backups::new(&journal, data_dir, disk_free_bytes_min));
+        let backups = Arc::new(Backups::new(
+            &journal,
+            data_dir,
+            &settings.admin.backup_dirs,
+            disk_free_bytes_min,
+        ));
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
         let budget = Budget::of(settings, process::open_files_max());
         let live = Arc::new(Live::new(settings, budget.service, &pool, &metrics));
@@ -357,6 +362,14 @@ impl Daemon {
         };
         self.tasks.spawn(scrub.run(self.stop.clone()));
     }
+}
+
+/// Makes a data folder if it is missing, for this user only; its absolute path.
+///
+/// # Errors
+/// [`DaemonError::DataFolder`].
+pub fn data_folder(path: &Path) -> Result<PathBuf, DaemonError> {
+    files::open_folder(path)
 }
 
 /// Streams that change are known to the pool and to renderers before anybody can use them.

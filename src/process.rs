@@ -2,10 +2,21 @@
 //!
 //! The verbs that run a daemon, or make files of a data folder, call it first.
 //!
-//! **Invariant**: what changes the process is called by the command line only, never by what the daemon is made of.
+//! **Invariant**: what changes the process is called by the command line only, never by what the daemon is made of; the
+//! compiler of components is a process of its own.
+
+#[cfg(target_os = "linux")]
+mod compiler;
+mod confine;
+#[cfg(target_os = "linux")]
+mod linux;
 
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
+
+#[cfg(target_os = "linux")]
+pub use compiler::confine_compiler;
+pub use confine::{Held, Reach, confine, kernel_holds};
 
 /// Where the system names no number.
 const MANY: u64 = 1 << 20;
@@ -13,6 +24,11 @@ const MANY: u64 = 1 << 20;
 /// What is made from now on is for this user only, however it is made.
 pub fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Whether this is root, from whom few other protections keep anything.
+pub fn is_root() -> bool {
+    geteuid().is_root()
 }
 
 /// Takes as many open files as the system allows this process at most. Shells and service managers start programs with

@@ -98,6 +98,13 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
     Ok(connection)
 }
 
+/// From now on SQLite puts what it sorts and does not keep in memory into this folder, instead of a folder of the whole
+/// machine. Before anything is opened: it concerns the whole process.
+pub fn keep_temporary_files_in(folder: &Path) -> Result<(), rusqlite::Error> {
+    let memory = Connection::open_in_memory()?;
+    memory.pragma_update(None, "temp_store_directory", folder.to_string_lossy())
+}
+
 /// Makes a new file for this user only, whatever the umask is; SQLite gives its write-ahead log the same mode. What keeps
 /// it from being made SQLite says itself.
 fn make_private(path: &Path) {

@@ -60,7 +60,7 @@ impl Files {
         for _ in 0..REQUESTS {
             journal.submit(submission()).await.expect("it is taken");
         }
-        let backups = Backups::new(&journal, root.path(), 0);
+        let backups = Backups::new(&journal, root.path(), &[root.path().to_owned()], 0);
         Self {
             root,
             pool,

@@ -18,16 +18,17 @@ use crate::{daemon, process};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate backup /var/backups/headgate/monday
+  headgate backup
   headgate backup /var/backups/headgate/$(date +%F) --data-dir /var/lib/headgate --output json
 
-The daemon goes on taking requests. The folder is made on the daemon's machine, for its user only. It holds
+The daemon goes on taking requests. The folder is made on the daemon's machine, for its user only, in a folder that
+admin.backup_dirs of the configuration names, or in \"backups\" of the data folder. It holds
 catalog.db, pool.db and journal.db, read back and found good, and last manifest.json; without that it is no backup.
 The configuration, the admin token and plugins are not in it.")]
 pub struct BackupArgs {
-    /// The folder to make it in: missing or empty
+    /// The folder to make it in, missing or empty; otherwise a new one in "backups" of the data folder
     #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
     /// How to print what was made
     #[arg(long, value_enum, default_value = "text")]
     output: BackupOutput,
@@ -65,11 +66,13 @@ enum BackupOutput {
 /// Runs `headgate backup`.
 pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
-    let dir = std::path::absolute(&args.dir)
-        .map_err(|error| CliError::wrong_use(format!("cannot use this folder: {error}")))?;
-    let Some(dir) = dir.to_str() else {
-        return Err(CliError::wrong_use("the folder's path must be UTF-8"));
+    let absolute = |dir: &PathBuf| {
+        let dir = std::path::absolute(dir)
+            .map_err(|error| CliError::wrong_use(format!("cannot use this folder: {error}")))?;
+        let dir = dir.to_str().map(str::to_owned);
+        dir.ok_or_else(|| CliError::wrong_use("the folder's path must be UTF-8"))
     };
+    let dir = args.dir.as_ref().map(absolute).transpose()?;
     let body = json!({"dir": dir});
     let asked = client.change_slowly(Method::POST, "/api/admin/backups", &body);
     let made = match asked.await {
@@ -77,7 +80,7 @@ pub async fn backup(args: BackupArgs) -> Result<(), CliError> {
         Err(error @ CallError::NoAnswer { .. }) => {
             return Err(CliError::failed(format!(
                 "{error}; if there is no manifest.json in {}, there is no backup",
-                shown(dir)
+                shown(dir.as_deref().unwrap_or("its folder"))
             )));
         }
         Err(error) => return Err(error.into()),

@@ -11,7 +11,7 @@ use crate::config::{Sink, quoted, reach};
 use crate::daemon::Budget;
 use crate::metrics::Metrics;
 use crate::plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
-use crate::process::open_files_to_take;
+use crate::process::{Held, kernel_holds, open_files_to_take};
 
 /// What `headgate check` is told.
 #[derive(Debug, clap::Args)]
@@ -72,6 +72,12 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     }
     if let Some(shortage) = Budget::of(settings, open_files_to_take()).shortage() {
         print(&format!("note: {shortage}\n"))?;
+    }
+    let held = kernel_holds();
+    if settings.system.confine && held != Held::Whole {
+        print(&format!(
+            "note: the kernel keeps no files, or not all, from a daemon that gives them up (Landlock): {held}\n"
+        ))?;
     }
     for sink in unsaid {
         let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();

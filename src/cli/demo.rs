@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::Client;
+use super::confine::Confined;
 use super::error::CliError;
 use super::output::{Table, print, shown};
 use super::{logging, serve};
@@ -56,6 +57,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     let loaded = load(&config_file)?;
     logging::start(&loaded.settings.log);
     process::take_open_files();
+    let confined = Confined::by(&loaded)?;
     serve::run_to_end(&loaded.settings.runtime, async {
         let signals = serve::Signals::new()?;
         let (daemon, files) = serve::start(&loaded).await?;
@@ -66,7 +68,8 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
         }
         print("\nServing until Ctrl-C.\n")?;
         serve::invite(&daemon)?;
-        serve::run_until_signalled(daemon, files, signals, || load(&config_file)).await
+        let load = || confined.look_at(load(&config_file));
+        serve::run_until_signalled(daemon, files, signals, load).await
     })
 }
 

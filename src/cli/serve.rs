@@ -13,6 +13,7 @@ use std::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::confine::Confined;
 use super::error::CliError;
 use super::{ConfigArgs, load, logging, program};
 use crate::config::{Listen, Loaded, Runtime};
@@ -52,6 +53,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    let confined = Confined::by(&loaded)?;
     let served = run_to_end(&loaded.settings.runtime, async {
         let signals = Signals::new()?;
         let (daemon, files) = start(&loaded).await?;
@@ -61,7 +63,8 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         } else {
             say_how_to_sign_in(&daemon)?;
         }
-        run_until_signalled(daemon, files, signals, || load(&args.config)).await
+        let load = || confined.look_at(load(&args.config));
+        run_until_signalled(daemon, files, signals, load).await
     });
     if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {
         start_again(listened)?;

@@ -293,6 +293,18 @@ pub(super) fn path(text: &str) -> Result<(), String> {
     }
 }
 
+/// The path of a folder that does not depend on where the program runs.
+pub(super) fn absolute_path(text: &str) -> Result<(), String> {
+    path(text)?;
+    match text.starts_with('/') {
+        true => Ok(()),
+        false => Err(format!(
+            "wants a path that begins with \"/\"; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
 /// The mode of `pool.db`.
 pub(super) fn pool_mode(text: &str) -> Result<(), String> {
     match text {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{
     Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Networks, Ordering,
     Plugins, Pool, PoolMode, Postgres, ProxyHeader, Retry, Runtime, Secret, Server, Settings, Sink,
-    SinkLimits, Start, Storage,
+    SinkLimits, Start, Storage, System,
 };
 
 impl Default for Settings {
@@ -24,6 +24,7 @@ impl Default for Settings {
             limits: Limits::default(),
             live: Live::default(),
             runtime: Runtime::default(),
+            system: System::default(),
             log: Log::default(),
             plugins: Plugins::default(),
             pool: Pool::default(),
@@ -63,6 +64,7 @@ impl Default for Admin {
             networks: Networks::default(),
             insecure: false,
             tls: None,
+            backup_dirs: Vec::new(),
             token: None,
             token_file: PathBuf::from("data/admin.token"),
         }
@@ -137,6 +139,12 @@ impl Default for Plugins {
             compile_cpu_seconds: 60,
             compile_timeout_seconds: 180,
         }
+    }
+}
+
+impl Default for System {
+    fn default() -> Self {
+        System { confine: true }
     }
 }
 

@@ -132,6 +132,7 @@ pub(super) const ROOT: &[Field] = &[
     field("limits", Shape::Table(LIMITS)),
     field("live", Shape::Table(LIVE)),
     field("runtime", Shape::Table(RUNTIME)),
+    field("system", Shape::Table(SYSTEM)),
     field("log", Shape::Table(LOG)),
     field("plugins", Shape::Table(PLUGINS)),
     field("pool", Shape::Table(POOL)),
@@ -171,6 +172,7 @@ const ADMIN: &[Field] = &[
     field("networks", Shape::List(checks::place, 0)),
     field("insecure", Shape::Boolean),
     field("tls", Shape::Table(TLS)),
+    field("backup_dirs", Shape::List(checks::absolute_path, 0)),
     field("token", Shape::Secret),
 ];
 
@@ -210,6 +212,8 @@ const LIVE: &[Field] = &[
 ];
 
 const RUNTIME: &[Field] = &[field("worker_threads", Shape::Integer(0, 256))];
+
+const SYSTEM: &[Field] = &[field("confine", Shape::Boolean)];
 
 const LOG: &[Field] = &[
     field("level", Shape::Text(checks::log_filter)),

@@ -46,6 +46,8 @@ pub struct Settings {
     pub live: Live,
     /// Threads.
     pub runtime: Runtime,
+    /// What the daemon may do with the system.
+    pub system: System,
     /// Log output.
     pub log: Log,
     /// Limits on plugins.
@@ -114,6 +116,8 @@ pub struct Admin {
     pub insecure: bool,
     /// Encryption; none: connections are plain.
     pub tls: Option<Tls>,
+    /// Absolute paths of folders in which backups are made, beside `backups` in the data folder.
+    pub backup_dirs: Vec<PathBuf>,
     /// The admin token. None: it is read from `token_file`, which is made at the first start.
     pub token: Option<Secret>,
     /// Where the token is kept if `token` is none: the file that `admin.token` names but that does not exist yet,
@@ -250,6 +254,14 @@ pub struct Live {
 pub struct Runtime {
     /// Worker threads. 0: one on up to two cores, otherwise one fewer than cores, at most 8.
     pub worker_threads: usize,
+}
+
+/// `[system]`: what the daemon may do with the system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct System {
+    /// Whether it gives up at the start what it does not need: files elsewhere, core dumps, debuggers, new privileges.
+    pub confine: bool,
 }
 
 /// `[log]`: log output.

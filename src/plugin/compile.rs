@@ -24,6 +24,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{Digest, Unfinished, hex};
+#[cfg(target_os = "linux")]
+use crate::process;
 use crate::{clock, config};
 
 /// How often a running compiler is looked at.
@@ -356,6 +358,7 @@ fn confine(limits: &CompileLimits) -> io::Result<()> {
     {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+        process::confine_compiler();
     }
     Ok(())
 }

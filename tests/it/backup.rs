@@ -231,7 +231,7 @@ async fn a_renderer_of_the_life_before_is_told_everything_afresh() {
         put(&app, number, "before").await;
     }
     let root = tempfile::tempdir().expect("a folder");
-    let (dir, data_dir) = (root.path().join("backup"), root.path().join("data"));
+    let (dir, data_dir) = (setup.path("backup"), root.path().join("data"));
     let manifest = app.parts.backups.make(dir.clone()).await;
     let manifest = manifest.expect("it is made");
     // The life before goes on, and its renderers with it.
@@ -473,8 +473,7 @@ fn the_command_makes_backups_and_says_what_is_wrong() {
     });
     assert_eq!(told["bytes"], sizes.sum::<u64>());
     for (body, says) in [
-        ("", "absolute"),
-        ("{}", "dir"),
+        (r#"{"dir": ""}"#, "absolute"),
         (r#"{"dir": "relative"}"#, "absolute path"),
         (r#"{"dir": "/x", "to": 1}"#, "to"),
     ] {

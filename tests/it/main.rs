@@ -12,6 +12,7 @@ mod browser; // pages in a real browser, against the real program
 mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
 mod command_line; // the binary's verbs, against a running daemon
+mod deploy; // the files to deploy from: nginx in front, the unit
 mod encrypted; // TLS, and certificates of clients
 mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
 mod guests; // sinks that misbehave, and what they cost the others

@@ -5,6 +5,7 @@
 //! **Invariant**: a block that cannot be used as it stands fails, and so does one that costs a stream its data pool.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use headgate::config::BUILT_IN_PLUGINS;
@@ -110,7 +111,14 @@ fn check(example: &Example) {
         fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         fs::copy(&component, file).expect("a copy");
     }
+    // What systemd hands over.
+    text = text.replace("/run/credentials/headgate.service/", "credential-");
     for file in values(&text, "file") {
+        if file.starts_with("credential-") {
+            let file = folder.path().join(file);
+            fs::write(&file, secret("SHOP_KEY")).expect("a file");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+        }
         if file.ends_with("-keys.json") {
             fs::write(folder.path().join(file), key_set()).expect("a file");
         }

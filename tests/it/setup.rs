@@ -12,7 +12,7 @@ mod file;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +65,11 @@ impl Setup {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("there is room for a temporary folder");
         let data_dir = folder.path().join("data");
+        let backups = folder
+            .path()
+            .to_str()
+            .expect("a path that is text")
+            .to_owned();
         let setup = Self {
             folder: Arc::new(folder),
             data_dir,
@@ -79,6 +84,7 @@ impl Setup {
         setup
             .set("server.listen", "127.0.0.1:0")
             .set("admin.listen", "127.0.0.1:0")
+            .set("admin.backup_dirs", vec![backups])
     }
 
     /// The stream `orders` and the connector `shop` with a key for it.
@@ -346,7 +352,18 @@ impl Setup {
     }
 
     /// Runs `command`, which becomes the program, and waits until it listens. Relative paths start in the folder.
-    pub(crate) fn spawn_as(&self, mut command: Command) -> Result<Process, Ended> {
+    pub(crate) fn spawn_as(&self, command: Command) -> Result<Process, Ended> {
+        Process::watch(self.child(command), self.clone())
+    }
+
+    /// Starts the daemon as a process of its own, wherever it listens, and waits for nothing.
+    pub(crate) fn spawn_child(&self) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headgate"));
+        command.args(["serve", "--config", "headgate.toml"]);
+        self.child(command)
+    }
+
+    fn child(&self, mut command: Command) -> Child {
         assert!(self.write_stall_max.is_none(), "no setting of the program");
         self.write();
         for (name, _) in std::env::vars_os() {
@@ -354,14 +371,13 @@ impl Setup {
                 command.env_remove(name);
             }
         }
-        let child = command
+        command
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the program starts");
-        Process::watch(child, self.clone())
+            .expect("the program starts")
     }
 
     fn connector_mut(&mut self, name: &str) -> &mut Connector {

@@ -61,10 +61,12 @@ const SUBJECTS: [&str; 9] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 25] = [
+const HOMES: [(&str, &[&str]); 27] = [
     ("arc_swap", &["http"]),
     ("tokio_rustls", &["http"]),
     ("proxy_header", &["http"]),
+    ("landlock", &["process"]),
+    ("seccompiler", &["process"]),
     ("flate2", &["sender"]),
     ("ring::hmac", &["sender"]),
     ("ruzstd", &["sender"]),

@@ -24,8 +24,9 @@ pub(super) fn routes(operator: &Operator) -> Router {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct WantedBackup {
-    /// Absolute path of a folder on the daemon's machine, which is missing or empty.
-    dir: String,
+    /// Absolute path of a folder on the daemon's machine, which is missing or empty and lies in one of those for backups
+    /// (`admin.backup_dirs`); absent: a new one in `backups` of the data folder.
+    dir: Option<String>,
 }
 
 /// A backup.
@@ -86,7 +87,7 @@ struct PostBackup(Operator);
 /// data folder of it.
 #[endpoint(
     operation_id = "make_backup",
-    request_body(content = WantedBackup, description = "Where.", example = json!({"dir": "/var/backups/headgate-1"})),
+    request_body(content = Option<WantedBackup>, description = "May be absent: in `backups` of the data folder.", example = json!({"dir": "/var/backups/headgate-1"})),
     responses(
         (status_code = 201, body = Success<BackupData>, description = "It is complete."),
         (status_code = 400, description = "The body or the folder cannot be used."),
@@ -99,9 +100,11 @@ struct PostBackup(Operator);
 impl PostBackup {
     async fn handle(&self, req: &mut Request) -> Result<Success<BackupData>, ApiError> {
         let wanted: Option<WantedBackup> = body::small_json(req).await?;
-        let say_where = "say where, in a JSON body: {\"dir\": \"/an/absolute/path\"}";
-        let wanted = wanted.ok_or_else(|| ApiError::invalid(say_where))?;
-        let manifest = self.0.back_up(&wanted.dir, by(req)).await?;
-        Ok(envelope::created(BackupData::new(wanted.dir, manifest)))
+        let dir = match wanted.and_then(|wanted| wanted.dir) {
+            Some(dir) => dir,
+            None => self.0.backups.suggested().to_string_lossy().into_owned(),
+        };
+        let manifest = self.0.back_up(&dir, by(req)).await?;
+        Ok(envelope::created(BackupData::new(dir, manifest)))
     }
 }

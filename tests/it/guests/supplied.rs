@@ -193,6 +193,24 @@ fn the_daemon_stops_in_time_while_a_component_is_compiled() {
 }
 
 #[test]
+fn the_process_that_compiles_has_given_up_everything_else() {
+    let folder = supplied(
+        "compile_cpu_seconds = 600\ncompile_timeout_seconds = 600\n",
+        "",
+    );
+    put(&folder, &wasm::many_locals(50_000));
+    let process = folder.spawn();
+    let status = eventually("a compiler that has begun", || {
+        let compiler = *children(process.id()).first()?;
+        let status = std::fs::read_to_string(format!("/proc/{compiler}/status")).ok()?;
+        let is_confined = |line: &str| line == "Seccomp:\t2";
+        status.lines().any(is_confined).then_some(status)
+    });
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    process.stop();
+}
+
+#[test]
 fn a_pinned_sink_runs_this_very_file_only() {
     let path = guest("stages_twice");
     let said = run(Path::new("."), ["plugin", "check", &path]).out;

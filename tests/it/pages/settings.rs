@@ -112,7 +112,7 @@ fn a_backup_is_made_by_the_button_and_listed() {
         (elsewhere.as_str(), 409, "is not empty"),
         ("relative", 400, "absolute path"),
         ("", 400, "absolute path"),
-        ("/nowhere/at/all", 400, "folder above it"),
+        ("/nowhere/at/all", 400, "admin.backup_dirs"),
     ] {
         let answer = site.submit("/settings/back-up", &fields(dir));
         assert_eq!(answer.status, status, "{dir}");
