@@ -194,7 +194,8 @@ fn named_files(loaded: &Loaded) -> Vec<PathBuf> {
         let url = sink.postgres.iter().map(|postgres| postgres.url.reveal());
         let queries = url.filter_map(|url| Some(url.split_once('?')?.1));
         let values = queries.flat_map(|query| form_urlencoded::parse(query.as_bytes()));
-        let paths = values.filter(|(_, value)| value.starts_with('/'));
+        let paths =
+            values.filter(|(name, value)| name.starts_with("ssl") && value.starts_with('/'));
         files.extend(paths.map(|(_, path)| PathBuf::from(path.into_owned())));
     }
     let mut values = vec![serde_json::to_value(&settings).unwrap_or_default()];
