@@ -87,7 +87,12 @@ impl Checker<'_> {
             (Shape::Boolean, Data::Boolean(_)) => Some(node),
             (Shape::Free, Data::Table(_)) => {
                 self.holds_secret |= holds_secret(&node, false);
-                Some(node)
+                let Some((path, line, number)) = not_finite(path, &node) else {
+                    return Some(node);
+                };
+                let message = format!("the plugin reads JSON, which has no number {number}");
+                self.report(&path, line, message);
+                None
             }
             (Shape::Text(check), Data::Text(text)) => match check(text) {
                 Ok(()) => Some(node),
@@ -340,6 +345,22 @@ impl Checker<'_> {
             path: path.to_owned(),
             message,
         });
+    }
+}
+
+/// The first number of a table that JSON does not have, with its place.
+fn not_finite(path: &str, node: &Node) -> Option<(String, Option<usize>, f64)> {
+    match &node.data {
+        Data::Float(number) if !number.is_finite() => Some((path.to_owned(), node.line, *number)),
+        Data::List(elements) => {
+            let mut elements = elements.iter().enumerate();
+            elements.find_map(|(index, node)| not_finite(&format!("{path}[{index}]"), node))
+        }
+        Data::Table(entries) => {
+            let mut entries = entries.iter();
+            entries.find_map(|entry| not_finite(&problem::join(path, &entry.name), &entry.node))
+        }
+        _ => None,
     }
 }
 

@@ -32,6 +32,19 @@ fn unknown_keys_name_the_nearest_known_one() {
 }
 
 #[test]
+fn numbers_that_no_json_has_are_refused_in_settings_of_plugins() {
+    let sink = "[[sinks]]\nname = \"a\"\nplugin = \"webhook\"\nstreams = [\"*\"]\n";
+    check(
+        &format!("{sink}config = {{ a = nan }}\n"),
+        &["5: sinks[0].config.a: the plugin reads JSON, which has no number NaN"],
+    );
+    check(
+        &format!("{sink}[sinks.config]\na = [\n1.5,\n-inf]\n"),
+        &["8: sinks[0].config.a[1]: the plugin reads JSON, which has no number -inf"],
+    );
+}
+
+#[test]
 fn a_misspelt_key_is_not_reported_as_missing_too() {
     check(
         "[[streams]]\nnam = \"orders\"\n",
