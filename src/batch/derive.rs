@@ -307,7 +307,9 @@ impl Batch {
                     .map_err(|_| too_large.clone())?;
             }
             let items = writer.into_items();
-            room = room.saturating_sub(items.byte_len());
+            // The head of the encoding, where there is no item.
+            let left = room.checked_sub(items.byte_len());
+            room = left.ok_or_else(|| too_large.clone())?;
             slices.push(self.replaced(slice, items));
         }
         Ok(slices)
@@ -517,6 +519,11 @@ mod tests {
         assert!(batch.in_stream("other", entries).is_ok());
         let too_large = Some(DeriveError::TooLarge(entries - 1));
         assert_eq!(batch.in_stream("other", entries - 1).err(), too_large);
+        let empty = super::super::tests::batch(&[&[]]);
+        let room = empty.project(&[], ROOM).expect("it fits").own_bytes();
+        assert!(empty.project(&[], room).is_ok());
+        let too_large = Some(DeriveError::TooLarge(room - 1));
+        assert_eq!(empty.project(&[], room - 1).err(), too_large);
         let room = size_of::<Slice>();
         assert!(batch.select(&[0, 1, 2], room).is_ok(), "they lie together");
         let too_large = Some(DeriveError::TooLarge(room));
