@@ -200,7 +200,7 @@ impl Ingest {
         if head.content_length.is_some_and(|length| length > limit) {
             return Err(self.too_large());
         }
-        let form = headers::form(head)?;
+        let form = head.form()?;
         let key = &known.caller.key;
         let named = self.read_headers(head, form, key.item_key.as_deref(), key.preset)?;
         self.gate.check()?;

@@ -11,6 +11,7 @@
 
 mod claims;
 pub mod copy;
+mod endpoint;
 mod group;
 pub mod log;
 mod measure;

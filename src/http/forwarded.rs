@@ -1,7 +1,9 @@
 //! Who stands behind a proxy: the client that a trusted proxy names in a header.
 //!
 //! **Invariant**: nobody is believed but the proxies that the configuration names, and of what they pass on only what
-//! they wrote themselves: names are read from the end, as far as those who wrote them are trusted.
+//! they wrote themselves.
+
+mod hops;
 
 use std::net::IpAddr;
 
@@ -12,8 +14,6 @@ use crate::config::{Networks, ProxyHeader, Server};
 use crate::journal::log::Client;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Names that are looked at.
-const HOPS_MAX: usize = 32;
 
 /// The proxies that are believed.
 #[derive(Debug, Clone, Default)]
@@ -43,57 +43,20 @@ impl Proxies {
         self.trusted.contains(client.address())
     }
 
-    /// The last one that is no trusted proxy itself, or else the first one; up to what cannot be read.
     fn named(&self, headers: &HeaderMap) -> Option<IpAddr> {
-        let (name, read): (_, fn(&str) -> Option<IpAddr>) = match self.header {
-            ProxyHeader::XForwardedFor => (X_FORWARDED_FOR, |hop| address(hop)),
-            ProxyHeader::Forwarded => (FORWARDED, forwarded_for),
+        let name = match self.header {
+            ProxyHeader::XForwardedFor => X_FORWARDED_FOR,
+            ProxyHeader::Forwarded => FORWARDED,
             // Then it is known since the connection was accepted.
             ProxyHeader::ProxyProtocol => return None,
         };
         let lines: Vec<&str> = (headers.get_all(name).iter())
             .filter_map(|line| line.to_str().ok())
             .collect();
-        let hops = lines.iter().rev().flat_map(|line| line.rsplit(','));
-        let mut named = None;
-        for hop in hops.take(HOPS_MAX) {
-            let Some(address) = read(hop.trim()) else {
-                break;
-            };
-            named = Some(address);
-            if !self.trusts(Client::Address(address)) {
-                break;
-            }
-        }
-        named
+        hops::client(self.header, &lines, |address| {
+            self.trusts(Client::Address(address))
+        })
     }
-}
-
-/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`
-fn address(text: &str) -> Option<IpAddr> {
-    let address = match text.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?.0.parse().ok()?,
-        None => match text.parse() {
-            Ok(address) => address,
-            Err(_) => text.split_once(':')?.0.parse().ok()?,
-        },
-    };
-    // As it is compared with networks.
-    Some(match address {
-        IpAddr::V6(address) => address.to_canonical(),
-        address => address,
-    })
-}
-
-/// What one element of `Forwarded` says in `for=`.
-fn forwarded_for(element: &str) -> Option<IpAddr> {
-    let pairs = element.split(';');
-    let mut named = pairs.filter_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        name.eq_ignore_ascii_case("for").then_some(value)
-    });
-    let value = named.next()?;
-    address(value.trim_matches('"'))
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 //! **Invariant**: both transports send what [`Subscription::next`] brings, one message at a time, when
 //! the connection has room for it: what a renderer does not take waits in no queue of its own.
 
+mod wanted;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use percent_encoding::percent_decode_str;
 use salvo_core::conn::ConnCtrl;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
@@ -113,7 +114,7 @@ impl GetLive {
         cut: CancellationToken,
     ) -> Result<Subscribe, ApiError> {
         let (reader, allowed) = self.0.follower(req)?;
-        let streams = match wanted_streams(req.uri().query().unwrap_or_default()) {
+        let streams = match wanted::streams(req.uri().query().unwrap_or_default()) {
             None => allowed,
             Some(names) => choose(&names, &allowed)?,
         };
@@ -141,23 +142,6 @@ impl GetLive {
             reader,
         })
     }
-}
-
-/// The values of `streams`, as they stand in the query: separated by commas, then decoded. Some programs
-/// encode the separating commas too.
-fn wanted_streams(query: &str) -> Option<Vec<String>> {
-    let values = query
-        .split('&')
-        .filter_map(|pair| pair.strip_prefix("streams="));
-    let names: Vec<String> = values
-        .flat_map(|value| value.split(','))
-        .map(|name| {
-            let name = name.replace('+', " ");
-            percent_decode_str(&name).decode_utf8_lossy().into_owned()
-        })
-        .filter(|name| !name.is_empty())
-        .collect();
-    (!names.is_empty()).then_some(names)
 }
 
 fn send_events(res: &mut Response, subscription: Subscription) {
@@ -207,7 +191,7 @@ mod tests {
     fn stream_names_are_found_however_their_commas_are_written() {
         let allowed: Vec<Arc<str>> = ["a", "b", "c,d", "e f"].map(Into::into).into();
         let check = |query: &str, expected: Option<&[&str]>| {
-            let names = wanted_streams(query).unwrap_or_default();
+            let names = wanted::streams(query).unwrap_or_default();
             let chosen = choose(&names, &allowed).ok();
             let chosen: Option<Vec<&str>> = chosen
                 .as_ref()
@@ -222,7 +206,7 @@ mod tests {
         check("streams=e+f", Some(&["e f"]));
         check("streams=a,z", None);
         check("streams=a%2Cz", None);
-        assert!(wanted_streams("since=1").is_none());
-        assert!(wanted_streams("streams=").is_none());
+        assert!(wanted::streams("since=1").is_none());
+        assert!(wanted::streams("streams=").is_none());
     }
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::headers;
 use super::request::{Address, Answer, Head, Known, Reply, Voucher};
 use super::{Admitted, BodyError, Ingest, Refusal};
 use crate::catalog::{Caller, Connector, IngestKey};
@@ -274,7 +273,7 @@ impl Ingest {
         if length.is_some_and(|length| length > limit) {
             return Err((self.too_large(), None));
         }
-        let form = headers::form(&unproven.head).map_err(|error| (error, None))?;
+        let form = unproven.head.form().map_err(|error| (error, None))?;
         let now_ms = clock::unix_ms();
         let mut refused = None;
         for signing in unproven.keys.iter().filter_map(|key| key.signing.as_ref()) {

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::request::Head;
 use crate::error::AcceptError;
+use crate::sender::Headers;
 use crate::sender::body::Form;
 
 const ITEM_KEY_BYTES_MAX: usize = 1_024;
@@ -33,12 +33,15 @@ pub(super) fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
 
 /// How the body is written. At the address of a connector tools send what they are used to; elsewhere it is JSON, as it
 /// is.
-pub(super) fn form(head: &Head<'_>) -> Result<Form, AcceptError> {
-    match head.address {
-        None => check_content_type(head.content_type).map(|()| Form::JSON),
-        Some(address) => {
-            let encoding = address.headers.get("content-encoding");
-            Form::of(head.content_type, encoding.map(str::as_bytes)).map_err(AcceptError::invalid)
+pub(super) fn form(
+    content_type: Option<&[u8]>,
+    of_address: Option<Headers<'_>>,
+) -> Result<Form, AcceptError> {
+    match of_address {
+        None => check_content_type(content_type).map(|()| Form::JSON),
+        Some(headers) => {
+            let encoding = headers.get("content-encoding");
+            Form::of(content_type, encoding.map(str::as_bytes)).map_err(AcceptError::invalid)
         }
     }
 }

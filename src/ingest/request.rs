@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::address::Unproven;
 use super::conventions::DELIVERY;
+use super::headers;
 use crate::budget::{Full, Portion};
 use crate::catalog::{Caller, QuotaState};
 use crate::error::AcceptError;
@@ -67,6 +68,16 @@ pub struct Head<'a> {
     pub client: Client,
     /// What [`super::loggable_headers`] made of the headers, for the log.
     pub headers: Option<&'a str>,
+}
+
+impl Head<'_> {
+    /// How the body is written.
+    pub(super) fn form(&self) -> Result<Form, AcceptError> {
+        headers::form(
+            self.content_type,
+            self.address.map(|address| address.headers),
+        )
+    }
 }
 
 /// A request to the address of a connector, as it came.

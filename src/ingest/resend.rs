@@ -14,7 +14,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::conventions::{Context, Reading, Repeats};
-use super::{Accepted, Address, Head, Ingest, headers};
+use super::{Accepted, Address, Head, Ingest};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};
 use crate::clock;
@@ -270,7 +270,7 @@ impl Ingest {
             client: log.client,
             headers: None,
         };
-        let form = headers::form(&head)?;
+        let form = head.form()?;
         let item_key = connector.item_key.as_deref();
         let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
         let preset = used.map_or_else(|| connector.preset(), |key| key.preset);

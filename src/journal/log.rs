@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 
+pub use super::endpoint::Endpoint;
 use super::{Journal, StorageError};
 use crate::batch::Action;
 
@@ -74,44 +75,6 @@ impl Outcome {
             4 => Self::Removed,
             5 => Self::Handshake,
             _ => Self::Accepted,
-        }
-    }
-}
-
-/// The endpoint that a request came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `POST /api/ingest`
-    Ingest,
-    /// `POST /api/webhook/{stream}`, or the address of a connector below it
-    Webhook,
-    /// `DELETE /api/streams/{stream}/items/{key}`
-    Items,
-}
-
-impl Endpoint {
-    /// `ingest`, `webhook` or `items`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ingest => "ingest",
-            Self::Webhook => "webhook",
-            Self::Items => "items",
-        }
-    }
-
-    pub(super) fn code(self) -> i64 {
-        match self {
-            Self::Ingest => 0,
-            Self::Webhook => 1,
-            Self::Items => 2,
-        }
-    }
-
-    fn from_code(code: i64) -> Self {
-        match code {
-            1 => Self::Webhook,
-            2 => Self::Items,
-            _ => Self::Ingest,
         }
     }
 }

@@ -104,7 +104,7 @@ impl Sink {
     }
 
     /// The streams that rules of the built-in filter put items into.
-    pub(in crate::config) fn targets(&self) -> impl Iterator<Item = &str> {
+    pub(in super::super) fn targets(&self) -> impl Iterator<Item = &str> {
         let rules = match &*self.plugin {
             FILTER => self.config.get("rules").and_then(|rules| rules.as_array()),
             _ => None,

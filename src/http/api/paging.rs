@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: `next` leads to exactly the entries after the page.
 
+mod page;
+
 use std::sync::Arc;
 
 use salvo_core::Request;
@@ -45,13 +47,9 @@ pub(super) fn by_name<T, D: Serialize + ToSchema + 'static>(
 ) -> Result<Listing<D>, ApiError> {
     let limit = limit(req)? as usize;
     let after = req.query::<String>("cursor").unwrap_or_default();
-    let first = all.partition_point(|one| name(one) <= after.as_str());
-    let rest = &all[first..];
-    let page = &rest[..rest.len().min(limit)];
-    let next = page.last().filter(|_| rest.len() > limit);
-    let next = next.map(|last| name(last).to_owned());
+    let (page, next) = page::by_name(all, |one| name(one), &after, limit);
     Ok(envelope::list(
         page.iter().map(|one| show(one)).collect(),
-        next,
+        next.map(str::to_owned),
     ))
 }
