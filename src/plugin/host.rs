@@ -9,6 +9,8 @@ mod link;
 mod memory;
 mod pool;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
