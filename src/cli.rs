@@ -5,6 +5,7 @@
 //!
 //! **Invariant**: exit codes are 0 done, 1 failed, 2 wrong use or configuration, 70 storage failure.
 
+pub mod audit;
 pub mod backup;
 pub mod check;
 pub mod client;
@@ -27,6 +28,7 @@ pub mod requests;
 mod resource;
 pub mod send;
 pub mod serve;
+pub mod session;
 pub mod sign_in;
 pub mod sink;
 pub mod stream;
@@ -80,6 +82,10 @@ enum Verb {
     Send(send::SendArgs),
     /// Print a link that signs in to the admin pages of a running daemon, once
     SignIn(sign_in::SignInArgs),
+    /// See who is signed in to the admin pages, and end sessions
+    Session(session::SessionArgs),
+    /// Show the audit trail of a running daemon; see whether it is as it was written
+    Audit(audit::AuditArgs),
     /// Send what a tool would send to a connector, signed, to see that it comes through
     Trigger(trigger::TriggerArgs),
     /// Follow streams: print each change as it happens
@@ -126,6 +132,8 @@ pub fn main() -> ExitCode {
         Verb::ReadKey(args) => short(read_key::run(args)),
         Verb::Send(args) => short(send::run(args)),
         Verb::SignIn(args) => short(sign_in::run(args)),
+        Verb::Session(args) => short(session::run(args)),
+        Verb::Audit(args) => short(audit::run(args)),
         Verb::Trigger(args) => short(trigger::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),

@@ -63,10 +63,7 @@ pub use run_time::{
 pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
-    Admin, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key,
-    Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres,
-    ProxyHeader, ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start,
-    Storage, Stream, System, Tls, Verify, Writes, digest_of_certificate, shown_certificate,
+    Admin, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream, System, Tls, Verify, Writes, digest_of_certificate, shown_certificate, ADMIN, AdminToken, Role,
 };
 
 use checker::Checker;

@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backup::Backups;
 use crate::backup::restore::MARK;
-use crate::catalog::{Catalog, KeyHash};
+use crate::catalog::Catalog;
 use crate::clock;
 use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
 use crate::delivery::Delivery;
@@ -36,6 +36,7 @@ use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::operate::access::Access;
 use crate::operate::requests::Requests;
 use crate::operate::{About, Operator};
 use crate::plugin::Plugins;
@@ -174,6 +175,7 @@ impl Daemon {
             live,
             backups,
             gate,
+            access: Arc::new(Access::new(&admin_token, &settings.admin)),
             guesses: Arc::default(),
             metrics,
             about: Arc::new(About {
@@ -203,12 +205,12 @@ impl Daemon {
             plugins,
             fuse,
             lock,
+            sessions: Arc::new(Sessions::new(&operator.access)),
             operator,
-            sessions: Arc::new(Sessions::default()),
         };
         daemon.reload().tell_gaps();
         let logged = daemon.operator.journal.newest_logged().await?;
-        daemon.spawn(settings, &admin_token, service_listener, admin_listener);
+        daemon.spawn(settings, service_listener, admin_listener);
         let counting = hour::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)
@@ -291,7 +293,7 @@ impl Daemon {
         }
     }
 
-    fn spawn(&mut self, settings: &Settings, admin_token: &str, service: Bound, admin: Bound) {
+    fn spawn(&mut self, settings: &Settings, service: Bound, admin: Bound) {
         let bodies = journal::Retention {
             bytes_max: settings.storage.rejected_retention_bytes,
             age_ms_max: u64::from(settings.storage.rejected_retention_minutes) * 60_000,
@@ -327,7 +329,6 @@ impl Daemon {
         self.tasks.spawn(serving);
         let routes = http::admin(&AdminParts {
             operator: self.operator.clone(),
-            admin_token: KeyHash::of(admin_token),
             sessions: Arc::clone(&self.sessions),
             hosts: settings.admin.hosts.as_slice().into(),
             outside: Outside::of(settings),

@@ -6,6 +6,7 @@
 //! **Invariant**: every answer to a request that is HTTP, also one that the framework or a panic causes,
 //! carries `X-Request-Id`, and every error the envelope of `http/envelope.rs`.
 
+mod access;
 mod announced;
 mod api;
 mod asset;
@@ -35,9 +36,9 @@ use std::sync::Arc;
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 
-use crate::catalog::KeyHash;
 use crate::config::{Networks, Settings};
 use crate::operate::Operator;
+use access::Needs;
 use forwarded::Proxies;
 use ingest::Submit;
 use items::sending::Sending;
@@ -45,7 +46,7 @@ use reader::Readers;
 use strangers::Strangers;
 
 pub use listen::{Bound, ListenError, Places, Stopper, bind};
-pub use web::{Invitation, Sessions};
+pub use web::{Invitation, Sessions, SignedIn};
 
 /// What both listeners have in common.
 #[derive(Debug, Clone)]
@@ -89,8 +90,6 @@ pub struct ServiceParts {
 pub struct AdminParts {
     /// What is seen and done.
     pub operator: Operator,
-    /// Digest of the admin token.
-    pub admin_token: KeyHash,
     /// Who is signed in to the admin pages.
     pub sessions: Arc<Sessions>,
     /// Names that the admin pages and API may be asked for by, beside addresses and `localhost`.
@@ -165,14 +164,15 @@ fn read_route(path: &str) -> Router {
     Router::with_path(path).options(reader::Preflight)
 }
 
-/// The admin listener: what operators use. Everything but `/healthz` and its documentation needs the
-/// admin token, or, for the pages, a session.
+/// The admin listener: what operators use. Everything but `/healthz` and its documentation needs a token with
+/// the role for it, or, for the pages, a session that was begun with one.
 pub fn admin(parts: &AdminParts) -> Service {
+    let operator = &parts.operator;
+    let metrics = Router::with_path("metrics").get(health::GetMetrics(operator.clone()));
     let guarded = Router::new()
-        .hoop(api::RequireToken(parts.admin_token, parts.operator.clone()))
         .hoop(web::CheckSite::of_api(&parts.hosts))
-        .push(Router::with_path("metrics").get(health::GetMetrics(parts.operator.clone())))
-        .push(api::routes(&parts.operator, &parts.sessions));
+        .push(access::require_token(operator, Needs::METRICS, metrics))
+        .push(api::routes(operator, &parts.sessions));
     let api = Router::new()
         .push(guarded)
         .push(Router::with_path("healthz").get(health::GetHealth));

@@ -142,6 +142,9 @@
 //!   time lie in `catalog.db` as they are, and are never shown. Of headers only values on a short list are kept.
 //! - Nothing of a signed request is decoded or parsed for its sender before its signature was found good over the bytes as
 //!   they came. The 401 to strangers does not say whether there is such a connector.
+//! - Every route of the admin listener but its health, its documentation and the sign-in page was made with the role that
+//!   it needs; a session has the role that its token has at the moment.
+//! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each

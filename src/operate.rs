@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: whatever is done here stands in the audit trail when it is answered, with who did it.
 
+pub mod access;
 mod backups;
 pub mod condition;
 pub mod content;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::backup::Backups;
-use crate::catalog::{Actor, AuditChange, AuditEntry, Catalog, CatalogError};
+use crate::catalog::{Actor, AuditChange, AuditEntry, Catalog, CatalogError, KeyHash, Verified};
 use crate::config::InUse;
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
@@ -34,6 +35,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
 
+use access::Access;
 pub use error::OperateError;
 pub use guesses::Guesses;
 pub use items::RemoveError;
@@ -73,6 +75,8 @@ pub struct Operator {
     pub backups: Arc<Backups>,
     /// Whether requests are taken at the moment.
     pub gate: Arc<Gate>,
+    /// Who may do what.
+    pub access: Arc<Access>,
     /// Wrong admin tokens.
     pub guesses: Arc<Guesses>,
     /// What is counted.
@@ -86,10 +90,10 @@ pub struct Operator {
 }
 
 /// Who does something, and by which request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct By {
-    /// By what they were admitted: `admin token` or `admin page`.
-    pub who: &'static str,
+    /// By what they were admitted: `admin token` or `admin page`, or `token NAME` or `page of token NAME`.
+    pub who: Arc<str>,
     /// Where they call from.
     pub client: Client,
     /// The id of their request.
@@ -100,7 +104,7 @@ impl By {
     /// For the audit trail.
     pub fn actor(&self) -> Actor {
         Actor {
-            who: self.who.into(),
+            who: Arc::clone(&self.who),
             client: self.client.to_string(),
         }
     }
@@ -151,6 +155,15 @@ impl Operator {
         let more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         Ok((entries, more))
+    }
+
+    /// Whether the audit trail is as it was written, and has the digest `expected`, if that is given.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn verify_audit(&self, expected: Option<KeyHash>) -> Result<Verified, CatalogError> {
+        let catalog = Arc::clone(&self.catalog);
+        in_background(move || catalog.verify_audit(expected)).await
     }
 }
 

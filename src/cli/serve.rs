@@ -166,7 +166,7 @@ pub(super) fn invite(daemon: &Daemon) -> Result<(), CliError> {
     let Some(address) = reachable(&daemon.admin_address) else {
         return say_how_to_sign_in(daemon);
     };
-    let invitation = daemon.sessions.invite();
+    let invitation = daemon.sessions.invite(&daemon.operator.access.main());
     let invitation =
         invitation.map_err(|error| CliError::failed(format!("no random numbers: {error}")))?;
     super::output::print(&super::sign_in::sentence(&address, &invitation.path()))

@@ -358,6 +358,17 @@ pub(super) fn sha256_of_key(text: &str) -> Result<(), String> {
     }
 }
 
+/// The SHA-256 of an admin token.
+pub(super) fn sha256_of_token(text: &str) -> Result<(), String> {
+    match digest_of_hex(text) {
+        Some(_) => Ok(()),
+        None => Err(
+            "wants the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; the token itself goes into `secret`"
+                .to_owned(),
+        ),
+    }
+}
+
 /// The SHA-256 of a component.
 pub(super) fn sha256_of_file(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {

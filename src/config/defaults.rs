@@ -67,6 +67,7 @@ impl Default for Admin {
             backup_dirs: Vec::new(),
             token: None,
             token_file: PathBuf::from("data/admin.token"),
+            tokens: Vec::new(),
         }
     }
 }

@@ -279,13 +279,22 @@ fn merge_lists(layers: &mut [Layer]) -> Origins {
         let Data::Table(entries) = &mut layer.node.data else {
             continue;
         };
-        for entry in entries {
-            if let (Data::List(_), Some(merged)) = (&entry.node.data, merged.get(&entry.name)) {
-                entry.node = merged.clone();
-            }
-        }
+        fill_lists(entries, &merged);
     }
     origins
+}
+
+fn fill_lists(entries: &mut [Entry], merged: &Node) {
+    for entry in entries {
+        let Some(merged) = merged.get(&entry.name) else {
+            continue;
+        };
+        match &mut entry.node.data {
+            Data::List(_) => entry.node = merged.clone(),
+            Data::Table(entries) => fill_lists(entries, merged),
+            _ => {}
+        }
+    }
 }
 
 /// `{ file = … }` below `{ env = … }` would be merged into a secret that has both.

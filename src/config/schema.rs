@@ -174,7 +174,22 @@ const ADMIN: &[Field] = &[
     field("tls", Shape::Table(TLS)),
     field("backup_dirs", Shape::List(checks::absolute_path, 0)),
     field("token", Shape::Secret),
+    field("tokens", Shape::Tables(&ADMIN_TOKEN)),
 ];
+
+const ADMIN_TOKEN: Element = Element {
+    fields: &[
+        required("name", Shape::Text(checks::name)),
+        required(
+            "role",
+            Shape::Choice(&["viewer", "operator", "admin", "metrics"]),
+        ),
+        field("secret", Shape::Secret),
+        field("sha256", Shape::Digest(checks::sha256_of_token)),
+        field("expires_at", Shape::Time),
+    ],
+    one_of: &["secret", "sha256"],
+};
 
 const STORAGE: &[Field] = &[
     field("data_dir", Shape::Text(checks::path)),

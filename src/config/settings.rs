@@ -11,6 +11,7 @@
 mod caller;
 mod sink;
 mod tls;
+mod token;
 mod verify;
 mod writes;
 
@@ -27,6 +28,7 @@ pub use caller::{
 };
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use tls::{ClientCertificates, Tls};
+pub use token::{ADMIN, AdminToken, Role};
 pub use verify::{Replay, Verify};
 pub use writes::{Listed, Writes};
 
@@ -124,6 +126,8 @@ pub struct Admin {
     /// or `admin.token` in the data folder. Not a setting of its own.
     #[serde(skip)]
     pub token_file: PathBuf,
+    /// Tokens beside it, each with its role.
+    pub tokens: Vec<AdminToken>,
 }
 
 /// `[storage]`: what is kept on disk and how firmly.

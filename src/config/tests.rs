@@ -16,6 +16,7 @@ mod problems;
 mod references;
 mod schema;
 mod secrets;
+mod tokens;
 mod variables;
 mod verify;
 

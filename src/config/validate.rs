@@ -5,6 +5,8 @@
 //!
 //! **Invariant**: a mistake is reported once: what only follows from a value that was already refused is left out.
 
+mod tokens;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +14,6 @@ use std::sync::Arc;
 use super::merge::Origins;
 use super::problem::{self, Origin, Problem, quoted};
 use super::schema::{Field, ROOT, Shape};
-use super::secret::Unresolved;
 use super::{
     BUILT_IN_PLUGINS, ClientCertificates, Durability, Http, Listed, ProxyHeader, Secret, Settings,
     Tls, Verify, checks, hidden, pool,
@@ -45,6 +46,7 @@ impl<'a> Validator<'a> {
     pub(super) fn run(&mut self, settings: &mut Settings) {
         self.whole("", ROOT);
         self.admin_token(settings);
+        self.admin_tokens(settings);
         self.listeners(settings);
         self.encryption(settings);
         self.limits(settings);
@@ -57,10 +59,15 @@ impl<'a> Validator<'a> {
     /// Whether all sources together say what must be said of each element of a list.
     fn whole(&mut self, path: &str, fields: &[Field]) {
         for field in fields {
-            let Shape::Tables(element) = field.shape else {
-                continue;
-            };
             let list = problem::join(path, field.name);
+            let element = match field.shape {
+                Shape::Tables(element) => element,
+                Shape::Table(fields) => {
+                    self.whole(&list, fields);
+                    continue;
+                }
+                _ => continue,
+            };
             for index in 0.. {
                 let path = format!("{list}[{index}]");
                 if self.origins.of(&path).is_none() {
@@ -79,23 +86,6 @@ impl<'a> Validator<'a> {
                 }
                 self.whole(&path, element.fields);
             }
-        }
-    }
-
-    fn admin_token(&mut self, settings: &mut Settings) {
-        let path = "admin.token";
-        settings.admin.token_file = settings.storage.data_dir.join("admin.token");
-        let Some(mut token) = settings.admin.token.take() else {
-            return;
-        };
-        match token.resolve(&self.env) {
-            Ok(()) => {
-                self.secret_shape(path, &token, checks::admin_token);
-                settings.admin.token = Some(token);
-            }
-            // The daemon makes it there at its first start.
-            Err(Unresolved::NoFile(file)) => settings.admin.token_file = file,
-            Err(error) => self.problem(path, error.to_string()),
         }
     }
 

@@ -49,13 +49,14 @@ impl Encrypted {
 }
 
 impl Reload {
-    /// Takes a configuration: certificates, read keys, the secrets of signing keys and sinks change at once, everything else at the
-    /// next start.
+    /// Takes a configuration: certificates, read keys, the secrets of signing keys, the declared admin tokens and sinks
+    /// change at once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
         for warning in self.operator.catalog.renew(&loaded.settings) {
             tracing::warn!("{warning}");
         }
         self.operator.live.recheck_keys();
+        self.operator.access.renew(&loaded.settings.admin);
         self.sinks.apply(&loaded.settings.sinks).await;
         self.tell_gaps();
         self.operator.configuration.set_rows(explain(loaded));
@@ -64,7 +65,7 @@ impl Reload {
             self.operator.configuration.set_problem(wrong);
         }
         tracing::info!(
-            "the configuration was read again: certificates, read keys, secrets of signing keys and sinks are as it says; other changes take effect at the next start"
+            "the configuration was read again: certificates, read keys, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
     }
 
@@ -83,8 +84,8 @@ impl Reload {
     }
 }
 
-/// The files that a configuration was made of: its own, the plugins, and the secrets of signing keys, among them
-/// certificates and key sets, which their tools change.
+/// The files that a configuration was made of: its own, the plugins, the secrets of signing keys, among them
+/// certificates and key sets, which their tools change, and those of admin tokens.
 #[derive(Debug)]
 pub struct Files {
     known: BTreeMap<PathBuf, Option<Look>>,
@@ -127,6 +128,8 @@ impl Files {
         let paths = paths.chain(plugins.map(PathBuf::from));
         let keys = loaded.settings.connectors.iter().flat_map(|one| &one.keys);
         let secrets = keys.filter_map(|key| key.verify.as_ref()?.secret.as_ref());
+        let tokens = loaded.settings.admin.tokens.iter();
+        let secrets = secrets.chain(tokens.filter_map(|token| token.secret.as_ref()));
         let paths = paths.chain(secrets.filter_map(|secret| match secret.source() {
             SecretSource::File(path) => Some(path.clone()),
             SecretSource::Text | SecretSource::Variable(_) => None,

@@ -3,8 +3,8 @@
 //! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
 //! [`crate::operate`].
 //!
-//! **Invariant**: every route here needs the admin token, and no answer holds a secret, except those that make a key, a
-//! ticket or a link to sign in.
+//! **Invariant**: every route here needs a token with the role that [`routes`] names for its subject, and no answer holds
+//! a secret, except those that make a key, a ticket or a link to sign in.
 
 mod audit;
 mod backups;
@@ -18,6 +18,7 @@ mod renderers;
 mod requests;
 mod resend;
 mod retries;
+mod sessions;
 mod sign_in_link;
 mod sinks;
 mod status;
@@ -26,76 +27,38 @@ mod trigger;
 
 use std::sync::Arc;
 
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
+use salvo_core::{Request, Router};
 
-use super::error::ApiError;
-use super::{middleware, reader};
-use crate::catalog::KeyHash;
+use super::access::{Needs, by_token as by, require_token};
 use crate::http::Sessions;
-use crate::operate::{By, Operator};
+use crate::operate::Operator;
 
-/// Every route of the admin API.
-pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
-    Router::with_path("api/admin")
-        .push(status::routes(operator))
-        .push(streams::routes(operator))
-        .push(connectors::routes(operator))
-        .push(keys::routes(operator))
-        .push(trigger::routes(operator))
-        .push(read_keys::routes(operator))
-        .push(requests::routes(operator))
-        .push(resend::routes(operator))
-        .push(sinks::routes(operator))
-        .push(retries::routes(operator))
-        .push(dead_letters::routes(operator))
-        .push(renderers::routes(operator))
-        .push(backups::routes(operator))
-        .push(audit::routes(operator))
-        .push(sign_in_link::routes(operator, sessions))
-}
-
-/// Lets only those through who know the admin token.
-pub(super) struct RequireToken(pub(super) KeyHash, pub(super) Operator);
-
-#[async_trait]
-impl Handler for RequireToken {
-    async fn handle(
-        &self,
-        req: &mut Request,
-        depot: &mut Depot,
-        res: &mut Response,
-        ctrl: &mut FlowCtrl,
-    ) {
-        // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let token = reader::bearer(req.headers()).filter(|token| !token.is_empty());
-        if token.is_some_and(|token| KeyHash::of(token) == self.0) {
-            ctrl.call_next(req, depot, res).await;
-            return;
-        }
-        ctrl.skip_rest();
-        // Who sends none guesses nothing.
-        let pause = match token.is_some() {
-            true => self.1.wrong_token(by(req)).await,
-            false => None,
-        };
-        if let Some(seconds) = pause {
-            let message = format!(
-                "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
-            );
-            return ApiError::wait(seconds, message).answer(req, res);
-        }
-        let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
-        ApiError::unauthorized(message).answer(req, res);
-    }
-}
-
-/// Who calls.
-fn by(req: &Request) -> By {
-    By {
-        who: "admin token",
-        client: middleware::client(req),
-        request_id: middleware::request_id(req),
-    }
+/// Every route of the admin API, and the roles that it needs.
+pub(super) fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
+    let subjects = [
+        (Needs::VIEW, status::routes(operator)),
+        (Needs::MANAGE, streams::routes(operator)),
+        (Needs::MANAGE, connectors::routes(operator)),
+        (Needs::MANAGE, keys::routes(operator)),
+        (Needs::RUN, trigger::routes(operator)),
+        (Needs::MANAGE, read_keys::routes(operator)),
+        (Needs::RUN, requests::routes(operator)),
+        (Needs::RUN, resend::routes(operator)),
+        (Needs::RUN, sinks::routes(operator)),
+        (Needs::RUN, retries::routes(operator)),
+        (Needs::RUN, dead_letters::routes(operator)),
+        // A ticket reads, which every viewer may.
+        (Needs::VIEW, renderers::routes(operator)),
+        (Needs::RUN, backups::routes(operator)),
+        (Needs::RUN, audit::routes(operator)),
+        // Who comes with the link may do no more than who asked for it.
+        (Needs::VIEW, sign_in_link::routes(operator, signed_in)),
+        (Needs::MANAGE, sessions::routes(operator, signed_in)),
+    ];
+    let all = Router::with_path("api/admin");
+    (subjects.into_iter()).fold(all, |all, (needs, routes)| {
+        all.push(require_token(operator, needs, routes))
+    })
 }
 
 /// A part of the path.

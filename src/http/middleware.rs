@@ -19,6 +19,7 @@ use super::strangers::Strangers;
 use crate::config::Networks;
 use crate::journal::log::Client;
 use crate::metrics::Metrics;
+use crate::operate::access::Token;
 
 /// The id of a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +86,7 @@ impl Handler for Outer {
                 request_id = %id,
                 method = %req.method(),
                 path = %req.uri().path(),
+                token = req.extensions().get::<Arc<Token>>().map(|token| &*token.name),
                 status = res.status_code.map(|status| status.as_u16()),
                 micros = started.elapsed().as_micros(),
                 "request"

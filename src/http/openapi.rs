@@ -45,6 +45,9 @@ const TAGS: [(&str, &str); 13] = [
     ),
 ];
 
+/// The scheme of the admin API.
+const ADMIN_TOKEN: &str = "admin_token";
+
 /// What paths of the admin API name.
 struct Named {
     /// How the path begins.
@@ -56,7 +59,7 @@ struct Named {
 }
 
 /// The longer paths first.
-const NAMED: [Named; 6] = [
+const NAMED: [Named; 7] = [
     named("/api/admin/streams/{name}", "No such stream.", true),
     named(
         "/api/admin/connectors/{id}/keys/{name}",
@@ -71,6 +74,7 @@ const NAMED: [Named; 6] = [
         false,
     ),
     named("/api/admin/sinks/{name}", "No such sink.", false),
+    named("/api/admin/sessions/{id}", "No such session.", false),
 ];
 
 const fn named(path: &'static str, missing: &'static str, declarable: bool) -> Named {
@@ -123,10 +127,10 @@ pub(super) fn admin(router: &Router) -> Document {
         "Headgate admin",
         "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys. Make backups.",
         &[(
-            "admin_token",
-            "The admin token; without a setting it is in the file `admin.token` of the data folder.",
+            ADMIN_TOKEN,
+            "The admin token, or another one of the configuration; without a setting it is in the file `admin.token` of the data folder. What a token may do its role says.",
         )],
-        |_, _| ("admin_token", "admin token"),
+        |_, _| (ADMIN_TOKEN, "admin token"),
     )
 }
 
@@ -176,6 +180,10 @@ fn complete(document: &mut Value, key_of: KeyOf) {
                 operation["security"] = json!([{ scheme: [] }]);
                 operation["responses"]["401"] =
                     json!({ "description": format!("No valid {what}.") });
+                if scheme == ADMIN_TOKEN && operation["responses"]["403"].is_null() {
+                    operation["responses"]["403"] =
+                        json!({ "description": "The role of the token does not allow it." });
+                }
             }
             if let Some(unusable) = unusable(operation)
                 && operation["responses"]["400"].is_null()

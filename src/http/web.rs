@@ -3,8 +3,8 @@
 //! They show what the admin API answers, and their forms and buttons do what its calls do. What follows the daemon is
 //! asked for again every two seconds by htmx, and sent only if it has changed.
 //!
-//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`]); the
-//! session opens nothing but these pages.
+//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`])
+//! whose token has the role that [`routes`] names; the session opens nothing but these pages.
 
 mod assets;
 mod audit;
@@ -29,6 +29,7 @@ mod rules;
 mod sessions;
 mod settings;
 mod sign_in;
+mod signed_in;
 mod sink;
 mod sink_table;
 mod snippets;
@@ -41,29 +42,45 @@ use std::sync::Arc;
 use salvo_core::Router;
 
 pub(super) use guard::CheckSite;
-pub use sessions::{Invitation, Sessions};
+pub use sessions::{Invitation, Sessions, SignedIn};
 
 use super::AdminParts;
+use super::access::Needs;
 
 /// The pages and what they load.
 pub(super) fn routes(parts: &AdminParts) -> Router {
     let p = || parts.operator.clone();
-    let pages = Router::new()
-        .hoop(guard::RequireSession(Arc::clone(&parts.sessions)))
-        .push(Router::new().get(overview::Overview(p())))
-        .push(connector::routes(&parts.operator))
-        .push(request::routes(&parts.operator))
-        .push(sink::routes(&parts.operator))
-        .push(Router::with_path("renderers").get(renderers::Renderers(p())))
-        .push(read_key::routes(&parts.operator))
-        .push(Router::with_path("audit").get(audit::Audit(p())))
-        .push(stream::routes(&parts.operator))
-        .push(
-            Router::with_path("settings")
-                .get(settings::Settings(p()))
-                .push(Router::with_path("back-up").post(settings::BackUp(p()))),
-        )
-        .push(Router::with_path("sign-out").post(sign_in::SignOut));
+    let settings = Router::with_path("settings")
+        .get(settings::Settings(p()))
+        .push(Router::with_path("back-up").post(settings::BackUp(p())));
+    let subjects = [
+        (Needs::VIEW, Router::new().get(overview::Overview(p()))),
+        (Needs::MANAGE, connector::routes(&parts.operator)),
+        (Needs::RUN, request::routes(&parts.operator)),
+        (Needs::RUN, sink::routes(&parts.operator)),
+        (
+            Needs::RUN,
+            Router::with_path("renderers").get(renderers::Renderers(p())),
+        ),
+        (Needs::MANAGE, read_key::routes(&parts.operator)),
+        (
+            Needs::RUN,
+            Router::with_path("audit").get(audit::Audit(p())),
+        ),
+        (Needs::MANAGE, stream::routes(&parts.operator)),
+        (Needs::RUN, settings),
+        (
+            Needs::MANAGE,
+            signed_in::routes(&parts.operator, &parts.sessions),
+        ),
+        (
+            Needs::VIEW,
+            Router::with_path("sign-out").post(sign_in::SignOut(p())),
+        ),
+    ];
+    let pages = (subjects.into_iter()).fold(Router::new(), |all, (needs, pages)| {
+        all.push(guard::require_session(parts, needs, pages))
+    });
     let assets = Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
         .push(Router::with_path("web.js").get(assets::Asset::script()))
@@ -77,7 +94,6 @@ pub(super) fn routes(parts: &AdminParts) -> Router {
                     .get(sign_in::ShowSignIn)
                     .post(sign_in::SignIn(
                         Arc::clone(&parts.sessions),
-                        parts.admin_token,
                         parts.operator.clone(),
                     )),
             )

@@ -80,7 +80,7 @@ impl Operator {
             return Err(TriggerError::OtherTool { is: preset.name });
         }
         let sample = sample(preset, event)?;
-        let reply = self.send_sample(key, sample, by).await?;
+        let reply = self.send_sample(key, sample, &by).await?;
         let accepted = match reply {
             Reply::Accepted(accepted) => Some(accepted),
             Reply::Greeting(_) => None,
@@ -106,7 +106,7 @@ impl Operator {
         &self,
         key: &IngestKey,
         sample: &Sample,
-        by: By,
+        by: &By,
     ) -> Result<Reply, TriggerError> {
         let Some(signing) = &key.signing else {
             return Err(TriggerError::NoKey);

@@ -79,6 +79,7 @@ async fn the_openapi_documents_describe_every_route() {
             &admin,
             &[
                 ("/api/admin/audit", "get"),
+                ("/api/admin/audit/verify", "get"),
                 ("/api/admin/backups", "post"),
                 ("/api/admin/connectors", "get"),
                 ("/api/admin/connectors", "post"),
@@ -105,6 +106,8 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/requests/{request_id}", "get"),
                 ("/api/admin/requests/{request_id}/content", "get"),
                 ("/api/admin/requests/{request_id}/send-again", "post"),
+                ("/api/admin/sessions", "get"),
+                ("/api/admin/sessions/{id}", "delete"),
                 ("/api/admin/sign-in-links", "post"),
                 ("/api/admin/sinks", "get"),
                 ("/api/admin/sinks/{name}", "delete"),

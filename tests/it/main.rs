@@ -35,6 +35,7 @@ mod program; // any program, to its end or line by line
 mod reach; // what reaches the data pool, and what is said of what does not
 mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
+mod roles; // what each role may do on the admin listener
 mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others

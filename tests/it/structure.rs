@@ -48,7 +48,7 @@ const HTTP_FLOORS: [(&str, u8); 10] = [
 ];
 
 /// Subjects and pages of `http/web`. What several of them show lies beside them, and knows none of them.
-const SUBJECTS: [&str; 9] = [
+const SUBJECTS: [&str; 10] = [
     "audit",
     "connector",
     "overview",
@@ -56,6 +56,7 @@ const SUBJECTS: [&str; 9] = [
     "renderers",
     "request",
     "settings",
+    "signed_in",
     "sink",
     "stream",
 ];

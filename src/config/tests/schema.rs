@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Admin, Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Secret, Server,
-    Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text,
+    Admin, Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text, AdminToken, Role,
 };
 use super::{FULL, Place};
 use crate::sender::{Options, Timestamp};
@@ -110,6 +109,13 @@ fn the_schema_names_what_the_settings_have() {
             delete_when: Some(DeleteWhen::default()),
             ..Connector::default()
         }],
+        admin: Admin {
+            tokens: vec![AdminToken {
+                secret: Some(Secret::new("x")),
+                ..AdminToken::default()
+            }],
+            ..Admin::default()
+        },
         read_keys: vec![ReadKey::default()],
         sinks: vec![Sink {
             http: Some(Http::default()),
@@ -167,6 +173,7 @@ fn the_examples_in_default_toml_are_sound() {
         .collect();
     let place = Place::with(&text)
         .file("lobby-screen.key", "rk_live_0123456789abcdef")
+        .var("GRAFANA_TOKEN", "at_0123456789abcdef01234567")
         .var("SHOP_KEY", "ik_live_0123456789abcdef")
         .var("TEAM_AUTHORIZATION", "Bearer 0123456789")
         .var("SIGNING_SECRET", "whsec_0123456789")
@@ -174,6 +181,7 @@ fn the_examples_in_default_toml_are_sound() {
     let settings = place.settings();
     assert_eq!(settings.connectors[0].keys[0].stream, "orders");
     assert_eq!(settings.read_keys[0].streams, ["orders"]);
+    assert_eq!(settings.admin.tokens[0].role, Role::Metrics);
     assert_eq!(settings.sinks[..1], Settings::default().sinks);
     let http = settings.sinks[1].http.as_ref().expect("an example");
     assert_eq!(http.headers["authorization"].reveal(), "Bearer 0123456789");

@@ -1,6 +1,6 @@
 //! The audit trail: changes at run time, and what was done that cannot be undone.
 //!
-//! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it.
+//! **Invariant**: a page is newest first, and `next` leads to exactly the entries after it. Verifying changes nothing.
 
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::paging::{cursor, limit};
-use crate::catalog::AuditEntry;
+use crate::catalog::key::KeyHashError;
+use crate::catalog::{AuditEntry, Mark, Verified};
 use crate::clock;
-use crate::http::envelope::{self, Listing};
+use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
 
@@ -19,6 +20,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("audit")
         .oapi_tag("audit")
         .get(ListAudit(operator.clone()))
+        .push(Router::with_path("verify").get(VerifyAudit(operator.clone())))
 }
 
 /// A change at run time, or something that was done.
@@ -28,13 +30,15 @@ struct AuditData {
     id: String,
     /// When, RFC 3339 in UTC with milliseconds.
     at: String,
-    /// By what they were admitted who made it: `admin token`, or `admin page` for a session.
+    /// By what they were admitted who made it: `admin token`, or `admin page` for a session; with another token of the
+    /// configuration `token NAME`, or `page of token NAME`.
     who: String,
     /// Their address, or `unix`.
     client: String,
-    /// `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `remove`…
+    /// `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `remove`, `sign_in`,
+    /// `sign_in_refused`, `role_refused`, `sign_out`…
     action: String,
-    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket` or
+    /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
     /// `sign_in_link`.
     kind: String,
     /// Name of what was changed.
@@ -45,6 +49,8 @@ struct AuditData {
     before: Option<Value>,
     /// What it is; null: it is gone. After a rotation both keys, `new` and `old`. Of what was done to a sink: how much.
     after: Option<Value>,
+    /// SHA-256 over this entry and the digest of the one before it, in hexadecimal; null: somebody took it away.
+    digest: Option<String>,
 }
 
 impl From<AuditEntry> for AuditData {
@@ -61,6 +67,7 @@ impl From<AuditEntry> for AuditData {
             connector: entry.connector,
             before: json(entry.before),
             after: json(entry.after),
+            digest: entry.digest.map(|digest| digest.to_string()),
         }
     }
 }
@@ -85,5 +92,95 @@ impl ListAudit {
         let next = next.map(|last| last.id.to_string());
         let entries = entries.into_iter().map(AuditData::from);
         Ok(envelope::list(entries.collect(), next))
+    }
+}
+
+/// What became of reading the whole audit trail.
+#[derive(Debug, Serialize, ToSchema)]
+struct VerifiedData {
+    /// Whether every entry is as it was written, and the digest that was asked for, if one was, is among them.
+    good: bool,
+    /// Entries that fit, up to the first that does not.
+    entries: u64,
+    /// The first of them; null: there is none.
+    oldest: Option<MarkData>,
+    /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
+    newest: Option<MarkData>,
+    /// The first entry that does not fit; null: all do.
+    misfit: Option<MisfitData>,
+    /// Whether the digest `expect` is in the trail; null: none was asked for.
+    expected: Option<bool>,
+}
+
+/// An entry and its digest.
+#[derive(Debug, Serialize, ToSchema)]
+struct MarkData {
+    /// The entry's id.
+    id: String,
+    /// When it was written, RFC 3339.
+    at: String,
+    /// Its digest.
+    digest: String,
+}
+
+/// An entry that does not fit.
+#[derive(Debug, Serialize, ToSchema)]
+struct MisfitData {
+    /// The entry's id.
+    id: String,
+    /// When it says that it was written, RFC 3339; null: that cannot be read.
+    at: Option<String>,
+    /// What does not fit.
+    reason: String,
+}
+
+impl From<Mark> for MarkData {
+    fn from(mark: Mark) -> Self {
+        Self {
+            id: mark.id.to_string(),
+            at: clock::rfc3339(mark.at_ms),
+            digest: mark.digest.to_string(),
+        }
+    }
+}
+
+impl From<Verified> for VerifiedData {
+    fn from(verified: Verified) -> Self {
+        Self {
+            good: verified.is_good(),
+            entries: verified.entries,
+            oldest: verified.oldest.map(MarkData::from),
+            newest: verified.newest.map(MarkData::from),
+            misfit: verified.misfit.map(|misfit| MisfitData {
+                id: misfit.id.to_string(),
+                at: misfit.at_ms.map(clock::rfc3339),
+                reason: misfit.reason,
+            }),
+            expected: verified.expected,
+        }
+    }
+}
+
+struct VerifyAudit(Operator);
+
+/// Read the whole audit trail, and see whether it is as it was written.
+///
+/// Each entry carries a digest over its content and the digest before it, so that an entry that was changed, taken out or
+/// moved is found. That the newest entries were cut off, or the whole trail was made anew, only a digest shows that was
+/// noted elsewhere: `expect`.
+#[endpoint(
+    operation_id = "verify_audit",
+    parameters(
+        ("expect" = Option<String>, Query, description = "A digest that must be in the trail, 64 hexadecimal digits."),
+    ),
+)]
+impl VerifyAudit {
+    async fn handle(&self, req: &mut Request) -> Result<Success<VerifiedData>, ApiError> {
+        let expected = req.query::<String>("expect").map(|text| text.parse());
+        let expected = expected
+            .transpose()
+            .map_err(|error: KeyHashError| ApiError::invalid(format!("expect: {error}")))?;
+        let verified = self.0.verify_audit(expected).await?;
+        Ok(envelope::ok(verified.into()))
     }
 }

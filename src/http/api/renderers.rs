@@ -1,4 +1,4 @@
-//! The connected renderers, and tickets for those who have the admin token.
+//! The connected renderers, and tickets for those who have an admin token.
 //!
 //! **Invariant**: `lag` is 0 exactly when the renderer was sent every change of its streams.
 
@@ -12,6 +12,7 @@ use serde_json::json;
 use super::by;
 use crate::catalog::{AuditChange, Kind, Reader};
 use crate::clock;
+use crate::http::access::token_of;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::http::ticket::{TicketData, TicketRequest, give_ticket};
@@ -91,10 +92,13 @@ impl PostAdminTicket {
     async fn handle(&self, req: &mut Request) -> Result<Success<TicketData>, ApiError> {
         let streams = self.0.catalog.streams();
         let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
-        let reader = Arc::new(Reader::new("admin", streams));
+        let token = token_of(req)?;
+        let mut reader = Reader::new(&token.name, streams);
+        reader.expires_ms = token.expires_ms;
+        let reader = Arc::new(reader);
         let (ticket, streams) = give_ticket(&self.0.live, reader, None, req).await?;
         let streams = json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });
-        let change = AuditChange::done("create", Kind::Ticket, "admin", streams);
+        let change = AuditChange::done("create", Kind::Ticket, &*token.name, streams);
         self.0.record(by(req), change).await;
         Ok(ticket)
     }

@@ -1,4 +1,4 @@
-//! A link that signs in to the admin pages, for who has the admin token.
+//! A link that signs in to the admin pages, for who has an admin token.
 //!
 //! **Invariant**: the answer that holds it is kept by nobody, and the audit trail does not have it.
 
@@ -13,6 +13,7 @@ use super::by;
 use crate::catalog::{AuditChange, Kind};
 use crate::clock;
 use crate::http::Sessions;
+use crate::http::access::token_of;
 use crate::http::envelope::{self, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
@@ -37,7 +38,7 @@ struct PostSignInLink(Operator, Arc<Sessions>);
 
 /// Get a link that signs in to the admin pages.
 ///
-/// It works once, within ten minutes, and ends the one before it.
+/// It works once, within ten minutes, and ends the one before it. Who comes with it has the role of the token that asked.
 #[endpoint(
     operation_id = "create_sign_in_link",
     responses((status_code = 201, body = Success<SignInLinkData>, description = "The link.")),
@@ -45,10 +46,11 @@ struct PostSignInLink(Operator, Arc<Sessions>);
 impl PostSignInLink {
     async fn handle(&self, req: &mut Request) -> Result<Success<SignInLinkData>, ApiError> {
         let Self(operator, sessions) = self;
-        let invitation = sessions.invite()?;
+        let token = token_of(req)?;
+        let invitation = sessions.invite(&token)?;
         let expires_at = clock::rfc3339(invitation.ends_ms);
         let told = json!({ "expires_at": expires_at });
-        let change = AuditChange::done("create", Kind::SignInLink, "admin", told);
+        let change = AuditChange::done("create", Kind::SignInLink, &*token.name, told);
         operator.record(by(req), change).await;
         Ok(envelope::created(SignInLinkData {
             path: invitation.path(),

@@ -22,6 +22,7 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, Router, handler};
 
 use super::frame::{self, NoPage, Page, Place, WithAside};
+use super::guard::AsWrite;
 use super::key::shown_once;
 use super::sessions::IssuedKey;
 use super::text::grouped;
@@ -39,7 +40,11 @@ pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
         .push(form::route("new/source", || new::NewConnector(p())))
-        .push(Router::with_path("new/tool").get(tools::Tools))
+        .push(
+            Router::with_path("new/tool")
+                .hoop(AsWrite)
+                .get(tools::Tools),
+        )
         .push(Router::with_path("sources").get(list::Connectors(p())))
         .push(
             Router::with_path("sources/{name}")

@@ -18,7 +18,7 @@ pub(super) use words::{form_time, unix_ms};
 
 use super::form_data::FormData;
 use super::frame::{FormAnswer, FormPage, NoPage, token};
-use super::guard::by;
+use super::guard::{AsWrite, by};
 use super::text::{as_sentence, grouped};
 use crate::catalog::{Actor, Catalog, CatalogError, Kind};
 use crate::config::check_name;
@@ -29,7 +29,10 @@ const MESSAGE_CHARS_MAX: usize = 400;
 
 /// A page with a form, which is sent to its own path.
 pub(super) fn route<H: Handler>(path: &str, handler: impl Fn() -> H) -> Router {
-    Router::with_path(path).get(handler()).post(handler())
+    Router::with_path(path)
+        .hoop(AsWrite)
+        .get(handler())
+        .post(handler())
 }
 
 /// The fields of a form: as they were sent, or as they are at first.

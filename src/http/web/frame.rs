@@ -16,6 +16,7 @@ use super::sessions::{IssuedKey, Visitor};
 use super::text::{plain, text, text_of};
 use crate::catalog::key::KeyText;
 use crate::catalog::{CatalogError, KeyHash, Kind};
+use crate::config::ADMIN;
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
 
@@ -240,9 +241,14 @@ fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -
                     a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
                 }
             }
-            form.out method="post" action="/sign-out" { (form_token(visitor)) button.plain { "Sign out" } }
+            form.out method="post" action="/sign-out" {
+                (form_token(visitor))
+                @if &*visitor.token.name != ADMIN { span.quiet { (visitor.token.name) ", " (visitor.token.role.as_str()) } " " }
+                button.plain { "Sign out" }
+            }
         }
-        main {
+        // Forms of who may send none are not shown.
+        main data-role=(visitor.token.role.as_str()) {
             p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
             @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
             h1 { bdi { (text(&page.title)) } }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: a page is shown, and a write is done, only when the daemon was asked for by a name that is its
 //! own (against DNS rebinding). A write comes from a page of the same origin, and, but for signing in, with a
-//! session and that session's form token. The admin API takes calls under its own names only too; programs do not say
+//! session and that session's form token, whose token has the role for it. The admin API takes calls under its own names only too; programs do not say
 //! that they are of an origin, and a browser that says so must name this one.
 
 use std::sync::Arc;
@@ -10,16 +10,18 @@ use std::sync::Arc;
 use salvo_core::http::Method;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::form_data::{FORM_TOKEN, FormData};
 use super::host::{SEC_FETCH_SITE, from_same_origin, is_own};
-use super::sessions::Sessions;
+use super::sessions::{Sessions, Visitor};
 use super::{cookie, frame, sign_in};
 use crate::catalog::KeyHash;
+use crate::http::AdminParts;
+pub(super) use crate::http::access::by_page as by;
+use crate::http::access::{self, Needs};
 use crate::http::error::ApiError;
-use crate::http::middleware::{client, request_id};
-use crate::operate::By;
+use crate::operate::Operator;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.
@@ -79,8 +81,28 @@ impl Handler for CheckSite {
     }
 }
 
-/// Requires a session; without one the answer is the sign-in page. Puts the fields of a form into the depot.
-pub(super) struct RequireSession(pub(super) Arc<Sessions>);
+/// Requires a session whose token has the role that is needed; without a session the answer is the sign-in page. Puts the
+/// fields of a form into the depot.
+struct RequireSession {
+    sessions: Arc<Sessions>,
+    guarding: Arc<Guarding>,
+}
+
+/// What a guard admits by, in the depot of what it admitted.
+struct Guarding {
+    operator: Operator,
+    needs: Needs,
+}
+
+/// These pages for those alone who are signed in with a token that has the role that they need.
+pub(super) fn require_session(parts: &AdminParts, needs: Needs, pages: Router) -> Router {
+    let operator = parts.operator.clone();
+    let guard = RequireSession {
+        sessions: Arc::clone(&parts.sessions),
+        guarding: Arc::new(Guarding { operator, needs }),
+    };
+    Router::new().hoop(guard).push(pages)
+}
 
 #[async_trait]
 impl Handler for RequireSession {
@@ -92,7 +114,7 @@ impl Handler for RequireSession {
         ctrl: &mut FlowCtrl,
     ) {
         let secret = cookie::secret(req.headers()).map(str::to_owned);
-        let Some(visitor) = secret.and_then(|secret| self.0.visitor(&secret)) else {
+        let Some(visitor) = secret.and_then(|secret| self.sessions.visitor(&secret)) else {
             ctrl.skip_rest();
             if frame::is_poll(req) {
                 // The whole page again, which asks to sign in.
@@ -106,6 +128,13 @@ impl Handler for RequireSession {
             let page = sign_in::form(next, None);
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
         };
+        let Guarding { operator, needs } = &*self.guarding;
+        let needed = needs.role(req.method());
+        let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
+        if let Err(why) = admitted {
+            ctrl.skip_rest();
+            return refuse(res, &why);
+        }
         if *req.method() != Method::GET {
             let form = match FormData::read(req, FORM_BYTES_MAX).await {
                 Ok(form) => form,
@@ -133,15 +162,42 @@ impl Handler for RequireSession {
             depot.insert_typed(form);
         }
         depot.insert_typed(visitor);
+        depot.insert_typed(Arc::clone(&self.guarding));
         ctrl.call_next(req, depot, res).await;
     }
 }
 
-/// Who is signed in, for the audit trail.
-pub(super) fn by(req: &Request) -> By {
-    By {
-        who: "admin page",
-        client: client(req),
-        request_id: request_id(req),
+/// Shows a form to those alone who may send it.
+pub(super) struct AsWrite;
+
+#[async_trait]
+impl Handler for AsWrite {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let guarding = depot.get_typed::<Arc<Guarding>>().ok();
+        let (Some(guarding), Some(visitor)) = (guarding, Visitor::of(depot)) else {
+            return ctrl.skip_rest();
+        };
+        let (operator, needed) = (&guarding.operator, guarding.needs.writes);
+        match access::admit(operator, needed, &visitor.token, by, req).await {
+            Ok(()) => {
+                ctrl.call_next(req, depot, res).await;
+            }
+            Err(why) => {
+                ctrl.skip_rest();
+                refuse(res, &why);
+            }
+        }
     }
+}
+
+/// Nothing was done, for the role does not allow it.
+fn refuse(res: &mut Response, why: &str) {
+    let sentence = format!("Nothing was done: {why}.");
+    frame::notice(res, StatusCode::FORBIDDEN, "Not with this role", &sentence);
 }

@@ -29,7 +29,9 @@ pub(super) fn routes(operator: &Operator) -> Router {
     Router::new()
         .push(form::route("new/read-key", || new::NewReadKey(p())))
         .push(
-            form::route("read-keys/{name}", || ShowReadKey(p()))
+            Router::with_path("read-keys/{name}")
+                .get(ShowReadKey(p()))
+                .post(ShowReadKey(p()))
                 .push(end_key("revoke", Ending::Revoke))
                 .push(end_key("delete", Ending::Delete)),
         )

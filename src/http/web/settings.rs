@@ -80,6 +80,7 @@ fn about(operator: &Operator) -> Markup {
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_ms))) }
             dt { "Service" } dd.mono { (text(&operator.about.service_address)) }
+            dt { "Sessions" } dd { a href="/sessions" { "Who is signed in" } }
             dt { "API" } dd { a href="/docs/api" { "Reference of the admin API" } ", " a href="/openapi.json" { "openapi.json" }
                 @if !operator.about.service_address.starts_with("unix:") {
                     ". The service listener has its own at " code { (text(&format!("{}/docs/api", operator.about.service_address))) }

@@ -4,7 +4,7 @@
 //! of a proxy and no `Referer`, and a program that only looks at links does not use it up. The page's script puts it
 //! into the form and sends it.
 //!
-//! **Invariant**: a session begins only with the admin token or an invitation, and no answer repeats either.
+//! **Invariant**: a session begins only with a token of the admin listener or an invitation, and no answer repeats either.
 
 use std::sync::Arc;
 
@@ -16,8 +16,11 @@ use serde_json::json;
 
 use super::form_data::FormData;
 use super::sessions::{SESSION_MS, Sessions, Visitor};
+use super::text::as_sentence;
 use super::{cookie, frame};
-use crate::catalog::{AuditChange, KeyHash, Kind};
+use crate::catalog::{AuditChange, Kind};
+use crate::config::Role;
+use crate::http::access::by_page;
 use crate::http::middleware;
 use crate::operate::{By, Operator};
 
@@ -35,11 +38,7 @@ impl ShowSignIn {
 }
 
 /// `POST /sign-in`
-pub(super) struct SignIn(
-    pub(super) Arc<Sessions>,
-    pub(super) KeyHash,
-    pub(super) Operator,
-);
+pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) Operator);
 
 #[handler]
 impl SignIn {
@@ -50,17 +49,21 @@ impl SignIn {
         let token = form_sent.get("token").unwrap_or_default().trim();
         let next = form_sent.get("next").filter(|next| is_path(next));
         let next = next.unwrap_or("/");
-        let sessions = &self.0;
-        // Comparing digests takes the same time for every wrong token that somebody can choose.
-        let by_token = KeyHash::of(token) == self.1;
-        let known = by_token || sessions.accept_invitation(token);
+        let Self(sessions, operator) = self;
+        let with_token = operator.access.token(token);
+        let who = with_token.as_ref().map(|token| token.who());
+        let known = with_token.or_else(|| sessions.accept_invitation(token));
         let by = By {
-            who: if by_token { "admin token" } else { "link" },
+            who: match (who, &known) {
+                (Some(who), _) => who,
+                (None, Some(token)) => token.who_with_link(),
+                (None, None) => "link".into(),
+            },
             client: middleware::client(req),
             request_id: middleware::request_id(req),
         };
-        if !known {
-            if let Some(seconds) = self.2.wrong_token(by).await {
+        let Some(known) = known else {
+            if let Some(seconds) = operator.wrong_token(by).await {
                 let why = format!("Too many wrong tokens came from here. Wait {seconds} s.");
                 let page = form(next, Some(&why));
                 res.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -69,27 +72,39 @@ impl SignIn {
             let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes; `headgate sign-in` prints another.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+        };
+        if known.role < Role::Viewer {
+            let why = operator
+                .refuse_role(&known, Role::Viewer, "sign in to the pages", by)
+                .await;
+            let page = form(next, Some(&as_sentence(&why)));
+            return frame::bare(res, StatusCode::FORBIDDEN, "Sign in", &page);
         }
-        let Ok(secret) = sessions.begin() else {
+        let Ok((id, secret)) = sessions.begin(&known, by.client) else {
             let why = "The system has no random numbers at the moment. Try again.";
             let page = form(next, Some(why));
             return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
         };
-        let change = AuditChange::done("sign_in", Kind::Session, by.client.to_string(), json!({}));
-        self.2.record(by, change).await;
+        let change = AuditChange::done(
+            "sign_in",
+            Kind::Session,
+            by.client.to_string(),
+            json!({ "session": id.to_string() }),
+        );
+        operator.record(by, change).await;
         cookie::set(req, res, &secret, SESSION_MS / 1_000);
         frame::go(res, next);
     }
 }
 
 /// `POST /sign-out`
-pub(super) struct SignOut;
+pub(super) struct SignOut(pub(super) Operator);
 
 #[handler]
 impl SignOut {
     async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
-        if let Some(visitor) = Visitor::of(depot) {
-            visitor.sign_out();
+        if let Some(ended) = Visitor::of(depot).and_then(Visitor::sign_out) {
+            self.0.record(by_page(req), ended.signed_out()).await;
         }
         cookie::set(req, res, "", 0);
         frame::go(res, "/sign-in");

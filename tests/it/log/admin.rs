@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 46] = [
+const GUARDED: [(Method, &str); 49] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -41,6 +41,12 @@ const GUARDED: [(Method, &str); 46] = [
     (Method::DELETE, "/api/admin/read-keys/screen"),
     (Method::POST, "/api/admin/read-keys/screen/revoke"),
     (Method::GET, "/api/admin/audit"),
+    (Method::GET, "/api/admin/audit/verify"),
+    (Method::GET, "/api/admin/sessions"),
+    (
+        Method::DELETE,
+        "/api/admin/sessions/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
+    ),
     (Method::GET, "/api/admin/connectors/shop/requests"),
     (
         Method::GET,

@@ -4,7 +4,7 @@ use super::site::Site;
 use crate::process::Client;
 use crate::setup::{ADMIN_TOKEN, Setup};
 
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/",
     "/sources",
     "/sources/tests",
@@ -20,6 +20,7 @@ const PAGES: [&str; 15] = [
     "/new/stream",
     "/new/read-key",
     "/audit",
+    "/sessions",
 ];
 
 #[test]

@@ -1,0 +1,195 @@
+//! `headgate audit`: the audit trail of a running daemon, and whether it is as it was written, there or in a folder.
+//!
+//! Called by the command line; asks the admin API, or reads `catalog.db` of a data folder or a backup.
+//!
+//! **Invariant**: nothing is written. A trail that does not fit is exit code 1.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::client::AdminArgs;
+use super::error::CliError;
+use super::output::{ListOutput, json_pretty, plain, print, print_list, shown};
+use super::repair::Output;
+use super::resource::{Column, table};
+use crate::catalog::{self, KeyHash, Mark, Verified};
+use crate::clock;
+use crate::text::percent_encoded;
+
+const LIMIT_MAX: u64 = 100_000;
+
+/// What `headgate audit` is told.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  headgate audit --limit 500 --output ndjson
+  headgate audit verify
+  headgate audit verify --expect 4f0c1d…    # a digest that was noted before
+  headgate audit verify --folder /var/backups/headgate-1"
+)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+    /// How many entries to show, the newest
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
+    limit: u64,
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum AuditCommand {
+    /// Read the whole audit trail, and see whether it is as it was written
+    Verify(VerifyArgs),
+}
+
+/// What `headgate audit verify` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate audit verify
+  headgate audit verify --folder /var/lib/headgate --output json
+
+Note the newest digest somewhere else: only --expect with it shows that entries were cut off at the end, or that all of
+them were made anew.")]
+struct VerifyArgs {
+    /// A digest that must be in the trail
+    #[arg(long, value_name = "DIGEST")]
+    expect: Option<KeyHash>,
+    /// Read catalog.db of this data folder or backup, instead of asking a daemon
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::field("AT", "at"),
+    Column::field("ACTION", "action"),
+    Column::field("KIND", "kind"),
+    Column::beginning("NAME", "name"),
+    Column::field("BY", "who"),
+    Column::field("FROM", "client"),
+    Column::of("DIGEST", |entry| {
+        plain(&entry["digest"]).chars().take(12).collect()
+    }),
+];
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer, or the trail does not fit.
+pub async fn run(args: AuditArgs) -> Result<(), CliError> {
+    if let Some(AuditCommand::Verify(args)) = args.command {
+        return verify(args).await;
+    }
+    let client = args.admin.client()?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let entries = client.list("/api/admin/audit", "", limit).await?;
+    print_list(
+        args.output,
+        &entries,
+        "nothing was changed yet",
+        |entries| table(COLUMNS, entries),
+    )
+}
+
+async fn verify(args: VerifyArgs) -> Result<(), CliError> {
+    let found = match &args.folder {
+        Some(folder) => of_folder(folder, args.expect)?,
+        None => {
+            let expect = args.expect.map(|digest| digest.to_string());
+            let query = expect.map(|digest| format!("?expect={}", percent_encoded(&digest)));
+            let path = format!("/api/admin/audit/verify{}", query.unwrap_or_default());
+            args.admin.client()?.get(&path).await?.data
+        }
+    };
+    match args.output {
+        Output::Json => print(&json_pretty(&found)?)?,
+        Output::Text => print(&told(&found))?,
+    }
+    match found["good"].as_bool() {
+        Some(true) => Ok(()),
+        _ => Err(CliError::failed(wrong(&found))),
+    }
+}
+
+/// What the admin API answers, of a file.
+fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> {
+    let path = folder.join(catalog::FILE);
+    let verified = catalog::verify_audit_of(&path, expect).map_err(|error| {
+        let told = format!("cannot read {}: {error}", path.display());
+        CliError::failed(shown(&told).into_owned())
+    })?;
+    let mark = |mark: Mark| {
+        json!({
+            "id": mark.id.to_string(),
+            "at": clock::rfc3339(mark.at_ms),
+            "digest": mark.digest.to_string(),
+        })
+    };
+    let good = verified.is_good();
+    let Verified {
+        entries,
+        oldest,
+        newest,
+        misfit,
+        expected,
+    } = verified;
+    Ok(json!({
+        "good": good,
+        "entries": entries,
+        "oldest": oldest.map(mark),
+        "newest": newest.map(mark),
+        "misfit": misfit.map(|misfit| json!({
+            "id": misfit.id.to_string(),
+            "at": misfit.at_ms.map(clock::rfc3339),
+            "reason": misfit.reason,
+        })),
+        "expected": expected,
+    }))
+}
+
+fn told(found: &Value) -> String {
+    let text = |value: &Value| shown(&plain(value)).into_owned();
+    let (oldest, newest) = (&found["oldest"], &found["newest"]);
+    if newest.is_null() {
+        let none = match found["misfit"].is_null() {
+            true => "there are no entries\n",
+            false => "no entry fits\n",
+        };
+        return none.to_owned();
+    }
+    format!(
+        "{} entries fit, from {} ({}) to {} ({})\nnewest digest: {}\n",
+        text(&found["entries"]),
+        text(&oldest["id"]),
+        text(&oldest["at"]),
+        text(&newest["id"]),
+        text(&newest["at"]),
+        text(&newest["digest"])
+    )
+}
+
+fn wrong(found: &Value) -> String {
+    let misfit = &found["misfit"];
+    let told = match misfit.is_null() {
+        true => "the digest that was expected is not in the trail: entries were cut off or made anew, or it is older than the oldest that is kept".to_owned(),
+        false => format!(
+            "the entry {} does not fit: {}",
+            plain(&misfit["id"]),
+            plain(&misfit["reason"])
+        ),
+    };
+    shown(&told).into_owned()
+}

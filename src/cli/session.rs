@@ -1,0 +1,82 @@
+//! `headgate session`: who is signed in to the admin pages of a running daemon.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: what names a session here opens nothing.
+
+use reqwest::Method;
+
+use super::client::AdminArgs;
+use super::error::CliError;
+use super::output::{plain, print, shown};
+use super::resource::{Column, ListArgs, Resource};
+use crate::text::percent_encoded;
+
+/// What `headgate session` is told.
+#[derive(Debug, clap::Args)]
+pub struct SessionArgs {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SessionCommand {
+    /// List who is signed in
+    #[command(after_help = "\
+Example:
+  headgate session list --output json")]
+    List(ListArgs),
+    /// End a session: who has it must sign in again
+    #[command(after_help = "\
+Example:
+  headgate session end 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10")]
+    End(EndArgs),
+}
+
+/// What `headgate session end` is told.
+#[derive(Debug, clap::Args)]
+struct EndArgs {
+    /// Its id
+    id: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::field("ID", "id"),
+    Column::field("TOKEN", "token"),
+    Column::field("ROLE", "role"),
+    Column::field("FROM", "client"),
+    Column::field("SINCE", "since"),
+    Column::field("LAST SEEN", "last_seen"),
+    Column::field("ENDS", "ends_at"),
+];
+
+fn sessions(admin: &AdminArgs) -> Result<Resource, CliError> {
+    Resource::new(admin, "session", "/api/admin/sessions")
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer, or there is no such session.
+pub async fn run(args: SessionArgs) -> Result<(), CliError> {
+    match args.command {
+        SessionCommand::List(args) => {
+            let none = "nobody is signed in";
+            let sessions = sessions(&args.admin)?;
+            sessions.list(usize::MAX, args.output, none, COLUMNS).await
+        }
+        SessionCommand::End(args) => {
+            let below = format!("/{}", percent_encoded(&args.id));
+            let sessions = sessions(&args.admin)?;
+            let ended = sessions.call(Method::DELETE, &below, None).await?;
+            let (id, token) = (plain(&ended["id"]), plain(&ended["token"]));
+            print(&format!(
+                "session {} of {} ended\n",
+                shown(&id),
+                shown(&token)
+            ))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! From a request to the token it comes with, and from a route to the role that it needs.
+//!
+//! The guards of the admin API (`api.rs`) and of the pages (`web/guard.rs`) ask here.
+//!
+//! **Invariant**: every route of the admin listener but `/healthz`, its documentation and the sign-in page stands behind
+//! a guard that was made with the roles that it needs: there is no other way into the lists of routes. A request that
+//! a guard let through carries its token.
+
+use std::sync::Arc;
+
+use salvo_core::http::{Method, StatusCode};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
+
+use super::error::ApiError;
+use super::{middleware, reader};
+use crate::config::Role;
+use crate::operate::access::{Access, Token};
+use crate::operate::{By, Operator};
+
+/// The roles that the routes of a subject need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Needs {
+    /// For GET and HEAD.
+    pub(super) reads: Role,
+    /// For everything else.
+    pub(super) writes: Role,
+}
+
+impl Needs {
+    /// The metrics.
+    pub(super) const METRICS: Self = Self::new(Role::Metrics, Role::Admin);
+    /// What changes nothing of the daemon's, whatever the method is.
+    pub(super) const VIEW: Self = Self::new(Role::Viewer, Role::Viewer);
+    /// What is done day to day.
+    pub(super) const RUN: Self = Self::new(Role::Viewer, Role::Operator);
+    /// What decides who sends and who reads.
+    pub(super) const MANAGE: Self = Self::new(Role::Viewer, Role::Admin);
+
+    const fn new(reads: Role, writes: Role) -> Self {
+        Self { reads, writes }
+    }
+
+    /// What a request with this method needs.
+    pub(super) fn role(self, method: &Method) -> Role {
+        match *method {
+            Method::GET | Method::HEAD => self.reads,
+            _ => self.writes,
+        }
+    }
+}
+
+/// Who calls, as whom: the token of a request.
+fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
+    access.token(reader::bearer(req.headers())?)
+}
+
+/// Lets a request through with its token if that has the role; otherwise the sentence for the caller. It is in the log
+/// and the audit trail then.
+pub(super) async fn admit(
+    operator: &Operator,
+    needed: Role,
+    token: &Arc<Token>,
+    by: impl FnOnce(&Request) -> By,
+    req: &mut Request,
+) -> Result<(), String> {
+    req.extensions_mut().insert(Arc::clone(token));
+    if token.role >= needed {
+        return Ok(());
+    }
+    let what = format!("{} {}", req.method(), req.uri().path());
+    let what: String = what.chars().take(WHAT_CHARS_MAX).collect();
+    Err(operator.refuse_role(token, needed, &what, by(req)).await)
+}
+
+/// Characters of what somebody wanted and was refused.
+const WHAT_CHARS_MAX: usize = 200;
+
+/// The token of a request that a guard let through.
+pub(super) fn token_of(req: &Request) -> Result<Arc<Token>, ApiError> {
+    let token = req.extensions().get::<Arc<Token>>().cloned();
+    token.ok_or_else(|| ApiError::unauthorized("send an admin token"))
+}
+
+/// Who calls the admin API.
+pub(super) fn by_token(req: &Request) -> By {
+    by(req, Token::who)
+}
+
+/// Who is signed in.
+pub(super) fn by_page(req: &Request) -> By {
+    by(req, Token::who_on_page)
+}
+
+fn by(req: &Request, who: fn(&Token) -> Arc<str>) -> By {
+    By {
+        who: token_of(req).map_or_else(|_| "nobody known".into(), |token| who(&token)),
+        client: middleware::client(req),
+        request_id: middleware::request_id(req),
+    }
+}
+
+/// These routes for those alone whose token has the role that they need.
+pub(super) fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Router {
+    let operator = operator.clone();
+    Router::new()
+        .hoop(RequireToken { operator, needs })
+        .push(routes)
+}
+
+/// Lets only those through who know a token with the role.
+struct RequireToken {
+    operator: Operator,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Handler for RequireToken {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let operator = &self.operator;
+        if let Some(token) = identify(req, &operator.access) {
+            let needed = self.needs.role(req.method());
+            match admit(operator, needed, &token, by_token, req).await {
+                Ok(()) => {
+                    ctrl.call_next(req, depot, res).await;
+                }
+                Err(why) => {
+                    ctrl.skip_rest();
+                    let status = StatusCode::FORBIDDEN;
+                    ApiError::new(status, "FORBIDDEN", why).answer(req, res);
+                }
+            }
+            return;
+        }
+        ctrl.skip_rest();
+        // Who sends none guesses nothing.
+        let sent = reader::bearer(req.headers()).is_some_and(|token| !token.is_empty());
+        let pause = match sent {
+            true => operator.wrong_token(by_stranger(req)).await,
+            false => None,
+        };
+        if let Some(seconds) = pause {
+            let message = format!(
+                "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
+            );
+            return ApiError::wait(seconds, message).answer(req, res);
+        }
+        let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
+        ApiError::unauthorized(message).answer(req, res);
+    }
+}
+
+/// Who sends a token that is none.
+fn by_stranger(req: &Request) -> By {
+    By {
+        who: "admin token".into(),
+        client: middleware::client(req),
+        request_id: middleware::request_id(req),
+    }
+}

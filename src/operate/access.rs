@@ -1,0 +1,266 @@
+//! Who may do what on the admin listener: tokens, and the role of each.
+//!
+//! The admin API and the pages ask here for the token of a request or a session ([`crate::http`]); `daemon` makes it of
+//! the configuration, and hands it a changed one.
+//!
+//! **Invariant**: a token is held as its digest. One that has expired, or is not in the configuration any more, is
+//! nobody's, and so is what was begun with it. Of many refusals of a token the log and the audit trail hear once a
+//! minute, with a count.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::json;
+
+use super::{By, Operator};
+use crate::catalog::{AuditChange, KeyHash, Kind};
+use crate::clock;
+use crate::config::{self, ADMIN, AdminToken, Role};
+
+/// How often the log and the trail are told of refusals of a token.
+const TOLD_MS: u64 = 60_000;
+
+/// A token of the admin listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it may do.
+    pub role: Role,
+    /// From when on it is refused: Unix time in milliseconds.
+    pub expires_ms: Option<u64>,
+    hash: KeyHash,
+}
+
+impl Token {
+    /// What it is known by.
+    pub fn hash(&self) -> KeyHash {
+        self.hash
+    }
+
+    /// For the audit trail: who came with it in a call.
+    pub fn who(&self) -> Arc<str> {
+        self.said("admin token", "token")
+    }
+
+    /// The same of who is signed in with it.
+    pub fn who_on_page(&self) -> Arc<str> {
+        self.said("admin page", "page of token")
+    }
+
+    /// The same of who signs in with a link that it gave.
+    pub fn who_with_link(&self) -> Arc<str> {
+        self.said("link", "link of token")
+    }
+
+    fn said(&self, of_main: &str, of_other: &str) -> Arc<str> {
+        match &*self.name {
+            ADMIN => of_main.into(),
+            name => format!("{of_other} {name}").into(),
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        let expires = self.expires_ms;
+        expires.is_none_or(|expires_ms| clock::unix_ms() < expires_ms)
+    }
+}
+
+impl From<&AdminToken> for Token {
+    fn from(declared: &AdminToken) -> Self {
+        let expires = declared.expires_at.as_deref();
+        Self {
+            name: declared.name.as_str().into(),
+            role: declared.role,
+            expires_ms: expires.and_then(clock::parse_rfc3339),
+            // Always there once the configuration was checked.
+            hash: declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes),
+        }
+    }
+}
+
+/// The tokens of a daemon.
+#[derive(Debug)]
+pub struct Access {
+    main: Arc<Token>,
+    declared: RwLock<Vec<Arc<Token>>>,
+    refusals: Mutex<HashMap<Arc<str>, Refusals>>,
+}
+
+/// Those of one token; times are time lived.
+#[derive(Debug, Default)]
+struct Refusals {
+    told_ms: Option<u64>,
+    untold: u64,
+}
+
+impl Access {
+    /// The admin token `main`, and those that the configuration declares.
+    pub fn new(main: &str, settings: &config::Admin) -> Self {
+        let main = Token {
+            name: ADMIN.into(),
+            role: Role::Admin,
+            expires_ms: None,
+            hash: KeyHash::of(main),
+        };
+        let access = Self {
+            main: Arc::new(main),
+            declared: RwLock::default(),
+            refusals: Mutex::default(),
+        };
+        access.renew(settings);
+        access
+    }
+
+    /// Takes the tokens of a changed configuration. The admin token stays as it was at the start.
+    pub fn renew(&self, settings: &config::Admin) {
+        let tokens = settings.tokens.iter().map(|token| Arc::new(token.into()));
+        let tokens = tokens.collect();
+        *self
+            .declared
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = tokens;
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |name: &str| settings.tokens.iter().any(|token| token.name == name);
+        refusals.retain(|name, _| is_there(name));
+    }
+
+    /// The admin token.
+    pub fn main(&self) -> Arc<Token> {
+        Arc::clone(&self.main)
+    }
+
+    /// The token with this text, if it is valid now.
+    pub fn token(&self, text: &str) -> Option<Arc<Token>> {
+        // Comparing digests takes the same time for every wrong token that somebody can choose.
+        self.with_hash(KeyHash::of(text))
+    }
+
+    /// The token with this digest, as it is in the configuration now, if it is valid.
+    pub fn with_hash(&self, hash: KeyHash) -> Option<Arc<Token>> {
+        let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = std::iter::once(&self.main).chain(&*declared);
+        let found = all.find(|token| token.hash == hash && token.is_valid());
+        found.cloned()
+    }
+
+    /// A token was refused for its role: how many refusals are to be told of now, if any.
+    fn note_refusal(&self, token: &Token, now_ms: u64) -> Option<u64> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusals = refusals.entry(Arc::clone(&token.name)).or_default();
+        refusals.untold += 1;
+        let told = refusals.told_ms;
+        if told.is_some_and(|told_ms| now_ms.saturating_sub(told_ms) < TOLD_MS) {
+            return None;
+        }
+        refusals.told_ms = Some(now_ms);
+        Some(std::mem::take(&mut refusals.untold))
+    }
+}
+
+impl Operator {
+    /// Somebody wanted what needs the role `needed`, which `token` does not have; `what` is what he wanted. The sentence
+    /// for him.
+    pub async fn refuse_role(&self, token: &Token, needed: Role, what: &str, by: By) -> String {
+        let (has, needed) = (token.role.as_str(), needed.as_str());
+        if let Some(count) = self.access.note_refusal(token, clock::lived_ms()) {
+            tracing::warn!(
+                token = &*token.name,
+                role = has,
+                needed,
+                count,
+                "refused: the role of the token does not allow it"
+            );
+            let told = json!({"refused": count, "role": has, "needed": needed, "last": what});
+            let change = AuditChange::done("role_refused", Kind::Session, &*token.name, told);
+            self.record(by, change).await;
+        }
+        format!(
+            "this needs the role {needed}, and the token {} has the role {has}; use another token, or change its role in [[admin.tokens]] of the configuration",
+            token.name
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Secret;
+
+    const MAIN: &str = "at_for_the_tests_of_access_0001";
+
+    fn declared(name: &str, role: Role, secret: &str, expires_at: Option<&str>) -> AdminToken {
+        AdminToken {
+            name: name.to_owned(),
+            role,
+            secret: Some(Secret::new(secret)),
+            sha256: None,
+            expires_at: expires_at.map(str::to_owned),
+        }
+    }
+
+    fn admin(tokens: Vec<AdminToken>) -> config::Admin {
+        config::Admin {
+            tokens,
+            ..config::Admin::default()
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_while_it_is_declared_and_its_time_lasts() {
+        let over = Some("2020-01-01T00:00:00Z");
+        let access = Access::new(
+            MAIN,
+            &admin(vec![
+                declared(
+                    "new",
+                    Role::Viewer,
+                    "new-new-new",
+                    Some("2999-01-01T00:00:00Z"),
+                ),
+                declared("old", Role::Viewer, "old-old-old", over),
+            ]),
+        );
+        let role = |text: &str| access.token(text).map(|token| token.role);
+        assert_eq!(role(MAIN), Some(Role::Admin));
+        assert_eq!(role("new-new-new"), Some(Role::Viewer));
+        assert_eq!(role("old-old-old"), None);
+        assert_eq!(role(""), None);
+        access.renew(&admin(vec![declared(
+            "new",
+            Role::Operator,
+            "new-new-new",
+            None,
+        )]));
+        let role = |text: &str| access.token(text).map(|token| token.role);
+        assert_eq!(role("new-new-new"), Some(Role::Operator));
+        access.renew(&admin(Vec::new()));
+        assert_eq!(access.token("new-new-new"), None);
+        assert_eq!(access.token(MAIN), Some(access.main()));
+    }
+
+    #[test]
+    fn the_trail_names_a_token_and_the_main_one_as_ever() {
+        let of = |name: &str| Token::from(&declared(name, Role::Admin, "x", None));
+        let said = |token: &Token| [token.who(), token.who_on_page(), token.who_with_link()];
+        assert_eq!(
+            said(&of("admin")).map(|it| it.to_string()),
+            ["admin token", "admin page", "link"]
+        );
+        assert_eq!(
+            said(&of("ops")).map(|it| it.to_string()),
+            ["token ops", "page of token ops", "link of token ops"]
+        );
+    }
+
+    #[test]
+    fn refusals_are_told_once_a_minute_for_each_token() {
+        let access = Access::new(MAIN, &admin(Vec::new()));
+        let [a, b] = ["a", "b"].map(|name| Token::from(&declared(name, Role::Viewer, name, None)));
+        assert_eq!(access.note_refusal(&a, 1_000), Some(1));
+        assert_eq!(access.note_refusal(&a, 1_001), None);
+        assert_eq!(access.note_refusal(&b, 1_001), Some(1));
+        assert_eq!(access.note_refusal(&a, 60_999), None);
+        assert_eq!(access.note_refusal(&a, 61_000), Some(3));
+    }
+}
