@@ -77,6 +77,16 @@ impl Budget {
         }
     }
 
+    /// Bytes that are taken, of so many.
+    pub fn used(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::Relaxed), self.bytes_max)
+    }
+
+    /// Bytes that one share may have.
+    pub fn share_bytes_max(&self) -> u64 {
+        self.share_bytes_max
+    }
+
     /// What may be taken of a share: at most so many bytes.
     pub fn portion(self: &Arc<Self>, share: &Arc<Share>, bytes_max: u64) -> Portion {
         Portion {
@@ -115,6 +125,13 @@ impl Budget {
 
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// Bytes that it has.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 }
 

@@ -23,6 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod volume;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use rusqlite::Connection;
 
 use crate::clock;
-use crate::config::Settings;
+use crate::config::{Limits, Settings};
 use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
 use audit::chain::Verifier;
 pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
@@ -50,6 +51,7 @@ pub use schema::{FILE, FORMAT};
 pub use setup::{FIRST_KEY, FirstStream, SetUp};
 pub use signing::Signing;
 pub use stream::Stream;
+pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
 
 /// Streams by their names.
 pub type Streams = BTreeMap<Arc<str>, Arc<Stream>>;
@@ -63,8 +65,8 @@ pub struct Catalog {
     /// Replaced as a whole by each change.
     entries: RwLock<Arc<Entries>>,
     store: Mutex<Store>,
-    /// Requests a second and burst of a connector that has none of its own.
-    rate: (u32, u32),
+    /// What keys may whose connector has no limits of its own.
+    limits: Limits,
     /// What stands before the path in every URL that tools are given.
     public_url: Option<Box<str>>,
 }
@@ -132,9 +134,9 @@ impl Catalog {
         let connection = schema::open(path)?;
         let made = schema::load(&connection)?;
         let declared = Rows::declared(settings);
-        let rate = (settings.limits.requests_per_second, settings.limits.burst);
+        let limits = settings.limits.clone();
         let (rows, warnings) = Rows::joined(&declared, &made);
-        let entries = Entries::build(rows, rate, &Entries::default());
+        let entries = Entries::build(rows, &limits, &Entries::default());
         uses::load(&connection, &entries)?;
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
@@ -144,7 +146,7 @@ impl Catalog {
                 made,
                 follower: None,
             }),
-            rate,
+            limits,
             public_url: settings.server.public_url.as_deref().map(Into::into),
         };
         Ok((catalog, warnings))
@@ -234,9 +236,9 @@ impl Catalog {
         self.read(|entries| entries.connectors.get(id).cloned())
     }
 
-    /// Requests a second and burst of the keys of a connector that has none of its own.
-    pub fn rate(&self) -> (u32, u32) {
-        self.rate
+    /// What the keys may of a connector that has no limits of its own.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What stands before the path in every URL that tools are given, if the configuration says so.
@@ -296,7 +298,7 @@ impl Catalog {
     fn publish(&self, store: &Store) -> Arc<Entries> {
         let (rows, _) = Rows::joined(&store.declared, &store.made);
         let before = self.now();
-        let entries = Arc::new(Entries::build(rows, self.rate, &before));
+        let entries = Arc::new(Entries::build(rows, &self.limits, &before));
         if let Some(follower) = &store.follower
             && entries.streams != before.streams
         {

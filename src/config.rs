@@ -60,7 +60,7 @@ pub use run_time::{
     Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
     read_verify, written_connector, written_stream, written_verify,
 };
-pub use schema::{RATE_MAX, STALE_SECONDS_MAX};
+pub use schema::{ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     Admin, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen, Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Runtime, Server, Settings, Sink, SinkLimits, Start, Storage, Stream, System, Tls, Verify, Writes, digest_of_certificate, shown_certificate, ADMIN, AdminToken, Role,

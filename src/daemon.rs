@@ -155,6 +155,7 @@ impl Daemon {
         let ingest = Arc::new(Ingest::new(
             Arc::clone(&catalog),
             Arc::clone(&journal),
+            Arc::clone(&pool),
             Arc::clone(&gate),
             Arc::clone(&metrics),
             Limits {
@@ -184,6 +185,7 @@ impl Daemon {
                 data_dir: data_dir.display().to_string(),
                 durability: settings.storage.durability.as_str(),
                 started_ms: clock::unix_ms(),
+                storage: settings.storage.clone(),
             }),
             configuration: Arc::new(InUse::new(config::explain(loaded))),
         };
@@ -304,10 +306,6 @@ impl Daemon {
             operator: self.operator.clone(),
             origins: settings.live.origins.as_slice().into(),
             body_timeout_seconds: settings.limits.body_timeout_seconds,
-            page_bytes_max: (
-                settings.live.max_page_bytes,
-                settings.live.max_page_bytes_per_key,
-            ),
             outside: Outside::of(settings),
         });
         let budget = Budget::of(settings, process::open_files_max());

@@ -42,6 +42,34 @@ pub enum AcceptError {
         /// Whole seconds, at least 1.
         retry_after_seconds: u64,
     },
+    /// Over the bytes that the key may have stored.
+    #[error(
+        "this key may have at most {bytes_max} bytes of bodies stored in a {per}; try again in {retry_after_seconds} s, or ask an operator for more"
+    )]
+    OverVolume {
+        /// The limit.
+        bytes_max: u64,
+        /// `second` or `day`.
+        per: &'static str,
+        /// Whole seconds, at least 1.
+        retry_after_seconds: u64,
+    },
+    /// The stream has as much in the data pool as it may.
+    #[error(
+        "the stream {stream:?} is full: it may have {max} {what}; items that are there can be updated and removed, and there is room for new ones when others are gone, or an operator raises {setting}"
+    )]
+    StreamFull {
+        /// The stream.
+        stream: std::sync::Arc<str>,
+        /// `items`, or `bytes`.
+        what: &'static str,
+        /// So many of them.
+        max: u64,
+        /// The setting of the stream that says so.
+        setting: &'static str,
+        /// Whole seconds until it is worth another try.
+        retry_after_seconds: u64,
+    },
     /// Body over the limit.
     #[error("the body is over the limit of {limit_bytes} bytes; split it into several requests")]
     PayloadTooLarge {
@@ -75,8 +103,9 @@ impl AcceptError {
             Self::NotAllowed { .. } => (403, "FORBIDDEN"),
             Self::AddressNotAllowed { .. } => (403, "ADDRESS_NOT_ALLOWED"),
             Self::StreamNotFound => (404, "STREAM_NOT_FOUND"),
+            Self::StreamFull { .. } => (429, "STREAM_FULL"),
             Self::PayloadTooLarge { .. } => (413, "PAYLOAD_TOO_LARGE"),
-            Self::RateLimited { .. } => (429, "RATE_LIMITED"),
+            Self::RateLimited { .. } | Self::OverVolume { .. } => (429, "RATE_LIMITED"),
             Self::Unavailable { .. } => (503, "UNAVAILABLE"),
         }
     }

@@ -41,7 +41,6 @@ use crate::operate::Operator;
 use access::Needs;
 use forwarded::Proxies;
 use ingest::Submit;
-use items::sending::Sending;
 use reader::Readers;
 use strangers::Strangers;
 
@@ -79,8 +78,6 @@ pub struct ServiceParts {
     pub origins: Arc<[String]>,
     /// Seconds that a body may take.
     pub body_timeout_seconds: u64,
-    /// Bytes of pages of items that are being sent at once: all, and with one read key.
-    pub page_bytes_max: (usize, usize),
     /// Who asks, and what the log is told of it.
     pub outside: Outside,
 }
@@ -105,13 +102,10 @@ pub fn service(parts: &ServiceParts) -> Service {
         ingest: ingest(),
         body_timeout_seconds: parts.body_timeout_seconds,
     };
-    let (page_bytes_max, of_key_max) = parts.page_bytes_max;
-    let sending = Arc::new(Sending::new(page_bytes_max, of_key_max));
     let readers = || Readers {
         catalog: Arc::clone(&parts.operator.catalog),
         pool: Arc::clone(&parts.operator.pool),
         live: Arc::clone(&parts.operator.live),
-        sending: Arc::clone(&sending),
     };
     let requests = parts.operator.requests.clone();
     let gate = Arc::clone(&parts.operator.gate);

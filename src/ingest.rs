@@ -17,6 +17,7 @@ mod refusal;
 mod removal;
 mod request;
 mod resend;
+mod room;
 mod standing;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::item::Items;
 use crate::journal::log::Endpoint;
 use crate::journal::{Claim, Journal, LogEntry, Outcome, Submission};
 use crate::metrics::{Metrics, Minute};
+use crate::pool::Pool;
 use crate::sender::Preset;
 use crate::sender::body::Form;
 use crate::sender::handshake::Answer as Greeting;
@@ -56,6 +58,8 @@ const GROWTH_FREE_BYTES: usize = 64 << 10;
 pub struct Ingest {
     catalog: Arc<Catalog>,
     journal: Arc<Journal>,
+    /// Says which streams are full.
+    pool: Arc<Pool>,
     gate: Arc<Gate>,
     metrics: Arc<Metrics>,
     limits: Limits,
@@ -68,6 +72,7 @@ impl Ingest {
     pub fn new(
         catalog: Arc<Catalog>,
         journal: Arc<Journal>,
+        pool: Arc<Pool>,
         gate: Arc<Gate>,
         metrics: Arc<Metrics>,
         limits: Limits,
@@ -75,6 +80,7 @@ impl Ingest {
         Self {
             catalog,
             journal,
+            pool,
             gate,
             metrics,
             limits,
@@ -83,6 +89,11 @@ impl Ingest {
                 limits.pending_bytes_per_key_max,
             )),
         }
+    }
+
+    /// What all bodies take that are on their way.
+    pub fn bodies(&self) -> &Budget {
+        &self.bodies
     }
 
     /// The caller that an `Authorization` header stands for, a key in the URL that may stand there, or a certificate.
@@ -296,7 +307,23 @@ impl Ingest {
         log.idempotency_key = delivery.idempotency_key;
         log.error = delivery.odd;
         let (items, removed) = (delivery.items, delivery.removed);
-        let mut accepted = (self.submit_both(log, items, removed, &delivery.repeats, body)).await?;
+        let charged = match self.make_room(known, &items, body).await {
+            Ok(charged) => charged,
+            // Of a repeat nothing is stored, so there is room for it.
+            Err(full) => {
+                let claims = self.claims(&log, &delivery.repeats, body);
+                match self.journal.has_claim(claims).await? {
+                    true => 0,
+                    false => return Err(full),
+                }
+            }
+        };
+        let stored = self.submit_both(log, items, removed, &delivery.repeats, body);
+        let stored = stored.await;
+        if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
+            key.volume.give_back(charged);
+        }
+        let mut accepted = stored?;
         accepted.status = delivery.status;
         accepted.without_item_key = delivery.without_item_key;
         if known.head.endpoint == Endpoint::Webhook {
@@ -319,18 +346,17 @@ impl Ingest {
     ) -> Result<Accepted, AcceptError> {
         let test = log.outcome == Outcome::Test;
         let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
-        let since = self.made_at(&log.connector);
-        let of = |once: &str| claim((&log.connector, since), &log.stream, test, once, body);
-        let once = [
-            repeats.id.as_deref().or(log.idempotency_key.as_deref()),
-            repeats.body.as_deref(),
-        ];
-        let whole = once.map(|once| once.map(of));
+        let whole = self.claims(&log, repeats, body);
         let Some(removed) = removed else {
             log.items = count(&items);
             return self.submit(log, items, whole).await;
         };
-        let part = once.map(|once| once.map(|once| of(&[once, " removed"].concat())));
+        let since = self.made_at(&log.connector);
+        let part = known_by(&log, repeats).map(|once| {
+            let once = [once?, " removed"].concat();
+            let scope = (&*log.connector, since);
+            Some(claim(scope, &log.stream, test, &once, body))
+        });
         let mut removal = LogEntry {
             items: count(&removed),
             // What a removal is known by, whatever its tool is answered.
@@ -348,6 +374,13 @@ impl Ingest {
         self.submit(removal, removed, part).await?;
         log.items = count(&items);
         self.submit(log, items, whole).await
+    }
+
+    /// What a delivery's repeats have in common.
+    fn claims(&self, log: &LogEntry, repeats: &Repeats, body: &[u8]) -> [Option<Claim>; 2] {
+        let scope = (&*log.connector, self.made_at(&log.connector));
+        let test = log.outcome == Outcome::Test;
+        known_by(log, repeats).map(|once| Some(claim(scope, &log.stream, test, once?, body)))
     }
 
     fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
@@ -406,6 +439,7 @@ impl Ingest {
         );
         Answer {
             quota: Some(known.quota.unwrap_or_else(|nothing_left| nothing_left)),
+            volume: known.caller.key.volume.left(),
             result: Ok(Reply::Accepted(accepted)),
         }
     }
@@ -468,6 +502,14 @@ impl Ingest {
             limit_bytes: self.limits.body_bytes_max,
         }
     }
+}
+
+/// What tells a delivery from others: its id or idempotency key, and its body.
+fn known_by<'a>(log: &'a LogEntry, repeats: &'a Repeats) -> [Option<&'a str>; 2] {
+    [
+        repeats.id.as_deref().or(log.idempotency_key.as_deref()),
+        repeats.body.as_deref(),
+    ]
 }
 
 /// What a body came to.

@@ -262,6 +262,19 @@ impl Journal {
         receipt.await.unwrap_or(Err(JournalError::Closed))
     }
 
+    /// Whether a request with one of these claims would be a repeat.
+    ///
+    /// # Errors
+    /// See [`JournalError`]: nobody can tell.
+    pub async fn has_claim(&self, claims: [Option<Claim>; 2]) -> Result<bool, JournalError> {
+        if claims == [None; 2] {
+            return Ok(false);
+        }
+        let (answer, held) = oneshot::channel();
+        self.queue.push(Job::Ask(claims, answer), 0)?;
+        held.await.map_err(|_| JournalError::Closed)
+    }
+
     /// Logs a request that was not accepted, without waiting. When too much waits for the disk,
     /// the entry is dropped and counted.
     pub fn record(&self, entry: LogEntry) {

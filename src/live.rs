@@ -9,6 +9,7 @@
 //! nobody, no queue grows for it, and it is not cut off for being slow.
 
 mod frame;
+mod pages;
 mod seats;
 mod subscription;
 pub mod tickets;
@@ -28,8 +29,9 @@ use crate::pool::changes::Bell;
 use crate::pool::{Pool, Position};
 pub use frame::Frame;
 use frame::Recent;
+pub use pages::{Pages, PagesTaken, Room};
 use seats::Seats;
-pub use seats::{NoSeat, Seat};
+pub use seats::{NoSeat, Seat, SeatsTaken};
 pub use subscription::Subscription;
 use tickets::Tickets;
 
@@ -126,6 +128,7 @@ pub struct Live {
     /// Tickets that were given out.
     pub tickets: Tickets,
     seats: Arc<Seats>,
+    pages: Pages,
     max_rate: u32,
     heartbeat: Duration,
     /// Replaced as a whole when streams change.
@@ -161,6 +164,10 @@ impl Live {
                     .max(1),
                 settings.live.connections_per_key_max,
             )),
+            pages: Pages::new(
+                settings.live.max_page_bytes,
+                settings.live.max_page_bytes_per_key,
+            ),
             max_rate: settings.live.max_rate,
             heartbeat: Duration::from_secs(settings.live.heartbeat_seconds),
             stale_after_seconds: RwLock::default(),
@@ -198,6 +205,16 @@ impl Live {
     /// Which limit is reached.
     pub fn seat(&self, reader: &Reader) -> Result<Seat, NoSeat> {
         self.seats.take(reader)
+    }
+
+    /// Room for pages of items on their way.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// How many places are taken.
+    pub fn seats_taken(&self) -> SeatsTaken {
+        self.seats.taken()
     }
 
     /// Who found no place lately: the name of the read key, and why.

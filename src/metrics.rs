@@ -46,6 +46,8 @@ pub struct Metrics {
     pub too_large: Counter,
     /// Requests answered 429.
     pub rate_limited: Counter,
+    /// Refused because their stream was full.
+    pub stream_full: Counter,
     /// Requests answered 503.
     pub unavailable: Counter,
     /// Greetings of tools, and events that are none.
@@ -86,6 +88,8 @@ pub struct Metrics {
     pub live_resets: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
+    /// Size of the disk of the data folder.
+    pub disk_bytes: Gauge,
     /// When the files were last looked through whole, in seconds of Unix time; 0 before the first time.
     pub files_checked_at: Gauge,
     /// How the daemon is; set when somebody reads the metrics.
@@ -158,6 +162,12 @@ impl Metrics {
         );
         let renderers = Gauge::default();
         registry.register("renderers", "Renderers connected", renderers.clone());
+        let disk_bytes = Gauge::default();
+        registry.register(
+            "disk_bytes",
+            "Size of the disk of the data folder",
+            disk_bytes.clone(),
+        );
         let disk_free_bytes = Gauge::default();
         registry.register(
             "disk_free_bytes",
@@ -190,6 +200,7 @@ impl Metrics {
             stream_not_found: outcome("stream_not_found"),
             too_large: outcome("payload_too_large"),
             rate_limited: outcome("rate_limited"),
+            stream_full: outcome("stream_full"),
             unavailable: outcome("unavailable"),
             greetings: outcome("handshake"),
             items,
@@ -210,6 +221,7 @@ impl Metrics {
             live_messages,
             live_resets,
             disk_free_bytes,
+            disk_bytes,
             files_checked_at,
             condition,
             plugins,

@@ -12,6 +12,7 @@ mod dead_letters;
 mod error;
 mod guesses;
 mod items;
+pub mod limits;
 pub mod renderers;
 pub mod requests;
 mod resend;
@@ -26,7 +27,7 @@ use uuid::Uuid;
 
 use crate::backup::Backups;
 use crate::catalog::{Actor, AuditChange, AuditEntry, Catalog, CatalogError, KeyHash, Verified};
-use crate::config::InUse;
+use crate::config::{InUse, Storage};
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
 use crate::journal::Journal;
@@ -54,6 +55,8 @@ pub struct About {
     pub durability: &'static str,
     /// When the daemon started: Unix time in milliseconds.
     pub started_ms: u64,
+    /// How much is kept.
+    pub storage: Storage,
 }
 
 /// Everything that an operator can look at or change.

@@ -26,6 +26,7 @@ mod resends;
 mod schema;
 mod settlement;
 mod sinks;
+mod sizes;
 mod state;
 mod testimony;
 #[cfg(test)]
@@ -58,6 +59,8 @@ pub use resends::{Found, Limits, Selection};
 pub use schema::{FILE, FORMAT};
 pub use settlement::{Effect, Settlement, Staged};
 pub use sinks::Known;
+use sizes::Counting;
+pub use sizes::{Size, Sizes};
 pub use testimony::{GivenUp, SinkState};
 use views::Views;
 pub use waiting::{Call, Part, Retry, Waiting};
@@ -133,6 +136,7 @@ pub struct Pool {
     /// The latest changes, for who listens.
     changes: Arc<Changes>,
     made: Arc<Made>,
+    sizes: Arc<Sizes>,
     epoch: u64,
     /// Nobody can resume from before it.
     floor: AtomicU64,
@@ -146,6 +150,8 @@ struct Writer {
     /// Number of the last change.
     seq: u64,
     removals: Removals,
+    /// What the transaction changes of the sizes of streams.
+    counting: Counting,
 }
 
 impl Pool {
@@ -156,6 +162,8 @@ impl Pool {
     pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
         let connection = FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse);
+        sizes::listen(&connection)?;
+        let sizes = Arc::new(Sizes::load(&connection)?);
         let history = history::open(&connection)?;
         let views = Views::load(&connection)?;
         let made = Made::of(views.streams());
@@ -170,12 +178,14 @@ impl Pool {
                 on_update: HashMap::new(),
                 seq: history.seq,
                 removals,
+                counting: Counting::default(),
             }),
             reads,
             path: path.to_owned(),
             fuse: fuse.clone(),
             changes: Arc::new(Changes::starting_at(history.seq)),
             made,
+            sizes,
             epoch: history.epoch,
             floor: AtomicU64::new(history.floor),
         }))
@@ -233,7 +243,13 @@ impl Pool {
     ) -> Result<T, PoolError> {
         let mut writer = self.lock();
         let mut pass = Pass::new(writer.seq, &self.changes);
-        let done = self.write_with(&mut writer, |writer| work(writer, &mut pass))?;
+        writer.counting = Counting::default();
+        let done = self.write_with(&mut writer, |writer| {
+            let done = work(writer, &mut pass)?;
+            writer.counting.store(&writer.connection)?;
+            Ok(done)
+        })?;
+        self.sizes.committed(std::mem::take(&mut writer.counting));
         if pass.seq() != writer.seq {
             writer.seq = pass.seq();
             let changed = self.changes.record(pass.finish(), writer.seq);

@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::signing::Signing;
-use super::{KeyHash, Quota, Rules, key};
+use super::{KeyHash, Quota, Rules, Volume, VolumeLimits, key};
 use crate::budget::Share;
 use crate::clock;
-use crate::config::{self, ConnectorKind, Networks, Verify};
+use crate::config::{self, ConnectorKind, Limits, Networks, Verify};
 use crate::sender::{self, Preset};
 
 /// Requests without a valid key or signature that a connector may have at once, and a second.
@@ -225,6 +225,8 @@ pub struct IngestKey {
     pub created_ms: Option<u64>,
     /// Its rate limit.
     pub quota: Arc<Quota>,
+    /// What it stores, and may.
+    pub volume: Arc<Volume>,
     /// What the bodies of its requests take that are on their way.
     pub bodies: Arc<Share>,
     /// What it is found by.
@@ -240,16 +242,30 @@ pub struct IngestKey {
 }
 
 impl IngestKey {
-    /// The key of a connector; what it was before keeps its quota where the rate is the same.
+    /// The key of a connector, which may have limits of its own; what it was before keeps its quota where the rate is the
+    /// same.
     pub(super) fn new(
         row: KeyRow,
         connector: &Connector,
         rules: Rules,
-        rate: (u32, u32),
+        limits: &Limits,
         before: Option<&Arc<Self>>,
     ) -> Arc<Self> {
-        let requests_per_second = connector.requests_per_second.unwrap_or(rate.0);
-        let burst = connector.burst.unwrap_or(rate.1);
+        let requests_per_second =
+            (connector.requests_per_second).unwrap_or(limits.requests_per_second);
+        let burst = connector.burst.unwrap_or(limits.burst);
+        let may_store = VolumeLimits::new(
+            connector
+                .bytes_per_second
+                .unwrap_or(limits.bytes_per_second),
+            connector.bytes_per_day.unwrap_or(limits.bytes_per_day),
+            limits.max_body_bytes as u64,
+        );
+        let volume = match before.map(|before| &before.volume) {
+            Some(before) if before.limits() == may_store => Arc::clone(before),
+            Some(before) => Arc::new(before.with(may_store)),
+            None => Arc::new(Volume::new(may_store)),
+        };
         let same_rate = |quota: &Quota| quota.is_of(requests_per_second, burst);
         let quota = match before {
             Some(before) if same_rate(&before.quota) => Arc::clone(&before.quota),
@@ -288,6 +304,7 @@ impl IngestKey {
             revoked_ms: row.revoked_ms,
             created_ms: row.created_ms,
             quota,
+            volume,
             bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,
@@ -320,6 +337,7 @@ impl IngestKey {
             && self.revoked_ms == other.revoked_ms
             && self.created_ms == other.created_ms
             && Arc::ptr_eq(&self.quota, &other.quota)
+            && Arc::ptr_eq(&self.volume, &other.volume)
     }
 
     /// Where its requests go, if it is given to a tool: to the address of its connector, where that does not carry it, or

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::rows::Rows;
 use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
 use crate::clock;
+use crate::config::Limits;
 
 /// Everything that exists.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    pub(super) fn build(rows: Rows, rate: (u32, u32), before: &Self) -> Self {
+    pub(super) fn build(rows: Rows, limits: &Limits, before: &Self) -> Self {
         let streams = rows.streams.into_iter();
         let streams = streams.map(|stream| (Arc::clone(&stream.name), Arc::new(stream)));
         let streams: Streams = streams.collect();
@@ -48,7 +49,7 @@ impl Entries {
             let old = before.keys.get(&row.hash);
             let stream = streams.get(&row.stream).map(|stream| &stream.settings);
             let rules = Rules::of(connector, stream);
-            let key = IngestKey::new(row, connector, rules, rate, old);
+            let key = IngestKey::new(row, connector, rules, limits, old);
             if key.revoked_ms.is_none() {
                 keys.insert(key.hash, Arc::clone(&key));
             }

@@ -16,6 +16,10 @@ pub struct Rules {
     pub delete_when: Option<DeleteWhen>,
     /// After so long without another update an item goes.
     pub expire_after_seconds: Option<NonZeroU32>,
+    /// Items that the stream may have in the data pool.
+    pub items_max: Option<u64>,
+    /// Bytes of their keys and fields.
+    pub bytes_max: Option<u64>,
 }
 
 impl Rules {
@@ -29,6 +33,8 @@ impl Rules {
             delete_when: (delete_when.or_else(|| stream?.delete_when.as_ref())).cloned(),
             expire_after_seconds: (seconds.or_else(|| stream?.expire_after_seconds))
                 .and_then(NonZeroU32::new),
+            items_max: stream.and_then(|stream| stream.items_max),
+            bytes_max: stream.and_then(|stream| stream.bytes_max),
         }
     }
 }

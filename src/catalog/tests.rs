@@ -219,6 +219,34 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
 }
 
 #[test]
+fn what_a_key_stored_today_lasts_over_changes_and_starts() {
+    let desk = Desk::new(&settings());
+    let key = desk.known(DECLARED);
+    key.volume.take(700).expect("there is no limit");
+    desk.catalog.keep_uses();
+    // What was not written is lost with a kill: here only what came after.
+    let desk = desk.reopened(&settings());
+    assert_eq!(desk.known(DECLARED).volume.stored_today(), 700);
+    let mut limited = settings();
+    limited.limits.bytes_per_day = 1_000;
+    let desk = desk.reopened(&limited);
+    let key = desk.known(DECLARED);
+    let over = key.volume.take(301).expect_err("only 300 are left");
+    assert_eq!((over.bytes_max, over.per), (1_000, "day"));
+    key.volume.take(300).expect("it fits");
+    // A connector's own limits, even none, count before those of all.
+    desk.connector("crm").expect("a connector");
+    let secret = desk.key("crm", "main", "orders").expect("a key");
+    desk.known(&secret).volume.take(1_000).expect("it fits");
+    let none = |connector: &mut config::Connector| connector.bytes_per_day = Some(0);
+    let changed = desk.catalog.change_connector("crm", none, &actor());
+    changed.expect("changed");
+    let after = desk.known(&secret);
+    after.volume.take(1).expect("there is no limit any more");
+    assert_eq!(after.volume.stored_today(), 1_001);
+}
+
+#[test]
 fn what_changes_of_a_connector_counts_for_its_keys() {
     let desk = Desk::new(&settings());
     assert_eq!(

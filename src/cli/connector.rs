@@ -136,6 +136,12 @@ struct Settings {
     /// Requests at once of each key; or `default`
     #[arg(long, value_name = "N", value_parser = number_or("default"))]
     burst: Option<Value>,
+    /// Bytes of bodies that each key may have stored in a second, 0 for any number; or `default`
+    #[arg(long, value_name = "BYTES", value_parser = number_or("default"))]
+    bytes_per_second: Option<Value>,
+    /// The same in a day of UTC; or `default`
+    #[arg(long, value_name = "BYTES", value_parser = number_or("default"))]
+    bytes_per_day: Option<Value>,
 }
 
 impl Settings {
@@ -157,6 +163,8 @@ impl Settings {
             ("may_delete", may_delete),
             ("requests_per_second", self.rate),
             ("burst", self.burst),
+            ("bytes_per_second", self.bytes_per_second),
+            ("bytes_per_day", self.bytes_per_day),
         ])
     }
 }
@@ -206,7 +214,7 @@ pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
             if args.no_item_key {
                 body.insert("item_key".to_owned(), Value::Null);
             }
-            let options = "--description, --kind, --preset, --item-key, --no-item-key, --items, --version-field, --delete-when, --expire-after, --may-delete, --rate, --burst";
+            let options = "--description, --kind, --preset, --item-key, --no-item-key, --items, --version-field, --delete-when, --expire-after, --may-delete, --rate, --burst, --bytes-per-second, --bytes-per-day";
             connectors.change(&args.name, body, options).await
         }
         ConnectorCommand::Delete(args) => {

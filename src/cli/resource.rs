@@ -197,7 +197,7 @@ pub(super) fn given<const N: usize>(
 pub(super) fn number_or(
     none: &'static str,
 ) -> impl Fn(&str) -> Result<Value, String> + Clone + Send + Sync + 'static {
-    move |text| match text.parse::<u32>() {
+    move |text| match text.parse::<u64>() {
         Ok(number) => Ok(json!(number)),
         Err(_) if text == none => Ok(Value::Null),
         Err(_) => Err(format!("give a whole number, or {none}")),

@@ -98,6 +98,12 @@ struct Settings {
     /// After so many seconds without another update an item is removed from the data pool; or `never`
     #[arg(long, value_name = "SECONDS", value_parser = number_or("never"))]
     expire_after: Option<Value>,
+    /// Items that it may have in the data pool, after which it takes no new ones; or `any`
+    #[arg(long, value_name = "N", value_parser = number_or("any"))]
+    items_max: Option<Value>,
+    /// The same by the bytes of their keys and fields; or `any`
+    #[arg(long, value_name = "BYTES", value_parser = number_or("any"))]
+    bytes_max: Option<Value>,
 }
 
 impl Settings {
@@ -109,6 +115,8 @@ impl Settings {
             ("version", self.version_field),
             ("delete_when", self.delete_when),
             ("expire_after_seconds", self.expire_after),
+            ("items_max", self.items_max),
+            ("bytes_max", self.bytes_max),
         ])
     }
 }
@@ -117,6 +125,10 @@ const COLUMNS: &[Column] = &[
     Column::field("NAME", "name"),
     Column::field("ON UPDATE", "on_update"),
     Column::field("STALE AFTER", "stale_after_seconds"),
+    Column::field("ITEMS", "items"),
+    Column::field("ITEMS MAX", "items_max"),
+    Column::field("BYTES", "bytes"),
+    Column::field("BYTES MAX", "bytes_max"),
     Column::field("DECLARED", "declared"),
     Column::field("CREATED", "created_at"),
     DESCRIPTION,
@@ -137,7 +149,7 @@ pub async fn run(args: StreamArgs) -> Result<(), CliError> {
         }
         StreamCommand::Change(args) => {
             let streams = streams(&args.admin)?;
-            let options = "--description, --on-update, --stale-after, --version-field, --delete-when, --expire-after";
+            let options = "--description, --on-update, --stale-after, --version-field, --delete-when, --expire-after, --items-max, --bytes-max";
             let body = args.settings.body();
             streams.change(&args.name, body, options).await
         }

@@ -98,6 +98,8 @@ impl Default for Limits {
             body_timeout_seconds: 30,
             requests_per_second: 1000,
             burst: 2000,
+            bytes_per_second: 0,
+            bytes_per_day: 0,
             max_pending_bytes: 64 * 1024 * 1024,
             unauthorized_per_second: 20,
             max_pending_bytes_per_key: 16 * 1024 * 1024,

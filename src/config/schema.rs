@@ -123,6 +123,10 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub const STALE_SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
 /// The largest rate and burst of a key.
 pub const RATE_MAX: u64 = 1_000_000_000;
+/// The most items that can be set for a stream.
+pub const ITEMS_MAX: u64 = 1_000_000_000_000;
+/// The most bytes that can be set for a stream, or for a key to store in a second or a day.
+pub const VOLUME_MAX: u64 = 8 * 1024 * GIB;
 
 /// The whole configuration.
 pub(super) const ROOT: &[Field] = &[
@@ -211,6 +215,8 @@ const LIMITS: &[Field] = &[
     field("body_timeout_seconds", Shape::Integer(1, 300)),
     field("requests_per_second", Shape::Integer(1, RATE_MAX)),
     field("burst", Shape::Integer(1, RATE_MAX)),
+    field("bytes_per_second", Shape::Integer(0, VOLUME_MAX)),
+    field("bytes_per_day", Shape::Integer(0, VOLUME_MAX)),
     field("max_pending_bytes", Shape::Integer(1, 64 * GIB)),
     field("max_pending_bytes_per_key", Shape::Integer(1, 64 * GIB)),
     field("unauthorized_per_second", Shape::Integer(0, 1_000_000)),
@@ -260,6 +266,8 @@ pub(super) const STREAM: Element = Element {
         field("version", Shape::Text(checks::item_key)),
         field("delete_when", Shape::Table(DELETE_WHEN)),
         field("expire_after_seconds", Shape::Integer(1, STALE_SECONDS_MAX)),
+        field("items_max", Shape::Integer(1, ITEMS_MAX)),
+        field("bytes_max", Shape::Integer(1, VOLUME_MAX)),
     ],
     one_of: &[],
 };
@@ -278,6 +286,8 @@ pub(super) const CONNECTOR: Element = Element {
         field("may_delete", Shape::Boolean),
         field("requests_per_second", Shape::Integer(1, RATE_MAX)),
         field("burst", Shape::Integer(1, RATE_MAX)),
+        field("bytes_per_second", Shape::Integer(0, VOLUME_MAX)),
+        field("bytes_per_day", Shape::Integer(0, VOLUME_MAX)),
         field("keys", Shape::Tables(&KEY)),
     ],
     one_of: &[],

@@ -223,6 +223,10 @@ pub struct Limits {
     pub requests_per_second: u32,
     /// Requests that a key may send at once before the rate applies.
     pub burst: u32,
+    /// Bytes of bodies that one key may have stored in a second, on average; 0: any number.
+    pub bytes_per_second: u64,
+    /// The same in a day of UTC.
+    pub bytes_per_day: u64,
     /// Accepted requests waiting for the journal; beyond it requests are answered 503.
     pub max_pending_bytes: usize,
     /// The same of one key, and of all that sign nothing good at the address of one connector.

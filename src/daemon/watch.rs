@@ -122,6 +122,11 @@ impl Watch {
             .metrics
             .disk_free_bytes
             .set(i64::try_from(free).unwrap_or(i64::MAX));
+        let all = disk.f_blocks.saturating_mul(disk.f_frsize);
+        self.operator
+            .metrics
+            .disk_bytes
+            .set(i64::try_from(all).unwrap_or(i64::MAX));
         let low = free < self.disk_free_bytes_min;
         let was_low = self.operator.gate.set_disk_low(low);
         if low && !was_low {

@@ -179,6 +179,14 @@ impl From<AcceptError> for ApiError {
             AcceptError::RateLimited {
                 retry_after_seconds: seconds,
             }
+            | AcceptError::OverVolume {
+                retry_after_seconds: seconds,
+                ..
+            }
+            | AcceptError::StreamFull {
+                retry_after_seconds: seconds,
+                ..
+            }
             | AcceptError::Unavailable {
                 retry_after_seconds: seconds,
                 ..
@@ -239,10 +247,16 @@ fn unavailable(reason: &'static str) -> ApiError {
 fn in_json(field: &str, fault: &Fault) -> String {
     let text = fault.with_field(field);
     match (fault, field) {
+        (Fault::Misfit(Misfit::Range { .. }), "items_max" | "bytes_max") => {
+            format!("{text}, or null for any number")
+        }
         (Fault::Misfit(Misfit::Range { .. }), "stale_after_seconds") => {
             format!("{text}, or null for never")
         }
-        (Fault::Misfit(Misfit::Range { .. }), "requests_per_second" | "burst") => {
+        (
+            Fault::Misfit(Misfit::Range { .. }),
+            "requests_per_second" | "burst" | "bytes_per_second" | "bytes_per_day",
+        ) => {
             format!("{text}, or null for the limit of all keys")
         }
         (Fault::Ended, _) => {

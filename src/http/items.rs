@@ -3,7 +3,7 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
-pub(super) mod sending;
+mod sending;
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl ListItems {
         if is_known(&self.0, seq, req, res) {
             return Ok(());
         }
-        let room = self.0.sending.room(&reader, PAGE_BYTES_MAX).await?;
+        let room = sending::room(&self.0.live, &reader, PAGE_BYTES_MAX).await?;
         // One more than is shown tells whether there is a next page.
         let page = PageLimit {
             rows: limit + 1,
@@ -144,7 +144,7 @@ impl GetItem {
             ApiError::not_found("ITEM_NOT_FOUND", message)
         })?;
         if !is_known(&self.0, item.seq, req, res) {
-            let room = self.0.sending.room(&reader, item.fields.len()).await?;
+            let room = sending::room(&self.0.live, &reader, item.fields.len()).await?;
             envelope::ok(ItemData::new(item, flat)?).answer(res);
             sending::in_pieces(res, room);
         }

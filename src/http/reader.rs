@@ -14,7 +14,6 @@ use salvo_core::http::header::{
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::error::ApiError;
-use super::items::sending::Sending;
 use super::middleware::client;
 use super::tls::fingerprint;
 use crate::catalog::{Catalog, Reader};
@@ -35,8 +34,6 @@ pub(super) struct Readers {
     pub(super) catalog: Arc<Catalog>,
     pub(super) pool: Arc<Pool>,
     pub(super) live: Arc<Live>,
-    /// Pages of items on their way.
-    pub(super) sending: Arc<Sending>,
 }
 
 /// No valid read key.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use super::request::{Address, Answer, Head, Known, Reply, Voucher};
 use super::{Admitted, BodyError, Ingest, Refusal};
-use crate::catalog::{Caller, Connector, IngestKey};
+use crate::catalog::{Caller, Connector, IngestKey, VolumeLeft};
 use crate::clock;
 use crate::error::AcceptError;
 use crate::journal::Outcome;
@@ -213,6 +213,7 @@ impl Ingest {
         self.metrics.greetings.inc();
         Answer {
             quota: None,
+            volume: VolumeLeft::default(),
             result: Ok(Reply::Greeting(greeting)),
         }
     }

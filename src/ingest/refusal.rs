@@ -16,7 +16,7 @@ use super::Ingest;
 use super::address::Unproven;
 use super::request::{Address, Answer, Head, Known, Named};
 use crate::budget::Portion;
-use crate::catalog::{Caller, IngestKey, QuotaState};
+use crate::catalog::{Caller, IngestKey, QuotaState, VolumeLeft};
 use crate::error::AcceptError;
 use crate::journal::log::Endpoint;
 use crate::journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
@@ -188,11 +188,16 @@ impl Ingest {
             }
             AcceptError::StreamNotFound => &metrics.stream_not_found,
             AcceptError::PayloadTooLarge { .. } => &metrics.too_large,
-            AcceptError::RateLimited { .. } => &metrics.rate_limited,
+            AcceptError::RateLimited { .. } | AcceptError::OverVolume { .. } => {
+                &metrics.rate_limited
+            }
+            AcceptError::StreamFull { .. } => &metrics.stream_full,
             AcceptError::Unavailable { .. } => &metrics.unavailable,
         }
         .inc();
         Answer {
+            volume: (caller.as_ref())
+                .map_or_else(VolumeLeft::default, |(caller, _)| caller.key.volume.left()),
             quota: caller.map(|(_, quota)| quota),
             result: Err(error),
         }
@@ -209,7 +214,9 @@ impl Ingest {
         let quota = known.quota.unwrap_or_else(|nothing_left| nothing_left);
         let flood = match error {
             AcceptError::Unavailable { .. } => return None,
-            AcceptError::RateLimited { .. } => true,
+            AcceptError::RateLimited { .. }
+            | AcceptError::OverVolume { .. }
+            | AcceptError::StreamFull { .. } => true,
             // Told before the rate, and without bound: over the rate it is logged like the rate.
             AcceptError::StreamNotFound | AcceptError::AddressNotAllowed { .. } => {
                 quota.remaining == 0
@@ -241,7 +248,9 @@ impl Ingest {
         let can_be_mended = match error {
             AcceptError::InvalidPayload { .. }
             | AcceptError::StreamNotFound
-            | AcceptError::RateLimited { .. } => true,
+            | AcceptError::RateLimited { .. }
+            | AcceptError::OverVolume { .. }
+            | AcceptError::StreamFull { .. } => true,
             AcceptError::Unauthorized
             | AcceptError::NotAllowed { .. }
             | AcceptError::AddressNotAllowed { .. }

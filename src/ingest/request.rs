@@ -14,7 +14,7 @@ use super::address::Unproven;
 use super::conventions::DELIVERY;
 use super::headers;
 use crate::budget::{Full, Portion};
-use crate::catalog::{Caller, QuotaState};
+use crate::catalog::{Caller, QuotaState, VolumeLeft};
 use crate::error::AcceptError;
 use crate::journal::log::{Client, Endpoint, Sender};
 use crate::journal::{LogEntry, Outcome, Receipt};
@@ -217,6 +217,8 @@ pub struct Admitted<'a> {
 pub struct Answer {
     /// What the key has left, if it was recognised and not refused before.
     pub quota: Option<QuotaState>,
+    /// The same of the bytes that it may have stored.
+    pub volume: VolumeLeft,
     /// What was done, or why nothing was.
     pub result: Result<Reply, AcceptError>,
 }

@@ -104,6 +104,14 @@ impl<'a> Group<'a> {
                     return Err(error);
                 }
             },
+            Job::Ask(claims, answer) => {
+                let now_ms = clock::lived_ms();
+                let mut held = false;
+                for claim in claims.iter().flatten() {
+                    held |= self.claims.find(self.connection, claim, now_ms)?.is_some();
+                }
+                let _ = answer.send(held);
+            }
             Job::Log(entry, body) => {
                 self.log(statements, &entry, None)?;
                 if let Some(body) = body {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{JournalError, LogEntry, Receipt, RefusedBody, Submission};
+use super::{Claim, JournalError, LogEntry, Receipt, RefusedBody, Submission};
 
 /// Work for the writer thread.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) enum Job {
         Box<Submission>,
         oneshot::Sender<Result<Receipt, JournalError>>,
     ),
+    /// Say whether one of these claims is held, which makes a request with them a repeat.
+    Ask([Option<Claim>; 2], oneshot::Sender<bool>),
     /// Write a log entry, and keep the body of a refused request; nobody waits.
     Log(Box<LogEntry>, Option<Box<RefusedBody>>),
     /// Put a payload aside.

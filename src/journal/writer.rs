@@ -188,8 +188,8 @@ impl Writer {
                 Job::Log(..) => {
                     self.shared.metrics.log_entries_dropped.inc();
                 }
-                // The lane meets the payload again; whoever flushes sees that nobody answers.
-                Job::Quarantine { .. } | Job::Flush(_) => {}
+                // The lane meets the payload again; whoever flushes or asks sees that nobody answers.
+                Job::Quarantine { .. } | Job::Flush(_) | Job::Ask(..) => {}
             }
         }
     }

@@ -35,6 +35,19 @@ pub struct Seat {
     key: Box<str>,
 }
 
+/// How many are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeatsTaken {
+    /// By all.
+    pub taken: usize,
+    /// Of so many.
+    pub max: usize,
+    /// The read key that has most, and how many that is.
+    pub most: Option<(Box<str>, usize)>,
+    /// Of so many.
+    pub each_max: usize,
+}
+
 /// Why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoSeat {
@@ -81,6 +94,18 @@ impl Seats {
             seats: Arc::clone(self),
             key: reader.name.clone(),
         })
+    }
+
+    /// How many are taken, and by whom.
+    pub(super) fn taken(&self) -> SeatsTaken {
+        let state = self.state();
+        let most = state.keys.iter().max_by_key(|(_, taken)| **taken);
+        SeatsTaken {
+            taken: state.taken,
+            max: self.all_max,
+            most: most.map(|(key, taken)| (key.clone(), *taken)),
+            each_max: self.each_max,
+        }
     }
 
     /// Who was refused lately, by the name of the read key, and why.

@@ -95,6 +95,11 @@ impl Connections {
         self.max.store(max, Ordering::Relaxed);
     }
 
+    /// The most that may be open.
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed).unsigned_abs()
+    }
+
     /// The most that may be open, if so many are.
     pub fn at_max(&self) -> Option<i64> {
         let max = self.max.load(Ordering::Relaxed);

@@ -61,6 +61,7 @@ impl Operator {
             problems.extend(undelivered(sink));
         }
         problems.extend(self.crowded());
+        problems.extend(self.used_up());
         problems.extend(self.misfits());
         problems.extend(self.refused_lately());
         if let Some(count @ 1..) = condition.quarantined {

@@ -15,6 +15,7 @@ use super::changes::Change;
 use super::merge::{Fields, Order};
 use super::pass::Pass;
 use super::removal::{self, Removed};
+use super::sizes::{self, Counting};
 use super::views::Views;
 use crate::batch::{Batch, Slice};
 use crate::clock;
@@ -31,7 +32,8 @@ const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, u
      version = excluded.version, expires_ms = excluded.expires_ms \
      WHERE iif(excluded.version <> items.version, excluded.version > items.version, \
      excluded.accepted_seq > items.accepted_seq \
-     OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position))";
+     OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position)) \
+     AND headgate_replaces(octet_length(items.fields))";
 const SELECT: &str = "SELECT fields, merged, accepted_seq, position, updated_at, version FROM items WHERE stream = ?1 AND key = ?2";
 const SET_FIELDS: &str =
     "UPDATE items SET fields = ?3, merged = ?4, seq = ?5 WHERE stream = ?1 AND key = ?2";
@@ -78,6 +80,7 @@ pub(super) struct Target<'a> {
     pub(super) views: &'a mut Views,
     pub(super) on_update: &'a HashMap<Arc<str>, OnUpdate>,
     pub(super) removals: &'a mut removal::Removals,
+    pub(super) counting: &'a mut Counting,
     /// Who does it.
     pub(super) sink: &'a str,
 }
@@ -134,7 +137,7 @@ pub(super) fn upsert(
         };
         let Some(last) = same.last() else { continue };
         let merged = match merges {
-            true => merge_into_pool(connection, same, pass.next())?,
+            true => merge_into_pool(connection, same, pass.next(), target.counting)?,
             false => Merged::No,
         };
         let (fields, merged) = match &merged {
@@ -152,6 +155,7 @@ pub(super) fn upsert(
             }
             Merged::Known => continue,
         };
+        sizes::begin_upsert();
         let written = upsert.execute(params![
             &**stream,
             key,
@@ -171,6 +175,7 @@ pub(super) fn upsert(
             }
             continue;
         }
+        (target.counting).wrote(stream, key, fields, sizes::replaced());
         if published {
             pass.tell(stream, last.origin.received_ms, |seq| {
                 Change::updated(seq, key, fields, &last.origin.time)
@@ -262,11 +267,13 @@ pub(super) fn delete(
                 connection
                     .prepare_cached(DELETE)?
                     .execute([&**stream, item.key])?;
+                let bytes = row.as_ref().map_or(0, |row| row.json.len());
+                target.counting.removed(stream, item.key, bytes);
                 pass.tell(stream, 0, |seq| Change::removed(seq, item.key));
             } else if let Some(row) = &row
                 && (row.version.is_none() || removed.version.is_none())
             {
-                remove_older_fields(connection, stream, item.key, row, order, pass)?;
+                remove_older_fields(target, stream, item.key, row, order, pass)?;
             }
             let removed = remembered(
                 removed,
@@ -304,7 +311,7 @@ fn remembered(
 
 /// Removes from a newer item the fields that it has of updates up to this place.
 fn remove_older_fields(
-    connection: &Connection,
+    target: &mut Target<'_>,
     stream: &Arc<str>,
     key: &str,
     row: &Stored,
@@ -317,13 +324,10 @@ fn remove_older_fields(
     }
     let json = fields.json();
     let merged = fields.merged(row.order);
-    connection.prepare_cached(SET_FIELDS)?.execute(params![
-        &**stream,
-        key,
-        json,
-        merged,
-        pass.next()
-    ])?;
+    (target.connection)
+        .prepare_cached(SET_FIELDS)?
+        .execute(params![&**stream, key, json, merged, pass.next()])?;
+    (target.counting).wrote(stream, key, &json, Some(row.json.len()));
     pass.tell(stream, 0, |seq| {
         Change::updated(seq, key, &json, &row.updated_at)
     });
@@ -420,6 +424,7 @@ fn merge_into_pool(
     connection: &Connection,
     updates: &[Row<'_>],
     seq: i64,
+    counting: &mut Counting,
 ) -> Result<Merged, rusqlite::Error> {
     let Some(last) = updates.last() else {
         return Ok(Merged::Known);
@@ -453,6 +458,7 @@ fn merge_into_pool(
                 merged,
                 seq
             ])?;
+            counting.wrote(last.stream, last.item.key, &json, Some(row.json.len()));
             let updated_at = row.updated_at.clone();
             Ok(Merged::FilledIn {
                 fields: json,

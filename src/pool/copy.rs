@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{PoolError, history, rebuilt, schema, views};
+use super::{PoolError, history, rebuilt, schema, sizes, views};
 
 /// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub fn begin_salvaged(
     if again {
         rebuilt::note(connection)?;
     }
-    Ok(())
+    sizes::count_anew(connection)
 }
 
 /// Makes the copy at `path` a pool of its own: the epoch rises, and the numbers of changes go on far above those that

@@ -49,6 +49,7 @@ impl Pool {
 struct Expired {
     stream: Arc<str>,
     key: String,
+    fields_bytes: usize,
     removed: Removed,
 }
 
@@ -57,7 +58,7 @@ impl Writer {
         let connection = &self.connection;
         let expired: Vec<Expired> = {
             let mut select = connection.prepare_cached(
-                "SELECT stream, key, accepted_seq, position, version FROM items
+                "SELECT stream, key, accepted_seq, position, version, octet_length(fields) FROM items
                  WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2",
             )?;
             let rows = select.query_map(params![now_ms, CHUNK], |row| {
@@ -68,6 +69,7 @@ impl Writer {
                         order: (row.get(2)?, row.get(3)?),
                         version: row.get(4)?,
                     },
+                    fields_bytes: usize::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
                 })
             })?;
             rows.collect::<Result<_, _>>()?
@@ -77,10 +79,12 @@ impl Writer {
         for Expired {
             stream,
             key,
+            fields_bytes,
             removed,
         } in &expired
         {
             delete.execute([&**stream, key])?;
+            self.counting.removed(stream, key, *fields_bytes);
             pass.tell(stream, 0, |seq| Change::removed(seq, key));
             self.removals
                 .note(connection, stream, key, *removed, pass.seq())?;

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::PoolError;
+use super::{PoolError, sizes};
 use crate::sqlite;
 
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 6;
+pub const FORMAT: i64 = 7;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -246,7 +246,9 @@ ALTER TABLE resends ADD COLUMN expire_after_seconds INTEGER;
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6}");
+    let sizes_7 = sizes::from_6();
+    let today =
+        format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {sizes_7}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(
@@ -256,8 +258,9 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         ),
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
-        &format!("{STANDING_5} {LETTERS_6}"),
-        LETTERS_6,
+        &format!("{STANDING_5} {LETTERS_6} {sizes_7}"),
+        &format!("{LETTERS_6} {sizes_7}"),
+        &sizes_7,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

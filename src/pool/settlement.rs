@@ -83,6 +83,7 @@ impl Writer {
             views: &mut self.views,
             on_update: &self.on_update,
             removals: &mut self.removals,
+            counting: &mut self.counting,
             sink: &settlement.sink,
         };
         let Staged {

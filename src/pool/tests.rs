@@ -3,6 +3,7 @@
 mod migration;
 mod removals;
 mod resends;
+mod sizes;
 mod standing;
 mod testimony;
 mod views;

@@ -27,6 +27,10 @@ pub struct Stream {
     pub delete_when: Option<DeleteWhen>,
     /// After so long without another update an item is removed from the data pool.
     pub expire_after_seconds: Option<u32>,
+    /// Items that it may have in the data pool; one that is full takes no new ones.
+    pub items_max: Option<u64>,
+    /// Bytes of their keys and fields.
+    pub bytes_max: Option<u64>,
 }
 
 /// Which items are removals: those whose field has one of some values.
@@ -89,6 +93,10 @@ pub struct Connector {
     pub requests_per_second: Option<u32>,
     /// Overrides [`burst`](crate::config::Limits::burst) for each of its keys.
     pub burst: Option<u32>,
+    /// Overrides [`bytes_per_second`](crate::config::Limits::bytes_per_second) for each of its keys; 0: any number.
+    pub bytes_per_second: Option<u64>,
+    /// Overrides [`bytes_per_day`](crate::config::Limits::bytes_per_day), likewise.
+    pub bytes_per_day: Option<u64>,
     /// Its ingest keys.
     pub keys: Vec<Key>,
 }

@@ -127,6 +127,8 @@ name = "shop"
 kind = "ingest"
 burst = 0
 requests_per_second = 0
+bytes_per_day = -1
+bytes_per_second = 0
 "#,
         &[
             "2: limits.max_body_bytes: 67108865 is out of range; wants 1 to 67108864",
@@ -135,6 +137,7 @@ requests_per_second = 0
             "6: runtime.worker_threads: 1000 is out of range; wants 0 to 256",
             "10: connectors[0].burst: 0 is out of range; wants 1 to 1000000000",
             "11: connectors[0].requests_per_second: 0 is out of range; wants 1 to 1000000000",
+            "12: connectors[0].bytes_per_day: -1 is out of range; wants 0 to 8796093022208",
         ],
     );
     check("[limits]\nmax_body_bytes = 67108864\n", &[]);

@@ -6,7 +6,7 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, flag, nullable, optional, rate, required, set, text};
+use super::body::{self, Field, flag, nullable, number, optional, rate, required, set, text};
 use super::keys::KeyData;
 use super::{by, paging, param};
 use crate::catalog::{CatalogError, Connector, FIRST_KEY, FirstStream, Kind, SetUp};
@@ -65,6 +65,10 @@ struct ConnectorData {
     requests_per_second: Option<u32>,
     /// Requests at once of each of its keys; null: the limit of all keys.
     burst: Option<u32>,
+    /// Bytes of bodies that each of its keys may have stored in a second, 0: any number; null: the limit of all keys.
+    bytes_per_second: Option<u64>,
+    /// The same in a day of UTC.
+    bytes_per_day: Option<u64>,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
@@ -97,6 +101,8 @@ impl ConnectorData {
             may_delete: connector.may_delete(),
             requests_per_second: connector.requests_per_second,
             burst: connector.burst,
+            bytes_per_second: connector.bytes_per_second,
+            bytes_per_day: connector.bytes_per_day,
             declared: connector.created_ms.is_none(),
             created_at: connector.created_ms.map(clock::rfc3339),
             keys: keys
@@ -148,6 +154,12 @@ struct NewConnector {
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     burst: Field,
+    /// Bytes of bodies that each of its keys may have stored in a second, 0: any number; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_per_second: Field,
+    /// The same in a day of UTC.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_per_day: Field,
     /// The stream of a first key, `main`, that is made with it; the stream too, if there is none of this name.
     #[salvo(schema(value_type = String, required = false))]
     stream: Field,
@@ -198,6 +210,12 @@ struct ConnectorPatch {
     /// Requests at once of each of its keys; null: the limit of all keys.
     #[salvo(schema(value_type = Option<u32>))]
     burst: Field,
+    /// Bytes of bodies that each of its keys may have stored in a second, 0: any number; null: the limit of all keys.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_per_second: Field,
+    /// The same in a day of UTC.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_per_day: Field,
 }
 
 impl ConnectorPatch {
@@ -213,6 +231,8 @@ impl ConnectorPatch {
         let may_delete = nullable("may_delete", self.may_delete, flag)?;
         let per_second = nullable("requests_per_second", self.requests_per_second, rate)?;
         let burst = nullable("burst", self.burst, rate)?;
+        let of_second = nullable("bytes_per_second", self.bytes_per_second, number)?;
+        let of_day = nullable("bytes_per_day", self.bytes_per_day, number)?;
         Ok(move |connector: &mut config::Connector| {
             set(&mut connector.description, description);
             set(&mut connector.kind, kind);
@@ -225,6 +245,8 @@ impl ConnectorPatch {
             set(&mut connector.may_delete, may_delete);
             set(&mut connector.requests_per_second, per_second);
             set(&mut connector.burst, burst);
+            set(&mut connector.bytes_per_second, of_second);
+            set(&mut connector.bytes_per_day, of_day);
         })
     }
 }
@@ -279,6 +301,8 @@ impl CreateConnector {
             may_delete: body.may_delete,
             requests_per_second: body.requests_per_second,
             burst: body.burst,
+            bytes_per_second: body.bytes_per_second,
+            bytes_per_day: body.bytes_per_day,
         };
         given.read()?(&mut connector);
         let stream = optional("stream", body.stream, text)?;

@@ -11,6 +11,7 @@ use super::sinks::{SinkData, sinks};
 use crate::clock;
 use crate::http::envelope::{self, Success};
 use crate::operate::Operator;
+use crate::operate::limits::LimitUse;
 
 /// The status.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -52,6 +53,35 @@ struct StatusData {
     files: Vec<FileData>,
     /// The sinks.
     sinks: Vec<SinkData>,
+    /// Limits, with what is used of them.
+    limits: Vec<LimitData>,
+}
+
+/// A limit.
+#[derive(Debug, Serialize, ToSchema)]
+struct LimitData {
+    /// The setting, or what it is where nobody can set it.
+    name: &'static str,
+    /// `connections`, `bytes` or `items`.
+    unit: &'static str,
+    /// How much is used; where the limit is for each of several, by the one that is nearest to it.
+    used: u64,
+    /// Of so much; null: there is no limit.
+    max: Option<u64>,
+    /// Who that is, or, of what all share, who has most; null: nobody in particular.
+    holder: Option<String>,
+}
+
+impl From<LimitUse> for LimitData {
+    fn from(limit: LimitUse) -> Self {
+        Self {
+            name: limit.name,
+            unit: limit.unit,
+            used: limit.used,
+            max: limit.max,
+            holder: limit.holder,
+        }
+    }
 }
 
 /// A file of the data folder.
@@ -119,7 +149,8 @@ impl GetStatus {
                 rejected: metrics.invalid.get()
                     + metrics.stream_not_found.get()
                     + metrics.too_large.get()
-                    + metrics.rate_limited.get(),
+                    + metrics.rate_limited.get()
+                    + metrics.stream_full.get(),
                 unauthorized: metrics.unauthorized.get(),
                 unavailable: metrics.unavailable.get(),
             },
@@ -128,6 +159,11 @@ impl GetStatus {
             quarantined_payloads: condition.quarantined,
             files: condition.files.iter().map(FileData::from).collect(),
             sinks: sinks(&condition, &amounts),
+            limits: operator
+                .limits(&amounts)
+                .into_iter()
+                .map(LimitData::from)
+                .collect(),
         })
     }
 }

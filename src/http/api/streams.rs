@@ -50,14 +50,23 @@ struct StreamData {
     delete_when: Option<serde_json::Value>,
     /// After so long without another update an item is removed from the data pool.
     expire_after_seconds: Option<u32>,
+    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
+    items_max: Option<u64>,
+    /// The same by the bytes of their keys and fields.
+    bytes_max: Option<u64>,
+    /// Items that it has in the data pool.
+    items: u64,
+    /// The bytes of their keys and fields.
+    bytes: u64,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
     created_at: Option<String>,
 }
 
-impl From<&Stream> for StreamData {
-    fn from(stream: &Stream) -> Self {
+impl StreamData {
+    fn new(operator: &Operator, stream: &Stream) -> Self {
+        let size = operator.pool.sizes().of(&stream.name);
         Self {
             name: stream.name.to_string(),
             description: stream.description.clone(),
@@ -69,6 +78,10 @@ impl From<&Stream> for StreamData {
                 .as_ref()
                 .and_then(|when| serde_json::to_value(when).ok()),
             expire_after_seconds: stream.expire_after_seconds,
+            items_max: stream.items_max,
+            bytes_max: stream.bytes_max,
+            items: size.items,
+            bytes: size.bytes,
             declared: stream.created_ms.is_none(),
             created_at: stream.created_ms.map(clock::rfc3339),
         }
@@ -100,6 +113,12 @@ struct NewStream {
     /// After so long without another update an item is removed from the data pool; null: never.
     #[salvo(schema(value_type = Option<u32>))]
     expire_after_seconds: Field,
+    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
+    #[salvo(schema(value_type = Option<u64>))]
+    items_max: Field,
+    /// The same by the bytes of their keys and fields.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_max: Field,
 }
 
 /// What is to be changed of a stream; what is absent stays.
@@ -124,6 +143,12 @@ struct StreamPatch {
     /// After so long without another update an item is removed from the data pool; null: never.
     #[salvo(schema(value_type = Option<u32>))]
     expire_after_seconds: Field,
+    /// Items that it may have in the data pool: then it takes no new ones; null: any number.
+    #[salvo(schema(value_type = Option<u64>))]
+    items_max: Field,
+    /// The same by the bytes of their keys and fields.
+    #[salvo(schema(value_type = Option<u64>))]
+    bytes_max: Field,
 }
 
 impl StreamPatch {
@@ -134,6 +159,8 @@ impl StreamPatch {
         let version = nullable("version", self.version, text)?;
         let delete_when = nullable("delete_when", self.delete_when, body::delete_when)?;
         let expire = nullable("expire_after_seconds", self.expire_after_seconds, rate)?;
+        let items_max = nullable("items_max", self.items_max, number)?;
+        let bytes_max = nullable("bytes_max", self.bytes_max, number)?;
         Ok(move |stream: &mut config::Stream| {
             set(&mut stream.description, description);
             set(&mut stream.on_update, on_update);
@@ -141,6 +168,8 @@ impl StreamPatch {
             set(&mut stream.version, version);
             set(&mut stream.delete_when, delete_when);
             set(&mut stream.expire_after_seconds, expire);
+            set(&mut stream.items_max, items_max);
+            set(&mut stream.bytes_max, bytes_max);
         })
     }
 }
@@ -158,7 +187,12 @@ struct ListStreams(Operator);
 impl ListStreams {
     async fn handle(&self, req: &mut Request) -> Result<Listing<StreamData>, ApiError> {
         let all = self.0.catalog.streams();
-        paging::by_name(&all, |one| &one.name, |one| StreamData::from(one), req)
+        paging::by_name(
+            &all,
+            |one| &one.name,
+            |one| StreamData::new(&self.0, one),
+            req,
+        )
     }
 }
 
@@ -187,12 +221,14 @@ impl CreateStream {
             version: body.version,
             delete_when: body.delete_when,
             expire_after_seconds: body.expire_after_seconds,
+            items_max: body.items_max,
+            bytes_max: body.bytes_max,
         };
         given.read()?(&mut stream);
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(stream, by)
         });
-        Ok(envelope::created(StreamData::from(&*created.await?)))
+        Ok(envelope::created(StreamData::new(&self.0, &created.await?)))
     }
 }
 
@@ -208,7 +244,7 @@ impl GetStream {
     async fn handle(&self, req: &mut Request) -> Result<Success<StreamData>, ApiError> {
         let stream = self.0.catalog.stream(&param(req, "name"));
         let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
-        Ok(envelope::ok(StreamData::from(&*stream)))
+        Ok(envelope::ok(StreamData::new(&self.0, &stream)))
     }
 }
 
@@ -230,7 +266,7 @@ impl ChangeStream {
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_stream(&name, change, by)
         });
-        Ok(envelope::ok(StreamData::from(&*changed.await?)))
+        Ok(envelope::ok(StreamData::new(&self.0, &changed.await?)))
     }
 }
 
@@ -258,6 +294,6 @@ impl DeleteStream {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_stream(&name, force, by)
         });
-        Ok(envelope::ok(StreamData::from(&*deleted.await?)))
+        Ok(envelope::ok(StreamData::new(&self.0, &deleted.await?)))
     }
 }

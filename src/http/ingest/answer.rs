@@ -10,7 +10,7 @@ use salvo_core::{Request, Response};
 use salvo_oapi::ToSchema;
 use serde::Serialize;
 
-use crate::catalog::QuotaState;
+use crate::catalog::{QuotaState, VolumeLeft};
 use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::middleware::set_request_id;
@@ -38,7 +38,7 @@ pub(in crate::http) struct ReceiptData {
 /// Writes what the pipeline says.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
     if let Some(quota) = answer.quota {
-        tell_quota(res, quota);
+        tell_quota(res, quota, answer.volume);
     }
     match answer.result {
         Ok(Reply::Accepted(accepted)) => {
@@ -96,10 +96,20 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
     }
 }
 
-/// The fields of the IETF draft "RateLimit header fields for HTTP".
-pub(super) fn tell_quota(res: &mut Response, quota: QuotaState) {
-    let policy = format!(r#""key";q={};w={}"#, quota.burst, quota.window_seconds);
-    let state = format!(r#""key";r={};t={}"#, quota.remaining, quota.reset_seconds);
+/// The fields of the IETF draft "RateLimit header fields for HTTP". Bytes are told of where they are limited.
+pub(super) fn tell_quota(res: &mut Response, quota: QuotaState, volume: VolumeLeft) {
+    let mut policy = format!(r#""key";q={};w={}"#, quota.burst, quota.window_seconds);
+    let mut state = format!(r#""key";r={};t={}"#, quota.remaining, quota.reset_seconds);
+    for (name, left) in [("bytes", volume.rate), ("day", volume.day)] {
+        let Some(left) = left else { continue };
+        let (max, window) = (left.bytes_max, left.window_seconds);
+        let _ = write!(
+            policy,
+            r#", "{name}";q={max};qu="content-bytes";w={window}"#
+        );
+        let (remaining, reset) = (left.remaining, left.reset_seconds);
+        let _ = write!(state, r#", "{name}";r={remaining};t={reset}"#);
+    }
     for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
         if let Ok(value) = HeaderValue::try_from(value) {
             res.headers_mut().insert(name, value);

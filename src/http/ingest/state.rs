@@ -32,7 +32,8 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
         return Err(AcceptError::AddressNotAllowed { address });
     }
     let quota = caller.key.quota.take();
-    tell_quota(res, quota.unwrap_or_else(|refused| refused));
+    let left = quota.unwrap_or_else(|refused| refused);
+    tell_quota(res, left, caller.key.volume.left());
     match quota {
         Ok(_) => Ok(caller),
         Err(refused) => Err(AcceptError::RateLimited {

@@ -123,14 +123,19 @@ impl Typed {
 
     /// A whole number up to `max` that may be missing; anything else is wrong.
     pub(super) fn number(&mut self, name: &'static str, max: u64) -> Option<u64> {
+        self.number_from(name, 1, max)
+    }
+
+    /// The same that is at least so large.
+    pub(super) fn number_from(&mut self, name: &'static str, min: u64, max: u64) -> Option<u64> {
         let text = self.optional(name)?;
         let number = text.parse::<u64>().ok();
-        let number = number.filter(|number| (1..=max).contains(number));
+        let number = number.filter(|number| (min..=max).contains(number));
         if number.is_none() {
             self.reject(
                 name,
                 format!(
-                    "Give a whole number from 1 to {}, or nothing.",
+                    "Give a whole number from {min} to {}, or nothing.",
                     grouped(max)
                 ),
             );

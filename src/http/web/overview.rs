@@ -14,6 +14,7 @@ use crate::clock;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use crate::operate::condition::Condition;
+use crate::operate::limits::LimitUse;
 
 /// Characters of a problem.
 const PROBLEM_CHARS_MAX: usize = 600;
@@ -30,6 +31,7 @@ impl Overview {
 
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
     let condition = operator.condition().await;
+    let amounts = operator.amounts(&condition).await;
     Ok(Page {
         title: "Overview".to_owned(),
         place: Place::Overview,
@@ -39,6 +41,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
             (last_hour(operator))
             (sinks(operator, &condition))
             (about(operator))
+            (limits(&operator.limits(&amounts)))
         },
         old: false,
     })
@@ -123,7 +126,8 @@ fn about(operator: &Operator) -> Markup {
     let refused = metrics.invalid.get()
         + metrics.stream_not_found.get()
         + metrics.too_large.get()
-        + metrics.rate_limited.get();
+        + metrics.rate_limited.get()
+        + metrics.stream_full.get();
     let free = u64::try_from(metrics.disk_free_bytes.get()).unwrap_or(0);
     let counts = [
         ("Accepted", metrics.accepted.get()),
@@ -147,6 +151,38 @@ fn about(operator: &Operator) -> Markup {
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }
             dt { "A 202 means" } dd { @if operator.about.durability == "fsync" { "on disk" } @else { "handed to the operating system" } }
         } }
+    }
+}
+
+fn limits(limits: &[LimitUse]) -> Markup {
+    html! {
+        h2 #limits { "Limits" }
+        div.table { table {
+            thead { tr { th { "Limit" } th.number { "Used" } th.number { "Of" } th { "" } th { "Most by" } } }
+            tbody { @for limit in limits { tr {
+                td.mono data-label="Limit" { (limit.name) }
+                td.number data-label="Used" { (amount(limit, limit.used)) }
+                td.number data-label="Of" { @match limit.max { Some(max) => (amount(limit, max)), None => "any" } }
+                td data-label="Share" { @if let Some(max) = limit.max { (share(limit.used, max)) } }
+                td data-label="Most by" { @if let Some(holder) = &limit.holder { (text(holder)) } }
+            } } }
+        } }
+    }
+}
+
+fn amount(limit: &LimitUse, amount: u64) -> String {
+    match limit.unit {
+        "bytes" => bytes(amount),
+        _ => grouped(amount),
+    }
+}
+
+/// How much of it is used, as a bar.
+fn share(used: u64, max: u64) -> Markup {
+    let percent = u128::from(used) * 100 / u128::from(max.max(1));
+    let words = format!("{percent} %");
+    html! {
+        meter min="0" max="100" high="90" optimum="0" value=(percent.min(100)) title=(words) aria-label=(words) { (words) }
     }
 }
 

@@ -16,7 +16,7 @@ use salvo_core::{Request, Router, handler};
 
 use super::frame::{NoPage, Page, Place};
 use super::origin::origin;
-use super::text::{count, grouped, plain, segment, text_of, time};
+use super::text::{bytes, count, grouped, plain, segment, text_of, time};
 use super::{description, form, paths};
 use crate::catalog;
 use crate::config::OnUpdate;
@@ -94,6 +94,10 @@ async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
 }
 
 fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
+    let size = operator.pool.sizes().of(&stream.name);
+    let of = |max: Option<u64>, show: fn(u64) -> String| {
+        max.map_or_else(String::new, |max| format!(" of {}", show(max)))
+    };
     html! {
         div.panel {
             dl {
@@ -106,6 +110,10 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
                     Some(seconds) => { "after " (count(seconds, "second")) " without data" },
                     None => "never",
                 } }
+                dt { "Holds" } dd {
+                    (count(size.items, "item")) (of(stream.items_max, grouped)) ", "
+                    (bytes(size.bytes)) (of(stream.bytes_max, bytes))
+                }
                 dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_ms)) }
             }
             @if stream.created_ms.is_some() {

@@ -113,6 +113,8 @@ async fn a_pool_of_format_1_goes_on() {
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len(), 3);
+    let size = test.pool.sizes().of(STREAM);
+    assert_eq!((size.items, size.bytes), (2, 1 + 2 + 1 + 7));
     assert_eq!(numbers.last(), Some(&test.seq()));
     assert_eq!(
         test.fields(STREAM, "b").await.as_deref(),

@@ -131,6 +131,53 @@ async fn every_answer_to_a_known_key_tells_its_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn bytes_beyond_those_of_a_day_are_429_and_what_is_not_stored_counts_nothing() {
+    let app = Setup::shop()
+        .connector("shop", "bytes_per_second = 1000000\nbytes_per_day = 100")
+        .key("shop", "orders")
+        .key("calm", "orders")
+        .start()
+        .await;
+    let shop = app.caller("shop");
+    let body = |bytes: usize| format!("{:1$}", r#"{"a": 1}"#, bytes);
+    shop.ingest(format!("[{}", body(80)))
+        .await
+        .refused(400, "INVALID_PAYLOAD");
+    shop.ingest_once("once", body(60)).await.receipt();
+    shop.ingest_once("once", body(60)).await.receipt();
+    let reply = shop.ingest(body(41)).await;
+    let told = reply.refused(429, "RATE_LIMITED");
+    assert!(told.message.contains("100 bytes"), "{}", told.message);
+    let seconds = reply
+        .header("retry-after")
+        .expect("it says when")
+        .parse::<u64>();
+    assert!((1..=86_400).contains(&seconds.expect("a number")));
+    let policy = reply.header("ratelimit-policy").expect("a policy");
+    assert!(
+        policy.contains(r#""bytes";q=2000000;qu="content-bytes";w=2"#),
+        "{policy}"
+    );
+    assert!(
+        policy.contains(r#""day";q=100;qu="content-bytes";w=86400"#),
+        "{policy}"
+    );
+    let left = reply.header("ratelimit").expect("what is left");
+    assert!(left.contains(r#""day";r=40;t="#), "{left}");
+    shop.ingest(body(40)).await.receipt();
+    // The limit is the key's own, and of bodies that are stored.
+    app.caller_of("shop", 1).ingest(body(60)).await.receipt();
+    let calm = app.caller("calm").ingest(body(500)).await;
+    calm.receipt();
+    assert!(
+        !calm
+            .header("ratelimit")
+            .expect("what is left")
+            .contains("day")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn too_many_requests_are_429_until_the_time_that_is_told() {
     let app = Setup::shop()
         .connector("shop", "requests_per_second = 1\nburst = 3")

@@ -111,13 +111,16 @@ fn a_tool_is_connected_and_its_key_rotated_and_revoked() {
         "{table}"
     );
 
-    desk.run("connector change crm --rate 5 --burst default --no-item-key")
-        .ok();
+    desk.run(
+        "connector change crm --rate 5 --burst default --no-item-key --bytes-per-day 9000000000",
+    )
+    .ok();
     let crm = &desk.listed("connector list")[0];
     assert_eq!(
         (&crm["requests_per_second"], &crm["burst"], &crm["item_key"]),
         (&5.into(), &Value::Null, &Value::Null)
     );
+    assert_eq!(crm["bytes_per_day"], 9_000_000_000_u64, "{crm}");
     desk.run("stream change news --on-update replace --stale-after never")
         .ok();
     let news = &desk.listed("stream list")[0];

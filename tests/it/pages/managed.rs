@@ -516,7 +516,7 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
     );
     let form = site.page("/sources/shop/change");
     assert!(form.contains(r#"value="9""#), "{form}");
-    let changed = "kind=ingest&item_key=id&requests_per_second=3&burst=";
+    let changed = "kind=ingest&item_key=id&requests_per_second=3&burst=&bytes_per_second=0&bytes_per_day=5000000000000";
     leads_to(
         &site.submit("/sources/shop/change", changed),
         "/sources/shop",
@@ -531,6 +531,12 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
         ),
         (&"ingest".into(), &"id".into(), &3.into(), &Value::Null)
     );
+    assert_eq!(
+        (&shop["bytes_per_second"], &shop["bytes_per_day"]),
+        (&0.into(), &5_000_000_000_000_u64.into())
+    );
+    let page = site.page("/sources/shop");
+    assert!(page.contains("GB per day"), "{page}");
     let wrong = site.submit(
         "/sources/shop/change",
         "kind=ingest&item_key=&requests_per_second=x&burst=2",

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: of a key only what may be shown stands here; with its text only in [`issued`], which is shown once.
 
+use std::fmt::Write as _;
+
 use maud::{Markup, html};
 
 use super::list::streams;
@@ -11,7 +13,7 @@ use crate::http::web::key::shown_once;
 use crate::http::web::origin::origin;
 use crate::http::web::sessions::IssuedKey;
 use crate::http::web::snippets::{Address, Sample};
-use crate::http::web::text::{grouped, text};
+use crate::http::web::text::{bytes, grouped, text};
 use crate::http::web::{description, paths, tool};
 use crate::operate::Operator;
 use crate::sender::{self, Preset};
@@ -177,10 +179,25 @@ fn copied(id: &str, url: &str) -> Markup {
 }
 
 fn limit(operator: &Operator, connector: &Connector) -> String {
-    let (rate, burst) = operator.catalog.rate();
-    format!(
+    let limits = operator.catalog.limits();
+    let mut words = format!(
         "{} requests per second, {} at once",
-        grouped(u64::from(connector.requests_per_second.unwrap_or(rate))),
-        grouped(u64::from(connector.burst.unwrap_or(burst)))
-    )
+        grouped(
+            (connector
+                .requests_per_second
+                .unwrap_or(limits.requests_per_second))
+            .into()
+        ),
+        grouped((connector.burst.unwrap_or(limits.burst)).into())
+    );
+    let of_second = connector
+        .bytes_per_second
+        .unwrap_or(limits.bytes_per_second);
+    let of_day = connector.bytes_per_day.unwrap_or(limits.bytes_per_day);
+    for (max, time) in [(of_second, "second"), (of_day, "day")] {
+        if max > 0 {
+            let _ = write!(words, ", {} per {time}", bytes(max));
+        }
+    }
+    words
 }

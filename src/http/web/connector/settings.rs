@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use salvo_core::Depot;
 
 use crate::catalog::{Catalog, Connector};
-use crate::config::{self, ConnectorKind, RATE_MAX};
+use crate::config::{self, ConnectorKind, RATE_MAX, VOLUME_MAX};
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
 use crate::http::web::rules::Rules;
@@ -16,7 +16,7 @@ use crate::sender::{self, Preset};
 
 /// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
 pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {
-    let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
+    let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
     let may_delete = match connector.may_delete {
         Some(true) => "yes",
         Some(false) => "no",
@@ -34,8 +34,13 @@ pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<Strin
         ),
         ("items", text(&connector.items)),
         ("may_delete", may_delete.to_owned()),
-        ("requests_per_second", number(connector.requests_per_second)),
-        ("burst", number(connector.burst)),
+        (
+            "requests_per_second",
+            number(connector.requests_per_second.map(u64::from)),
+        ),
+        ("burst", number(connector.burst.map(u64::from))),
+        ("bytes_per_second", number(connector.bytes_per_second)),
+        ("bytes_per_day", number(connector.bytes_per_day)),
     ];
     values.extend(Rules::initial(
         connector.version.as_ref(),
@@ -86,8 +91,11 @@ pub(super) fn tool_fields(typed: &Typed) -> Markup {
 
 /// What a connector can do without.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
-    let (rate, burst) = catalog.rate();
-    let usual = |number| grouped(u64::from(number));
+    let limits = catalog.limits();
+    let bytes = |number| match number {
+        0 => "any".to_owned(),
+        number => grouped(number),
+    };
     let item_key = Field {
         name: "item_key",
         label: "Item key (optional)",
@@ -108,13 +116,27 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
         label: "Requests at once of each key (optional)",
         hint: "How many may come in one moment.",
     };
+    let of_second = Field {
+        name: "bytes_per_second",
+        label: "Bytes per second of each key (optional)",
+        hint: "Of bodies that are stored; 0: any number.",
+    };
+    let of_day = Field {
+        name: "bytes_per_day",
+        label: "Bytes per day of each key (optional)",
+        hint: "From midnight to midnight, UTC; 0: any number.",
+    };
     html! {
         (description::field(typed))
         (typed.input(item_key, 255, false))
         (typed.select(may_delete, &[("", "as its kind says"), ("yes", "yes"), ("no", "no")]))
         div.fields {
-            (typed.number_input(per_second, &usual(rate)))
-            (typed.number_input(at_once, &usual(burst)))
+            (typed.number_input(per_second, &grouped(limits.requests_per_second.into())))
+            (typed.number_input(at_once, &grouped(limits.burst.into())))
+        }
+        div.fields {
+            (typed.number_input(of_second, &bytes(limits.bytes_per_second)))
+            (typed.number_input(of_day, &bytes(limits.bytes_per_day)))
         }
     }
 }
@@ -145,6 +167,8 @@ pub(super) fn read(typed: &mut Typed, before: config::Connector) -> config::Conn
         may_delete: may_delete(typed),
         requests_per_second: rate(typed, "requests_per_second"),
         burst: rate(typed, "burst"),
+        bytes_per_second: volume(typed, "bytes_per_second", before.bytes_per_second),
+        bytes_per_day: volume(typed, "bytes_per_day", before.bytes_per_day),
         ..before
     }
 }
@@ -168,4 +192,12 @@ fn may_delete(typed: &Typed) -> Option<bool> {
 fn rate(typed: &mut Typed, name: &'static str) -> Option<u32> {
     let number = typed.number(name, RATE_MAX)?;
     u32::try_from(number).ok()
+}
+
+/// A number of bytes; a form that has no field for it leaves it as it is.
+fn volume(typed: &mut Typed, name: &'static str, before: Option<u64>) -> Option<u64> {
+    match typed.has(name) {
+        true => typed.number_from(name, 0, VOLUME_MAX),
+        false => before,
+    }
 }

@@ -73,7 +73,7 @@ impl Typed {
     /// A whole number; `usual` is what counts if there is none.
     pub(in crate::http::web) fn number_input(&self, field: Field<'_>, usual: &str) -> Markup {
         self.around(field, html! {
-            input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="12"
+            input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="16"
                 placeholder=(usual) autocomplete="off" size="14"
                 aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
         })

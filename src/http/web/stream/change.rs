@@ -44,11 +44,13 @@ impl ChangeStream {
 /// The form with the stream as it is.
 fn initial(depot: &Depot, stream: &Stream) -> Typed {
     let stale = stream.stale_after_seconds;
-    let stale = stale.map(|seconds| seconds.to_string());
+    let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
     let mut values = vec![
         description::initial(stream.description.as_deref()),
         ("on_update", stream.on_update.as_str().to_owned()),
-        ("stale_after_seconds", stale.unwrap_or_default()),
+        ("stale_after_seconds", number(stale)),
+        ("items_max", number(stream.items_max)),
+        ("bytes_max", number(stream.bytes_max)),
     ];
     values.extend(Rules::initial(
         stream.version.as_ref(),

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use crate::config::{self, OnUpdate, STALE_SECONDS_MAX};
+use crate::config::{self, ITEMS_MAX, OnUpdate, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
 use crate::http::web::rules::Rules;
@@ -21,6 +21,16 @@ pub(super) fn fields(typed: &Typed) -> Markup {
         label: "Stale after so many seconds without data (optional)",
         hint: "Renderers are told then, and when data is back.",
     };
+    let items_max = Field {
+        name: "items_max",
+        label: "At most so many items (optional)",
+        hint: "In the data pool. A stream that is full takes no new items.",
+    };
+    let bytes_max = Field {
+        name: "bytes_max",
+        label: "At most so many bytes (optional)",
+        hint: "Of the keys and fields of its items, likewise.",
+    };
     html! {
         (description::field(typed))
         (typed.select(on_update, &[
@@ -28,6 +38,10 @@ pub(super) fn fields(typed: &Typed) -> Markup {
             ("merge", "merge: it keeps fields that do not come again"),
         ]))
         (typed.number_input(stale, "never"))
+        div.fields {
+            (typed.number_input(items_max, "any"))
+            (typed.number_input(bytes_max, "any"))
+        }
         (Rules::fields(typed, "A connector or its tool may say another one."))
     }
 }
@@ -43,6 +57,8 @@ pub(super) fn read(typed: &mut Typed, before: config::Stream) -> config::Stream 
         description: description::read(typed),
         on_update: typed.choice("on_update", &on_update).unwrap_or_default(),
         stale_after_seconds: typed.number("stale_after_seconds", STALE_SECONDS_MAX),
+        items_max: typed.number("items_max", ITEMS_MAX),
+        bytes_max: typed.number("bytes_max", VOLUME_MAX),
         version: rules.version,
         delete_when: rules.delete_when,
         expire_after_seconds: rules.expire_after_seconds,

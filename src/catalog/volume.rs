@@ -1,0 +1,366 @@
+//! The bytes that one key stores: what it may in a second and in a day, and what it stored today.
+//!
+//! `ingest` takes the bytes of a body before it is stored, and gives them back if it is not.
+//!
+//! **Invariant**: a limit is never passed by more than one body, also by requests that come at the same moment, and taking
+//! neither locks nor allocates. A body that is the first of a day always fits, and so does one of the largest size after a
+//! pause.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::clock;
+
+const DAY_MS: u64 = 86_400_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day.
+const BYTES_BITS: u32 = 44;
+const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
+
+/// The moment from which nanoseconds are counted.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// What a key may store. 0 stands for no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VolumeLimits {
+    /// Bytes of bodies in a second, on average.
+    pub bytes_per_second: u64,
+    /// Bytes that may come at once before that counts.
+    pub burst_bytes: u64,
+    /// Bytes of bodies in a day of UTC.
+    pub bytes_per_day: u64,
+}
+
+/// What a key stores.
+#[derive(Debug)]
+pub struct Volume {
+    limits: VolumeLimits,
+    /// When the bucket is full again: nanoseconds since [`BEGAN`].
+    full_at_ns: AtomicU64,
+    /// The day since 1970, and the bytes that were stored in it.
+    today: AtomicU64,
+    /// What of that is written down.
+    written: AtomicU64,
+}
+
+/// What is left of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeState {
+    /// Bytes that may come in a window.
+    pub bytes_max: u64,
+    /// Its length in seconds.
+    pub window_seconds: u64,
+    /// Bytes that may come now.
+    pub remaining: u64,
+    /// Whole seconds until all of them may come again.
+    pub reset_seconds: u64,
+}
+
+/// What is left of both limits; none: there is no such limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VolumeLeft {
+    /// Of the rate.
+    pub rate: Option<VolumeState>,
+    /// Of the day.
+    pub day: Option<VolumeState>,
+}
+
+/// Why bytes cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverVolume {
+    /// The limit, in bytes.
+    pub bytes_max: u64,
+    /// Of which time: `second` or `day`.
+    pub per: &'static str,
+    /// Whole seconds until they can be taken, at least 1.
+    pub retry_after_seconds: u64,
+}
+
+impl VolumeLimits {
+    /// Of a key with these settings; bodies have at most so many bytes.
+    pub fn new(bytes_per_second: u64, bytes_per_day: u64, body_bytes_max: u64) -> Self {
+        Self {
+            bytes_per_second,
+            burst_bytes: match bytes_per_second {
+                0 => 0,
+                rate => rate.saturating_mul(2).max(body_bytes_max),
+            },
+            bytes_per_day,
+        }
+    }
+}
+
+impl Volume {
+    /// With nothing stored yet.
+    pub fn new(limits: VolumeLimits) -> Self {
+        Self {
+            limits,
+            full_at_ns: AtomicU64::new(0),
+            today: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// The same with other limits: what was stored today stays so.
+    pub(super) fn with(&self, limits: VolumeLimits) -> Self {
+        let new = Self::new(limits);
+        (new.today).store(self.today.load(Ordering::Relaxed), Ordering::Relaxed);
+        new
+    }
+
+    /// What it may store.
+    pub fn limits(&self) -> VolumeLimits {
+        self.limits
+    }
+
+    /// Bytes that were stored today.
+    pub fn stored_today(&self) -> u64 {
+        self.stored_on(day_of(clock::unix_ms()))
+    }
+
+    /// Takes the bytes of a body that is about to be stored.
+    ///
+    /// # Errors
+    /// There is no room for them now; nothing was taken.
+    pub fn take(&self, bytes: u64) -> Result<(), OverVolume> {
+        self.take_at(bytes, self.now_ns(), clock::unix_ms())
+    }
+
+    /// The body was not stored after all.
+    pub fn give_back(&self, bytes: u64) {
+        if let Some(cost_ns) = self.cost_ns(bytes) {
+            let sub = |full_at: u64| Some(full_at.saturating_sub(cost_ns));
+            let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sub);
+        }
+        self.forget(bytes);
+    }
+
+    /// Counts less for today.
+    fn forget(&self, bytes: u64) {
+        let less =
+            |today: u64| Some((today & !BYTES_MASK) | (today & BYTES_MASK).saturating_sub(bytes));
+        let _ = (self.today).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// So many bytes were stored on a day since 1970, before this process began.
+    pub(super) fn restore(&self, (day, bytes): (u64, u64)) {
+        let today = added(0, day, bytes);
+        self.today.store(today, Ordering::Relaxed);
+        self.written.store(today, Ordering::Relaxed);
+    }
+
+    /// The day since 1970 and the bytes that were stored in it, if that is not written down.
+    pub(super) fn unwritten(&self) -> Option<(u64, u64)> {
+        let today = self.today.load(Ordering::Relaxed);
+        let is_new = today != self.written.load(Ordering::Relaxed);
+        is_new.then_some((today >> BYTES_BITS, today & BYTES_MASK))
+    }
+
+    /// That is written down.
+    pub(super) fn note_written(&self, (day, bytes): (u64, u64)) {
+        (self.written).store(added(0, day, bytes), Ordering::Relaxed);
+    }
+
+    /// What is left.
+    pub fn left(&self) -> VolumeLeft {
+        match self.limits.bytes_per_second | self.limits.bytes_per_day {
+            0 => VolumeLeft::default(),
+            _ => self.left_at(self.now_ns(), clock::unix_ms()),
+        }
+    }
+
+    fn take_at(&self, bytes: u64, now_ns: u64, now_ms: u64) -> Result<(), OverVolume> {
+        let day = day_of(now_ms);
+        let day_max = self.limits.bytes_per_day;
+        let add = |today: u64| {
+            let stored = stored_on(today, day);
+            let fits = day_max == 0 || stored == 0 || stored.saturating_add(bytes) <= day_max;
+            fits.then(|| added(today, day, bytes))
+        };
+        let taken = (self.today).fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.map_err(|_| OverVolume {
+            bytes_max: day_max,
+            per: "day",
+            retry_after_seconds: rest_of_day(now_ms),
+        })?;
+        let Some(cost_ns) = self.cost_ns(bytes) else {
+            return Ok(());
+        };
+        let burst_ns = self.cost_ns(self.limits.burst_bytes).unwrap_or(0);
+        let later = |full_at: u64| {
+            let full_at = full_at.max(now_ns).saturating_add(cost_ns);
+            (full_at <= now_ns.saturating_add(burst_ns)).then_some(full_at)
+        };
+        let taken = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        taken.map(drop).map_err(|full_at| {
+            self.forget(bytes);
+            let wait_ns = (full_at.max(now_ns).saturating_add(cost_ns))
+                .saturating_sub(now_ns.saturating_add(burst_ns));
+            OverVolume {
+                bytes_max: self.limits.bytes_per_second,
+                per: "second",
+                retry_after_seconds: wait_ns.div_ceil(SECOND_NS).max(1),
+            }
+        })
+    }
+
+    fn left_at(&self, now_ns: u64, now_ms: u64) -> VolumeLeft {
+        let limits = self.limits;
+        let rate = (limits.bytes_per_second > 0).then(|| {
+            let full_at = self.full_at_ns.load(Ordering::Relaxed);
+            let missing_ns = full_at.saturating_sub(now_ns);
+            let missing = u128::from(missing_ns) * u128::from(limits.bytes_per_second)
+                / u128::from(SECOND_NS);
+            let missing = u64::try_from(missing).unwrap_or(u64::MAX);
+            VolumeState {
+                bytes_max: limits.burst_bytes,
+                window_seconds: limits.burst_bytes.div_ceil(limits.bytes_per_second),
+                remaining: limits.burst_bytes.saturating_sub(missing),
+                reset_seconds: missing_ns.div_ceil(SECOND_NS),
+            }
+        });
+        let day = (limits.bytes_per_day > 0).then(|| VolumeState {
+            bytes_max: limits.bytes_per_day,
+            window_seconds: DAY_MS / 1_000,
+            remaining: (limits.bytes_per_day).saturating_sub(self.stored_on(day_of(now_ms))),
+            reset_seconds: rest_of_day(now_ms),
+        });
+        VolumeLeft { rate, day }
+    }
+
+    /// How long the bucket fills for so many bytes; none: there is no rate.
+    fn cost_ns(&self, bytes: u64) -> Option<u64> {
+        let rate = Some(self.limits.bytes_per_second).filter(|rate| *rate > 0)?;
+        let cost = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate);
+        Some(u64::try_from(cost).unwrap_or(u64::MAX))
+    }
+
+    /// Nanoseconds since [`BEGAN`], where they matter.
+    fn now_ns(&self) -> u64 {
+        match self.limits.bytes_per_second {
+            0 => 0,
+            _ => u64::try_from(BEGAN.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn stored_on(&self, day: u64) -> u64 {
+        stored_on(self.today.load(Ordering::Relaxed), day)
+    }
+}
+
+/// Days since 1970.
+fn day_of(unix_ms: u64) -> u64 {
+    unix_ms / DAY_MS
+}
+
+/// Whole seconds until the next day begins, at least 1.
+fn rest_of_day(unix_ms: u64) -> u64 {
+    (DAY_MS - unix_ms % DAY_MS).div_ceil(1_000)
+}
+
+/// A day that is another one counts from nothing, whichever way the clock was set.
+fn stored_on(today: u64, day: u64) -> u64 {
+    match today >> BYTES_BITS == day {
+        true => today & BYTES_MASK,
+        false => 0,
+    }
+}
+
+fn added(today: u64, day: u64, bytes: u64) -> u64 {
+    let stored = stored_on(today, day).saturating_add(bytes);
+    (day << BYTES_BITS) | stored.min(BYTES_MASK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noon of some day.
+    const NOON_MS: u64 = 20_000 * DAY_MS + DAY_MS / 2;
+
+    fn volume(bytes_per_second: u64, bytes_per_day: u64) -> Volume {
+        Volume::new(VolumeLimits::new(bytes_per_second, bytes_per_day, 1_000))
+    }
+
+    #[test]
+    fn the_rate_lets_the_largest_body_through_and_tells_when_the_next_fits() {
+        let volume = volume(100, 0);
+        assert_eq!(volume.limits().burst_bytes, 1_000);
+        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        let over = volume.take_at(150, 0, NOON_MS).expect_err("it is empty");
+        assert_eq!((over.per, over.retry_after_seconds), ("second", 2));
+        let left = volume.left_at(0, NOON_MS).rate.expect("a rate");
+        assert_eq!(
+            (left.remaining, left.reset_seconds, left.window_seconds),
+            (0, 10, 10)
+        );
+        assert_eq!(
+            volume.take_at(150, SECOND_NS, NOON_MS),
+            Err(OverVolume {
+                retry_after_seconds: 1,
+                ..over
+            })
+        );
+        assert_eq!(volume.take_at(150, 2 * SECOND_NS, NOON_MS), Ok(()));
+        assert_eq!(
+            volume.stored_on(20_000),
+            1_150,
+            "what is refused is not counted"
+        );
+        assert_eq!(volume.left_at(0, NOON_MS).day, None);
+    }
+
+    #[test]
+    fn a_day_is_counted_exactly_and_ends_at_midnight() {
+        let volume = volume(0, 1_000);
+        assert_eq!(volume.take_at(600, 0, NOON_MS), Ok(()));
+        let over = volume.take_at(401, 0, NOON_MS).expect_err("too much");
+        assert_eq!((over.per, over.retry_after_seconds), ("day", 43_200));
+        assert_eq!(volume.take_at(400, 0, NOON_MS), Ok(()));
+        assert!(volume.take_at(1, 0, NOON_MS + DAY_MS / 2 - 1).is_err());
+        assert_eq!(
+            volume.take_at(5_000, 0, NOON_MS + DAY_MS / 2),
+            Ok(()),
+            "the first"
+        );
+        assert!(volume.take_at(1, 0, NOON_MS + DAY_MS / 2).is_err());
+        // Whoever set the clock wrong is not held to it.
+        assert_eq!(volume.take_at(1, 0, NOON_MS), Ok(()));
+    }
+
+    #[test]
+    fn what_was_not_stored_is_given_back() {
+        let volume = volume(100, 1_000);
+        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        volume.give_back(1_000);
+        assert_eq!(volume.stored_on(20_000), 0);
+        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        let unlimited = Volume::new(VolumeLimits::default());
+        for _ in 0..3 {
+            assert_eq!(unlimited.take_at(u64::MAX, 0, NOON_MS), Ok(()));
+        }
+        assert_eq!(unlimited.stored_on(20_000), BYTES_MASK);
+    }
+
+    #[test]
+    fn requests_at_the_same_moment_share_one_limit() {
+        let volume = volume(0, 1_000);
+        let taken: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let fits = |_: &u64| volume.take_at(7, 0, NOON_MS).is_ok();
+                        (0..100).filter(fits).count() as u64
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|one| one.join().expect("it ends"))
+                .sum()
+        });
+        assert_eq!(taken, 142);
+        assert_eq!(volume.stored_on(20_000), 994);
+    }
+}

@@ -1,0 +1,283 @@
+//! Limits with what is used of them, and by whom most.
+//!
+//! **Invariant**: whatever several share, and one could use up for the others, stands here.
+
+use std::sync::Arc;
+
+use super::Operator;
+use super::condition::Amounts;
+use crate::catalog::{IngestKey, Stream};
+
+/// A stream with so many hundredths of what it may have, and a key likewise, is a problem.
+const PROBLEM_PERCENT: u128 = 90;
+/// So many of them are named.
+const NAMED_MAX: usize = 20;
+
+/// A limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitUse {
+    /// The setting, or what it is where nobody can set it.
+    pub name: &'static str,
+    /// `connections`, `bytes` or `items`.
+    pub unit: &'static str,
+    /// How much is used. Where a limit is for each of several: by the one that is nearest to it.
+    pub used: u64,
+    /// Of so much; none: nobody set a limit.
+    pub max: Option<u64>,
+    /// Who that is, or, of what all share, who has most; none: nobody uses it, or nobody in particular.
+    pub holder: Option<String>,
+}
+
+impl LimitUse {
+    /// Of something that nobody has for himself.
+    fn of_all(name: &'static str, unit: &'static str, used: u64, max: u64) -> Self {
+        Self {
+            name,
+            unit,
+            used,
+            max: Some(max),
+            holder: None,
+        }
+    }
+
+    /// Of what each of these has; the one that is nearest to its limit counts, or has most where there is none.
+    fn of_each(
+        name: &'static str,
+        unit: &'static str,
+        each: impl Iterator<Item = (u64, Option<u64>, String)>,
+    ) -> Self {
+        let nearest = each.max_by(|(used, max, _), (other_used, other_max, _)| {
+            let share = |used: u64, max: Option<u64>| max.map(|max| hundredths(used, max));
+            (share(*used, *max), *used).cmp(&(share(*other_used, *other_max), *other_used))
+        });
+        let (used, max, holder) = nearest.unwrap_or_default();
+        Self {
+            name,
+            unit,
+            used,
+            max,
+            holder: (used > 0).then_some(holder),
+        }
+    }
+}
+
+/// What is used in hundredths of what there may be.
+fn hundredths(used: u64, max: u64) -> u128 {
+    u128::from(used) * 100 / u128::from(max.max(1))
+}
+
+fn full_name(key: &IngestKey) -> String {
+    format!("{}/{}", key.connector, key.name)
+}
+
+impl Operator {
+    /// All of them, with what is used now.
+    pub fn limits(&self, amounts: &Amounts) -> Vec<LimitUse> {
+        let mut limits = self.connections();
+        limits.extend(self.pages());
+        limits.extend(self.bodies());
+        let keys = self.ingest_keys();
+        let days = keys.iter().map(|key| {
+            let max = key.volume.limits().bytes_per_day;
+            let max = Some(max).filter(|max| *max > 0);
+            (key.volume.stored_today(), max, full_name(key))
+        });
+        limits.push(LimitUse::of_each("limits.bytes_per_day", "bytes", days));
+        let streams = self.catalog.streams();
+        let sizes = self.pool.sizes();
+        let items = streams.iter().map(|stream| {
+            let items = sizes.of(&stream.name).items;
+            (items, stream.items_max, stream.name.to_string())
+        });
+        limits.push(LimitUse::of_each("streams.items_max", "items", items));
+        let bytes = streams.iter().map(|stream| {
+            let bytes = sizes.of(&stream.name).bytes;
+            (bytes, stream.bytes_max, stream.name.to_string())
+        });
+        limits.push(LimitUse::of_each("streams.bytes_max", "bytes", bytes));
+        let storage = &self.about.storage;
+        for (name, used, max) in [
+            (
+                "storage.log_retention_bytes",
+                amounts.log_bytes,
+                storage.log_retention_bytes,
+            ),
+            (
+                "storage.payload_retention_bytes",
+                amounts.payload_bytes,
+                storage.payload_retention_bytes,
+            ),
+        ] {
+            limits.extend(used.map(|used| LimitUse::of_all(name, "bytes", used, max)));
+        }
+        let [free, all] = [&self.metrics.disk_free_bytes, &self.metrics.disk_bytes]
+            .map(|gauge| u64::try_from(gauge.get()).unwrap_or(0));
+        let max = all.saturating_sub(storage.min_free_bytes);
+        limits.push(LimitUse::of_all(
+            "storage.min_free_bytes",
+            "bytes",
+            all.saturating_sub(free),
+            max,
+        ));
+        limits
+    }
+
+    /// Those of both listeners, and of renderers.
+    fn connections(&self) -> Vec<LimitUse> {
+        let listeners = &self.metrics.listeners;
+        let of = |name, connections: &crate::metrics::Connections| {
+            let open = u64::try_from(connections.open.get()).unwrap_or(0);
+            LimitUse::of_all(name, "connections", open, connections.max())
+        };
+        let seats = self.live.seats_taken();
+        let (holder, most) = seats.most.unzip();
+        let holder = holder.map(|key| format!("the read key {key}"));
+        vec![
+            of("server.connections_max", &listeners.service),
+            of("connections of the admin listener", &listeners.admin),
+            LimitUse {
+                holder: holder.clone(),
+                ..LimitUse::of_all(
+                    "live.connections_max",
+                    "connections",
+                    seats.taken as u64,
+                    seats.max as u64,
+                )
+            },
+            LimitUse {
+                holder,
+                ..LimitUse::of_all(
+                    "live.connections_per_key_max",
+                    "connections",
+                    most.unwrap_or(0) as u64,
+                    seats.each_max as u64,
+                )
+            },
+        ]
+    }
+
+    /// Bytes of pages of items that are being sent.
+    fn pages(&self) -> [LimitUse; 2] {
+        let pages = self.live.pages().taken();
+        let (holder, most) = pages.most.unzip();
+        let holder = holder.map(|key| format!("the read key {key}"));
+        let of = |name, used, max| LimitUse {
+            holder: holder.clone(),
+            ..LimitUse::of_all(name, "bytes", used, max)
+        };
+        let each = most.unwrap_or(0);
+        [
+            of("live.max_page_bytes", pages.taken, pages.max),
+            of("live.max_page_bytes_per_key", each, pages.each_max),
+        ]
+    }
+
+    /// Bytes of bodies that are on their way.
+    fn bodies(&self) -> [LimitUse; 2] {
+        let budget = self.ingest.bodies();
+        let (taken, max) = budget.used();
+        let connectors = self.catalog.connectors();
+        let strangers = connectors.iter().map(|connector| {
+            let name = format!("{} without a good signature", connector.name);
+            (connector.strangers.taken(), name)
+        });
+        let keys = connectors.iter().flat_map(|connector| &connector.keys);
+        let keys = keys.map(|key| (key.bodies.taken(), full_name(key)));
+        let each = keys.chain(strangers);
+        let each = each.map(|(taken, name)| (taken, Some(budget.share_bytes_max()), name));
+        let most = LimitUse::of_each("limits.max_pending_bytes_per_key", "bytes", each);
+        let all = LimitUse {
+            holder: most.holder.clone(),
+            ..LimitUse::of_all("limits.max_pending_bytes", "bytes", taken, max)
+        };
+        [all, most]
+    }
+
+    fn ingest_keys(&self) -> Vec<Arc<IngestKey>> {
+        let connectors = self.catalog.connectors();
+        let keys = connectors.iter().flat_map(|connector| &connector.keys);
+        keys.filter(|key| key.revoked_ms.is_none())
+            .cloned()
+            .collect()
+    }
+
+    /// Streams that are full or nearly so, and keys that have stored what they may today.
+    pub(super) fn used_up(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for stream in self.catalog.streams() {
+            problems.extend(self.fullness(&stream));
+        }
+        for key in self.ingest_keys() {
+            let max = key.volume.limits().bytes_per_day;
+            let stored = key.volume.stored_today();
+            if max > 0 && hundredths(stored, max) >= PROBLEM_PERCENT {
+                problems.push(format!(
+                    "the key {} has stored {} % of the {max} bytes that it may today; beyond them its requests are answered 429 until midnight, UTC",
+                    full_name(&key),
+                    hundredths(stored, max)
+                ));
+            }
+        }
+        let more = problems.len().saturating_sub(NAMED_MAX);
+        if more > 0 {
+            problems.truncate(NAMED_MAX);
+            problems.push(format!("{more} more streams or keys are near their limits"));
+        }
+        problems
+    }
+
+    fn fullness(&self, stream: &Stream) -> Option<String> {
+        let size = self.pool.sizes().of(&stream.name);
+        let limits = [
+            ("items", size.items, stream.items_max),
+            ("bytes", size.bytes, stream.bytes_max),
+        ];
+        let limits = limits
+            .into_iter()
+            .filter_map(|(what, used, max)| Some((what, used, max?)));
+        let (what, used, max) = limits.max_by_key(|(_, used, max)| hundredths(*used, *max))?;
+        let name = &stream.name;
+        match hundredths(used, max) {
+            100.. => Some(format!(
+                "the stream {name} is full, with {used} of {max} {what}: it takes no new items; remove some, or raise {what}_max of the stream"
+            )),
+            share @ PROBLEM_PERCENT.. => Some(format!(
+                "the stream {name} has {share} % of the {max} {what} that it may have; when it is full it takes no new items"
+            )),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LimitUse;
+
+    #[test]
+    fn who_is_nearest_to_a_limit_counts() {
+        fn check(
+            each: &[(u64, Option<u64>, &str)],
+            used: u64,
+            max: Option<u64>,
+            holder: Option<&str>,
+        ) {
+            let each = each
+                .iter()
+                .map(|(used, max, name)| (*used, *max, (*name).to_owned()));
+            let found = LimitUse::of_each("limit", "bytes", each);
+            assert_eq!(
+                (found.used, found.max, found.holder.as_deref()),
+                (used, max, holder)
+            );
+        }
+        check(&[], 0, None, None);
+        check(&[(5, None, "a"), (9, None, "b")], 9, None, Some("b"));
+        check(
+            &[(5, Some(10), "a"), (900, None, "b"), (60, Some(1_000), "c")],
+            5,
+            Some(10),
+            Some("a"),
+        );
+        check(&[(0, Some(10), "a"), (0, None, "b")], 0, Some(10), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! The counts of items and bytes say what the table holds, whatever happened to it.
+
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::clock;
+use crate::item::Standing;
+
+impl Test {
+    /// What a stream has, as the file counts it; it is the same as in memory, and as looking at every item says.
+    fn size(&self, stream: &str) -> (u64, u64) {
+        let read = |sql: &str| -> Vec<(String, i64, i64)> {
+            let writer = self.pool.lock();
+            let mut rows = writer.connection.prepare(sql).expect("it reads");
+            let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            rows.expect("it reads")
+                .map(|row| row.expect("a row"))
+                .collect()
+        };
+        let counted = read(
+            "SELECT stream, items, bytes FROM stream_sizes WHERE items <> 0 OR bytes <> 0 ORDER BY stream",
+        );
+        let there = read(
+            "SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream ORDER BY stream",
+        );
+        assert_eq!(counted, there);
+        for (stream, items, bytes) in there {
+            let size = self.pool.sizes().of(&stream);
+            let expected = (items.unsigned_abs(), bytes.unsigned_abs());
+            assert_eq!((size.items, size.bytes), expected, "{stream}");
+        }
+        let size = self.pool.sizes().of(stream);
+        (size.items, size.bytes)
+    }
+}
+
+#[tokio::test]
+async fn every_change_is_counted_once() {
+    let test = Test::new().await;
+    assert_eq!(test.size(STREAM), (0, 0));
+    test.upsert(
+        &batch_of(
+            STREAM,
+            1,
+            &[("a", "{}"), ("ä", r#"{"n":1}"#), ("a", r#"{"n":22}"#)],
+        ),
+        true,
+    );
+    assert_eq!(test.size(STREAM), (2, 1 + 8 + 2 + 7));
+    // Updates, delivered again, late, and to other streams.
+    test.upsert(&batch_of(STREAM, 2, &[("a", "{}")]), false);
+    test.upsert(&batch_of(STREAM, 2, &[("a", "{}")]), false);
+    test.upsert(&batch_of(STREAM, 1, &[("a", r#"{"n":22}"#)]), false);
+    test.upsert(&batch_of("other", 3, &[("a", "{}"), ("b", "{}")]), true);
+    assert_eq!(test.size(STREAM), (2, 1 + 2 + 2 + 7));
+    assert_eq!(test.size("other"), (2, 6));
+    // Fields that stay, also of an update that is merged late, and that go with a removal.
+    test.upsert(&batch_of("merged", 5, &[("a", r#"{"n":1,"m":2}"#)]), true);
+    test.upsert(&batch_of("merged", 7, &[("a", r#"{"n":3}"#)]), true);
+    test.upsert(&batch_of("merged", 6, &[("a", r#"{"more":"text"}"#)]), true);
+    assert!(test.size("merged").1 > 20);
+    test.remove("merged", "a", 6);
+    assert_eq!(test.size("merged"), (1, 1 + 7));
+    // Removals, of what is there and what is not.
+    test.remove(STREAM, "a", 8);
+    test.remove(STREAM, "z", 8);
+    test.remove("other", "a", 1);
+    assert_eq!(test.size(STREAM), (1, 2 + 7));
+    assert_eq!(test.size("other"), (2, 6));
+    let test = test.reopened().await;
+    assert_eq!(test.size(STREAM), (1, 2 + 7));
+    test.upsert(&batch_of(STREAM, 9, &[("a", "{}")]), true);
+    assert_eq!(test.size(STREAM), (2, 2 + 7 + 3));
+    let held = test.pool.held(STREAM, &["a", "ä", "none"]).await;
+    let held = held.expect("it reads");
+    assert_eq!((held.items, held.bytes), (2, 2 + 7));
+}
+
+#[tokio::test]
+async fn what_expires_is_counted_off() {
+    let test = Test::new().await;
+    let mut writer = ItemsWriter::new(1 << 20, 0);
+    let soon = Standing {
+        version: None,
+        expire_after_seconds: NonZeroU32::new(1),
+    };
+    writer.push_with("a", r#"{"n":1}"#, soon).expect("it fits");
+    let entry = Entry {
+        seq: 1,
+        request_id: Uuid::from_u128(1),
+        stream: STREAM.into(),
+        received_ms: 1_000,
+        action: Action::Upsert,
+        items: writer.into_items(),
+    };
+    test.upsert(&Batch::new(vec![Slice::whole(Arc::new(entry))], 1), true);
+    test.upsert(&batch(2, &["b"]), true);
+    assert_eq!(test.size(STREAM), (2, 8 + 3));
+    let aged = format!(
+        "UPDATE items SET expires_ms = {} WHERE key = 'a'",
+        clock::lived_ms() - 1
+    );
+    let done = test.pool.lock().connection.execute_batch(&aged);
+    done.expect("it writes");
+    test.pool.expire(|| false).expect("it expires");
+    assert_eq!(test.size(STREAM), (1, 3));
+}
+
+#[tokio::test]
+async fn what_was_taken_back_is_not_counted() {
+    let test = Test::new().await;
+    test.upsert(&batch(1, &["a"]), true);
+    let gone = Settlement {
+        retry_done: Some(Retry {
+            id: 77,
+            seqs: (2, 2),
+            parts: Vec::new(),
+            resent: false,
+            attempts: 1,
+            due_ms: 0,
+            reason: String::new(),
+        }),
+        ..deletion(&removal(STREAM, 2, "a"))
+    };
+    assert!(!test.pool.settle(&gone).expect("it reads"));
+    assert_eq!(test.size(STREAM), (1, 3));
+    test.pool
+        .lock()
+        .connection
+        .execute_batch("DROP TABLE cursors")
+        .expect("it writes");
+    let broken = Settlement {
+        cursor: Some(9),
+        ..deletion(&removal(STREAM, 2, "a"))
+    };
+    assert!(test.pool.settle(&broken).is_err());
+    assert_eq!(test.pool.sizes().of(STREAM).items, 1);
+}

@@ -1,0 +1,136 @@
+//! Streams that have as much in the data pool as they may.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::TestApp;
+use crate::setup::Setup;
+
+async fn stream(app: &TestApp) -> Value {
+    app.admin().get("/api/admin/streams/orders").await.data()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_stream_takes_updates_and_removals_and_nothing_new() {
+    let app = Setup::new()
+        .stream_with("orders", "items_max = 2")
+        .connector("shop", "item_key = \"id\"")
+        .key("shop", "orders")
+        .test_key("shop", "orders")
+        .start()
+        .await;
+    let shop = app.caller("shop");
+    let three = r#"[{"id": 1}, {"id": 2}, {"id": 3}]"#;
+    // What is accepted before it is full may pass the limit.
+    shop.ingest_once("first", three).await.receipt();
+    app.drain().await;
+    let shown = stream(&app).await;
+    assert_eq!(
+        (&shown["items"], &shown["items_max"]),
+        (&json!(3), &json!(2)),
+        "{shown}"
+    );
+    assert_eq!(shown["bytes"], 3 * (1 + 8), "{shown}");
+    let reply = shop.ingest(r#"{"id": 4}"#).await;
+    let told = reply.refused(429, "STREAM_FULL");
+    assert!(
+        told.message.contains("2 items") && told.message.contains("items_max"),
+        "{}",
+        told.message
+    );
+    assert_eq!(reply.header("retry-after"), Some("30"));
+    let refused = shop.ingest(r#"[{"id": 1}, {"id": 4}]"#).await;
+    refused.refused(429, "STREAM_FULL");
+    // Whoever repeats what was accepted hears so.
+    let again = shop.ingest_once("first", three).await;
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    app.caller_of("shop", 1)
+        .ingest(r#"{"id": 4}"#)
+        .await
+        .receipt();
+    shop.ingest(r#"[{"id": 1, "n": 1}, {"id": 2, "n": 1}, {"id": 1, "n": 2}]"#)
+        .await
+        .receipt();
+    app.remove("shop", "orders", "2").await;
+    app.remove("shop", "orders", "3").await;
+    app.drain().await;
+    shop.ingest(r#"{"id": 4}"#).await.receipt();
+    app.drain().await;
+    let expected = [
+        ("1".to_owned(), r#"{"id":1,"n":2}"#.to_owned()),
+        ("4".to_owned(), r#"{"id":4}"#.to_owned()),
+    ];
+    assert_eq!(app.fields("orders").await, expected);
+    shop.ingest(r#"{"id": 5}"#)
+        .await
+        .refused(429, "STREAM_FULL");
+    let status = app.admin().get("/api/admin/status").await.data();
+    let named = status["problems"].as_array().expect("a list");
+    let full = |problem: &&Value| {
+        problem
+            .as_str()
+            .is_some_and(|one| one.contains("orders is full, with 2 of 2 items"))
+    };
+    assert_eq!(named.iter().filter(full).count(), 1, "{status}");
+    let limits = status["limits"].as_array().expect("a list");
+    let limit = |name: &str| {
+        limits
+            .iter()
+            .find(|limit| limit["name"] == name)
+            .expect("a limit")
+    };
+    let expected = json!({"name": "streams.items_max", "unit": "items", "used": 2, "max": 2, "holder": "orders"});
+    assert_eq!(*limit("streams.items_max"), expected);
+    let stored = limit("limits.bytes_per_day");
+    assert_eq!(
+        (&stored["holder"], &stored["max"]),
+        (&json!("shop/key-0"), &Value::Null)
+    );
+    assert!(
+        stored["used"].as_u64().is_some_and(|used| used > 50),
+        "{stored}"
+    );
+    assert_eq!(limit("live.connections_per_key_max")["max"], 1_000);
+    assert_eq!(limit("live.max_page_bytes")["used"], 0);
+    assert!(limit("storage.min_free_bytes")["max"].as_u64() > Some(0));
+    // Over a restart as well.
+    let app = app.restart().await;
+    app.caller("shop")
+        .ingest(r#"{"id": 5}"#)
+        .await
+        .refused(429, "STREAM_FULL");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stream_that_is_full_by_bytes_takes_what_is_no_larger() {
+    let app = Setup::new()
+        .stream_with("other", "")
+        .connector("shop", "item_key = \"id\"")
+        .start()
+        .await;
+    let admin = app.admin();
+    let made = json!({"name": "orders", "bytes_max": 20});
+    admin.make("/api/admin/streams", made).await;
+    let key = json!({"name": "main", "stream": "orders"});
+    let made = admin.make("/api/admin/connectors/shop/keys", key).await;
+    let shop = app.caller_with(made["secret"].as_str().expect("a secret"));
+    shop.ingest(r#"{"id": 1, "text": "abcdefghijk"}"#)
+        .await
+        .receipt();
+    app.drain().await;
+    shop.ingest(r#"{"id": 2}"#)
+        .await
+        .refused(429, "STREAM_FULL");
+    shop.ingest(r#"{"id": 1, "text": "abcdefghijklm"}"#)
+        .await
+        .refused(429, "STREAM_FULL");
+    shop.ingest(r#"{"id": 1, "text": "ABCDEFGHIJK"}"#)
+        .await
+        .receipt();
+    let any = json!({"bytes_max": null});
+    let changed = admin
+        .send(Method::PATCH, "/api/admin/streams/orders", &any)
+        .await;
+    assert_eq!(changed.data()["bytes_max"], Value::Null);
+    shop.ingest(r#"{"id": 2}"#).await.receipt();
+}
