@@ -37,7 +37,8 @@
 //! 2. [`ingest::Ingest::admit`] checks, in this order: key (401), stream (404), rate (429), declared
 //!    size (413), headers (400), whether there is room (503).
 //! 3. The body is read with a cap and a deadline, and [`ingest::flatten`] writes the flat items into one
-//!    buffer, straight from the bytes. Those bytes are what the journal stores and every sink reads.
+//!    buffer, straight from the bytes. Those bytes are what the journal stores and every sink reads. If the stream is full,
+//!    or the key has stored what it may (`ingest/room.rs`), it is 429, unless it is a repeat.
 //! 4. [`journal::Journal::submit`] hands it to the writer thread, which commits whatever waits as one
 //!    group: log entry, payload, idempotency claim, one fsync.
 //! 5. 202.
@@ -98,7 +99,7 @@
 //! | file | written by | flushed |
 //! |---|---|---|
 //! | `journal.db` | the journal's thread | at every group, before the 202 (bodies of refused webhook requests: with them) |
-//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, signing secrets, the audit trail; the daemon: when keys were used | at every change; once a minute |
+//! | `catalog.db` | the admin API and the admin pages: streams, connectors, keys, signing secrets, the audit trail; the daemon: when keys were used, and what they stored today | at every change; once a minute |
 //! | `pool.db` | the lanes, one at a time | at every settlement: what was settled needs the journal no more; it keeps payloads a while longer for new sinks |
 //! | `plugins/` | people | |
 //! | `plugin-cache/` | the plugin engine | never; it can be deleted |

@@ -36,6 +36,8 @@ pub struct VolumeLimits {
 #[derive(Debug)]
 pub struct Volume {
     limits: VolumeLimits,
+    /// How long an empty bucket fills.
+    burst_ns: u64,
     /// When the bucket is full again: nanoseconds since [`BEGAN`].
     full_at_ns: AtomicU64,
     /// The day since 1970, and the bytes that were stored in it.
@@ -89,6 +91,13 @@ impl VolumeLimits {
             bytes_per_day,
         }
     }
+
+    /// How long the bucket fills for so many bytes; none: there is no rate.
+    fn cost_ns(&self, bytes: u64) -> Option<u64> {
+        let rate = Some(self.bytes_per_second).filter(|rate| *rate > 0)?;
+        let cost = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate);
+        Some(u64::try_from(cost).unwrap_or(u64::MAX))
+    }
 }
 
 impl Volume {
@@ -96,6 +105,7 @@ impl Volume {
     pub fn new(limits: VolumeLimits) -> Self {
         Self {
             limits,
+            burst_ns: limits.cost_ns(limits.burst_bytes).unwrap_or(0),
             full_at_ns: AtomicU64::new(0),
             today: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -129,7 +139,7 @@ impl Volume {
 
     /// The body was not stored after all.
     pub fn give_back(&self, bytes: u64) {
-        if let Some(cost_ns) = self.cost_ns(bytes) {
+        if let Some(cost_ns) = self.limits.cost_ns(bytes) {
             let sub = |full_at: u64| Some(full_at.saturating_sub(cost_ns));
             let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sub);
         }
@@ -184,10 +194,10 @@ impl Volume {
             per: "day",
             retry_after_seconds: rest_of_day(now_ms),
         })?;
-        let Some(cost_ns) = self.cost_ns(bytes) else {
+        let Some(cost_ns) = self.limits.cost_ns(bytes) else {
             return Ok(());
         };
-        let burst_ns = self.cost_ns(self.limits.burst_bytes).unwrap_or(0);
+        let burst_ns = self.burst_ns;
         let later = |full_at: u64| {
             let full_at = full_at.max(now_ns).saturating_add(cost_ns);
             (full_at <= now_ns.saturating_add(burst_ns)).then_some(full_at)
@@ -227,13 +237,6 @@ impl Volume {
             reset_seconds: rest_of_day(now_ms),
         });
         VolumeLeft { rate, day }
-    }
-
-    /// How long the bucket fills for so many bytes; none: there is no rate.
-    fn cost_ns(&self, bytes: u64) -> Option<u64> {
-        let rate = Some(self.limits.bytes_per_second).filter(|rate| *rate > 0)?;
-        let cost = u128::from(bytes) * u128::from(SECOND_NS) / u128::from(rate);
-        Some(u64::try_from(cost).unwrap_or(u64::MAX))
     }
 
     /// Nanoseconds since [`BEGAN`], where they matter.

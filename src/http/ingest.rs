@@ -54,7 +54,7 @@ pub(super) struct PostIngest(pub(super) Submit);
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 404, description = "The stream is not the key's."),
         (status_code = 413, description = "Body over the limit."),
-        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
         (status_code = 503, description = "Cannot be stored now."),
     ),
 )]
@@ -92,7 +92,7 @@ pub(super) struct PostWebhook(pub(super) Submit);
         (status_code = 400, description = "Body or headers cannot be used."),
         (status_code = 404, description = "The stream is not the key's, or does not exist."),
         (status_code = 413, description = "Body over the limit."),
-        (status_code = 429, description = "Over the key's rate."),
+        (status_code = 429, description = "Over the key's rate or its bytes, or its stream is full."),
         (status_code = 503, description = "Cannot be stored now."),
     ),
 )]

@@ -90,9 +90,9 @@ async fn a_full_stream_takes_updates_and_removals_and_nothing_new() {
         stored["used"].as_u64().is_some_and(|used| used > 50),
         "{stored}"
     );
-    assert_eq!(limit("live.connections_per_key_max")["max"], 1_000);
+    assert!(limit("live.connections_per_key_max")["max"].as_u64() > Some(0));
     assert_eq!(limit("live.max_page_bytes")["used"], 0);
-    assert!(limit("storage.min_free_bytes")["max"].as_u64() > Some(0));
+    assert_eq!(limit("storage.min_free_bytes")["unit"], "bytes");
     // Over a restart as well.
     let app = app.restart().await;
     app.caller("shop")
