@@ -190,9 +190,10 @@ const ADMIN_TOKEN: Element = Element {
         ),
         field("secret", Shape::Secret),
         field("sha256", Shape::Digest(checks::sha256_of_token)),
+        field("certificate", Shape::Text(checks::fingerprint)),
         field("expires_at", Shape::Time),
     ],
-    one_of: &["secret", "sha256"],
+    one_of: &["secret", "sha256", "certificate"],
 };
 
 const STORAGE: &[Field] = &[

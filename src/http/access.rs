@@ -12,7 +12,9 @@ use salvo_core::http::{Method, StatusCode};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::error::ApiError;
+use super::tls::fingerprint;
 use super::{middleware, reader};
+use crate::catalog::KeyHash;
 use crate::config::Role;
 use crate::operate::access::{Access, Token};
 use crate::operate::{By, Operator};
@@ -49,9 +51,12 @@ impl Needs {
     }
 }
 
-/// Who calls, as whom: the token of a request.
+/// Who calls, as whom: the token of a request, or the one that its client's certificate stands for.
 fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
-    access.token(reader::bearer(req.headers())?)
+    match reader::bearer(req.headers()) {
+        Some(token) => access.token(token),
+        None => access.with_hash(KeyHash::of_certificate(fingerprint(req)?)),
+    }
 }
 
 /// Lets a request through with its token if that has the role; otherwise the sentence for the caller. It is in the log

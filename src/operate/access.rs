@@ -195,6 +195,7 @@ mod tests {
             role,
             secret: Some(Secret::new(secret)),
             sha256: None,
+            certificate: None,
             expires_at: expires_at.map(str::to_owned),
         }
     }

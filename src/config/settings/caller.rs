@@ -199,7 +199,8 @@ impl ReadKey {
     }
 }
 
-fn digest(
+/// What is known of a key or a token by one of the three.
+pub(super) fn digest(
     secret: Option<&Secret>,
     sha256: Option<&str>,
     certificate: Option<&str>,

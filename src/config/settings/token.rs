@@ -3,9 +3,8 @@
 //! **Invariant**: a role may do all that the roles before it may.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::config::{Secret, checks};
+use crate::config::Secret;
 
 /// The name of the token `admin.token`.
 pub const ADMIN: &str = "admin";
@@ -42,7 +41,7 @@ impl Role {
     }
 }
 
-/// `[[admin.tokens]]`: a token beside the admin token; exactly one of `secret` and `sha256`.
+/// `[[admin.tokens]]`: a token beside the admin token; exactly one of `secret`, `sha256` and `certificate`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminToken {
@@ -54,6 +53,8 @@ pub struct AdminToken {
     pub secret: Option<Secret>,
     /// The SHA-256 of the token, 64 lowercase hex digits.
     pub sha256: Option<String>,
+    /// The SHA-256 fingerprint of a certificate that stands for it, as hex digits, with colons or without.
+    pub certificate: Option<String>,
     /// From when on it is refused, in RFC 3339.
     pub expires_at: Option<String>,
 }
@@ -61,10 +62,10 @@ pub struct AdminToken {
 impl AdminToken {
     /// The SHA-256 of the token. Always some after [`load`](crate::config::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
-        match (&self.secret, &self.sha256) {
-            (Some(secret), _) => Some(Sha256::digest(secret.reveal()).into()),
-            (None, Some(hex)) => checks::digest_of_hex(hex),
-            (None, None) => None,
-        }
+        super::caller::digest(
+            self.secret.as_ref(),
+            self.sha256.as_deref(),
+            self.certificate.as_deref(),
+        )
     }
 }

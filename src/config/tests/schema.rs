@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::super::schema::{Field, ROOT, Shape};
 use super::super::{
-    Admin, Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text, AdminToken, Role,
+    Admin, AdminToken, Connector, DEFAULT_TOML, DeleteWhen, Http, Key, Postgres, ReadKey, Role,
+    Secret, Server, Settings, Sink, Stream, Tls, Verify, environment, explain, load, render_text,
 };
 use super::{FULL, Place};
 use crate::sender::{Options, Timestamp};
@@ -92,10 +93,6 @@ fn the_schema_names_what_the_settings_have() {
             tls: tls(),
             ..Server::default()
         },
-        admin: Admin {
-            tls: tls(),
-            ..Admin::default()
-        },
         streams: vec![Stream {
             delete_when: Some(DeleteWhen::default()),
             ..Stream::default()
@@ -114,6 +111,7 @@ fn the_schema_names_what_the_settings_have() {
                 secret: Some(Secret::new("x")),
                 ..AdminToken::default()
             }],
+            tls: tls(),
             ..Admin::default()
         },
         read_keys: vec![ReadKey::default()],

@@ -228,7 +228,10 @@ impl CreateStream {
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_stream(stream, by)
         });
-        Ok(envelope::created(StreamData::new(&self.0, &created.await?)))
+        Ok(envelope::created(StreamData::new(
+            &self.0,
+            &*created.await?,
+        )))
     }
 }
 
@@ -266,7 +269,7 @@ impl ChangeStream {
         let changed = self.0.change(by(req), move |catalog, by| {
             catalog.change_stream(&name, change, by)
         });
-        Ok(envelope::ok(StreamData::new(&self.0, &changed.await?)))
+        Ok(envelope::ok(StreamData::new(&self.0, &*changed.await?)))
     }
 }
 
@@ -294,6 +297,6 @@ impl DeleteStream {
         let deleted = self.0.change(by(req), move |catalog, by| {
             catalog.delete_stream(&name, force, by)
         });
-        Ok(envelope::ok(StreamData::new(&self.0, &deleted.await?)))
+        Ok(envelope::ok(StreamData::new(&self.0, &*deleted.await?)))
     }
 }
