@@ -252,11 +252,8 @@ fn reference(
 fn address(text: &str) -> Option<IpAddr> {
     let bare = match text.strip_prefix('[') {
         Some(rest) => &rest[..rest.find(']')?],
-        None if text.matches(':').count() == 1 => &text[..text.find(':')?],
-        None if text.contains('.') && !text.starts_with(':') && !text.contains("::") => {
-            text.split(':').next()?
-        }
-        None => text,
+        None if text.parse::<IpAddr>().is_ok() => text,
+        None => text.split(':').next()?,
     };
     let address: IpAddr = bare.parse().ok()?;
     Some(address.to_canonical())
