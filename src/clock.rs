@@ -92,10 +92,10 @@ pub fn stamp() -> String {
     seconds.replace(['-', ':', 'Z'], "") + "Z"
 }
 
-/// Unix time in milliseconds from RFC 3339 with any offset; `None` for anything else.
+/// Unix time in milliseconds from RFC 3339 with any offset, 0 for a time before 1970; `None` for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
+    u64::try_from(time.unix_timestamp_nanos().max(0) / 1_000_000).ok()
 }
 
 #[cfg(test)]
@@ -110,6 +110,7 @@ mod tests {
             parse_rfc3339("2026-01-31T13:00:00.123+01:00"),
             Some(1_769_860_800_123)
         );
+        assert_eq!(parse_rfc3339("1497-06-27T15:05:13Z"), Some(0));
         assert_eq!(parse_rfc3339("yesterday"), None);
     }
 }

@@ -44,13 +44,17 @@ pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Byte
     }
 }
 
-/// The JSON of a small body, `None` if there is no body.
+/// The JSON object of a small body, `None` if there is no body.
 pub(super) async fn small_json<T: DeserializeOwned>(
     req: &mut Request,
 ) -> Result<Option<T>, ApiError> {
     let body = small(req).await?;
     if body.is_empty() {
         return Ok(None);
+    }
+    // An array would do for a structure too.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::invalid("the body must be a JSON object"));
     }
     serde_json::from_slice(body).map(Some).map_err(|error| {
         ApiError::invalid(format!("the body is not the JSON that is wanted: {error}"))

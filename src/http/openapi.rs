@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: a route that exists is described: the documents are generated, not written.
 
+mod limits;
+
 use std::sync::{Arc, Once};
 
 use salvo_core::http::StatusCode;
@@ -47,6 +49,9 @@ const TAGS: [(&str, &str); 13] = [
 
 /// The scheme of the admin API.
 const ADMIN_TOKEN: &str = "admin_token";
+const REQUEST_ID: &str = "X-Request-Id";
+const RETRY_AFTER: &str = "Retry-After";
+const WWW_AUTHENTICATE: &str = "WWW-Authenticate";
 
 /// What paths of the admin API name.
 struct Named {
@@ -159,6 +164,7 @@ fn document(
     let document = document.merge_router(router);
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     complete(&mut value, key_of);
+    limits::tell(&mut value);
     Document {
         json: serde_json::to_vec(&value).unwrap_or_default(),
         value: Arc::new(value),
@@ -166,7 +172,8 @@ fn document(
 }
 
 /// Adds what is the same for many operations: which key opens it, what is answered without one, to a body or a
-/// parameter that cannot be used, to a path that names nothing, and to whatever else goes wrong; and the tags' descriptions.
+/// parameter that cannot be used, to a path that names nothing, and to whatever else goes wrong; the headers of answers;
+/// and the tags' descriptions.
 fn complete(document: &mut Value, key_of: KeyOf) {
     let mut used = Vec::new();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
@@ -184,6 +191,10 @@ fn complete(document: &mut Value, key_of: KeyOf) {
                     operation["responses"]["403"] =
                         json!({ "description": "The role of the token does not allow it." });
                 }
+                if scheme == ADMIN_TOKEN {
+                    let paused = "Too many wrong admin tokens came from this address.";
+                    operation["responses"]["429"] = json!({ "description": paused });
+                }
             }
             if let Some(unusable) = unusable(operation)
                 && operation["responses"]["400"].is_null()
@@ -193,10 +204,13 @@ fn complete(document: &mut Value, key_of: KeyOf) {
             let other = "Any other error, in the form of all errors.";
             operation["responses"]["default"] = json!({ "description": other });
             let responses = operation["responses"].as_object_mut().into_iter().flatten();
-            for (_, response) in responses.filter(|(status, _)| is_error(status)) {
-                response["content"] = json!({
-                    "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } },
-                });
+            for (status, response) in responses {
+                response["headers"] = headers_of(status);
+                if is_error(status) {
+                    response["content"] = json!({
+                        "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } },
+                    });
+                }
             }
         }
     }
@@ -205,6 +219,39 @@ fn complete(document: &mut Value, key_of: KeyOf) {
         .filter(|(name, _)| used.iter().any(|used| used == name));
     let tags = tags.map(|(name, description)| json!({"name": name, "description": description}));
     document["tags"] = tags.collect();
+    document["components"]["headers"] = json!({
+        REQUEST_ID: {
+            "description": "The id of the request; of a repeat, that of the first.",
+            "required": true,
+            "schema": { "type": "string", "format": "uuid" },
+        },
+        RETRY_AFTER: {
+            "description": "Seconds to wait.",
+            "required": true,
+            "schema": { "type": "integer", "minimum": 1 },
+        },
+        WWW_AUTHENTICATE: {
+            "description": "How to send a key.",
+            "required": true,
+            "schema": { "type": "string" },
+        },
+    });
+}
+
+/// What stands beside every answer of this status.
+fn headers_of(status: &str) -> Value {
+    let more = match status {
+        "401" => Some(WWW_AUTHENTICATE),
+        "429" => Some(RETRY_AFTER),
+        _ => None,
+    };
+    let headers = [Some(REQUEST_ID), more].into_iter().flatten();
+    let header = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
+    Value::Object(
+        headers
+            .map(|name| (name.to_owned(), header(name)))
+            .collect(),
+    )
 }
 
 /// Adds what is answered where the path names nothing, and where it names what a configuration declares.

@@ -20,6 +20,7 @@ mod guide; // the README and the guide: commands that run, settings and codes th
 mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
+mod json_suite; // JSON as parsers are tested with
 mod languages; // sinks in every language of the examples, and new projects
 mod listeners; // health, documents, metrics, Unix sockets, stopping
 mod live; // renderers follow streams: messages, resuming, who may, reading, removing, slow ones
@@ -36,6 +37,7 @@ mod reach; // what reaches the data pool, and what is said of what does not
 mod readmes; // every configuration that a README or the guide shows
 mod receiver; // somebody whom sinks call
 mod roles; // what each role may do on the admin listener
+mod schemathesis; // calls made from the documents, and every answer held against them
 mod senders; // tools that sign what they send
 mod setup; // what is configured, and where a daemon lives
 mod shares; // what one key, screen or stranger can take, and what is left for others

@@ -11,7 +11,8 @@ use crate::process::{Answer, Client, Process};
 use crate::receiver::{Receiver, answer};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
-const READ_KEY: &str = "rk_live_for_the_tests_of_documents_1";
+/// The secret of the read key of [`with_data`].
+pub(crate) const READ_KEY: &str = "rk_live_for_the_tests_of_documents_1";
 /// The schema that the OpenAPI Initiative publishes.
 const OPENAPI: &str = include_str!("../fixtures/openapi/schema-3.1.json");
 
@@ -62,7 +63,7 @@ pub(crate) fn document(address: SocketAddr) -> Value {
 
 /// A daemon with an item, a dead letter, a read key, something in every list but that of renderers; and the request
 /// that failed.
-fn with_data() -> (Setup, Process, String) {
+pub(crate) fn with_data() -> (Setup, Process, String) {
     let receiver = Receiver::start(|_, _| answer(400, "", "no"));
     let host = receiver.url("");
     let more = format!(

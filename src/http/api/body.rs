@@ -21,11 +21,8 @@ pub(super) async fn read<T>(req: &mut Request) -> Result<T, ApiError>
 where
     T: Default + Serialize + DeserializeOwned,
 {
-    let fields = match body::small_json::<Value>(req).await? {
-        None => Map::new(),
-        Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(ApiError::invalid("the body must be a JSON object")),
-    };
+    let fields: Option<Map<String, Value>> = body::small_json(req).await?;
+    let fields = fields.unwrap_or_default();
     let known = serde_json::to_value(T::default()).unwrap_or_default();
     let known: Vec<&str> = known
         .as_object()
@@ -111,8 +108,14 @@ pub(super) fn networks(name: &str, value: Value) -> Result<Networks, ApiError> {
 
 /// A whole number, not negative.
 pub(super) fn number(name: &str, value: Value) -> Result<u64, ApiError> {
-    let number = value.as_u64();
+    let number = whole(&value);
     number.ok_or_else(|| ApiError::invalid(format!("{name} must be a whole number")))
+}
+
+/// A number without a fraction, however it is written: 60.0 is an integer to a schema.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    let written_otherwise = || value.as_f64()?.to_string().parse().ok();
+    value.as_u64().or_else(written_otherwise)
 }
 
 /// A number of requests.

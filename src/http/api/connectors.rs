@@ -367,7 +367,7 @@ struct ChangeConnector(Operator);
 #[endpoint(
     operation_id = "change_connector",
     parameters(("id" = String, Path, description = "Id of the connector.")),
-    request_body(content = ConnectorPatch, description = "What is to be another than it is.", example = json!({"item_key": "order.id"})),
+    request_body(content = Option<ConnectorPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"item_key": "order.id"})),
     responses((status_code = 200, body = Success<ConnectorData>, description = "As it is now.")),
 )]
 impl ChangeConnector {

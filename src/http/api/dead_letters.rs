@@ -6,10 +6,11 @@
 use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::body::whole;
 use super::paging::{cursor, limit, next_after};
 use super::{by, param};
 use crate::clock;
@@ -146,12 +147,8 @@ impl SendAgain {
         let sink = param(req, "name");
         // Before the body: what is wrong with it does not matter if there is no such sink.
         self.0.lane(&sink)?;
-        // First as an object: an empty array would do for a structure, and mean all.
-        let body: Option<Map<String, Value>> = body::small_json(req).await?;
-        let body = Value::Object(body.unwrap_or_default());
-        let body = LetterSelection::deserialize(body).map_err(|error| {
-            ApiError::invalid(format!("the body is not the JSON that is wanted: {error}"))
-        })?;
+        let body: Option<LetterSelection> = body::small_json(req).await?;
+        let body = body.unwrap_or_default();
         let selection = match (body.ids, body.request_id) {
             (None, None) => Selection::All,
             (Some(ids), None) => Selection::Ids(ids_of(ids.iter().map(id_of))?),
@@ -250,7 +247,7 @@ fn one_of(names: &str) -> ApiError {
 fn id_of(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.parse().ok(),
-        value => value.as_i64(),
+        value => whole(value)?.try_into().ok(),
     }
 }
 

@@ -207,7 +207,7 @@ struct ChangeReadKey(Operator);
 #[endpoint(
     operation_id = "change_read_key",
     parameters(("name" = String, Path, description = "Name of the key.")),
-    request_body(content = ReadKeyPatch, description = "What is to be another than it is.", example = json!({"streams": ["orders"]})),
+    request_body(content = Option<ReadKeyPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"streams": ["orders"]})),
     responses(
         (status_code = 200, body = Success<ReadKeyData>, description = "As it is now."),
         (status_code = 400, description = "The body cannot be used, or there is no such stream."),

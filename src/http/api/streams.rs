@@ -259,7 +259,7 @@ struct ChangeStream(Operator);
 #[endpoint(
     operation_id = "change_stream",
     parameters(("name" = String, Path, description = "Name of the stream.")),
-    request_body(content = StreamPatch, description = "What is to be another than it is.", example = json!({"stale_after_seconds": 60})),
+    request_body(content = Option<StreamPatch>, description = "What is to be another than it is; absent: nothing.", example = json!({"stale_after_seconds": 60})),
     responses((status_code = 200, body = Success<StreamData>, description = "As it is now.")),
 )]
 impl ChangeStream {

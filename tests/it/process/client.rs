@@ -152,8 +152,8 @@ impl Client {
     }
 
     /// Sends bytes as they are.
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
-        self.stream.write_all(text.as_bytes())
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
     }
 
     /// Reads the head of an answer that comes before the real one.
