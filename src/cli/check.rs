@@ -76,7 +76,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let held = kernel_holds();
     if settings.system.confine && held != Held::Whole {
         print(&format!(
-            "note: the kernel keeps no files, or not all, from a daemon that gives them up (Landlock): {held}\n"
+            "note: Landlock of this kernel, by which system.confine keeps files out of reach: {held}\n"
         ))?;
     }
     for sink in unsaid {
