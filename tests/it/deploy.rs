@@ -237,6 +237,8 @@ fn nginx_passes_everything_on_as_the_example_says() {
     let process = Setup::with_streams(&["orders"])
         .given_read_key("screen", &["orders"], SCREEN, "allow_in_url = true")
         .set("server.trusted_proxies", vec!["127.0.0.1"])
+        // A heartbeat would push on what is held back.
+        .set("live.heartbeat_seconds", 300)
         .set("admin.hosts", vec!["headgate.example.com"])
         .spawn();
     let proxy = Proxy::before(&process);
