@@ -71,7 +71,7 @@ enum Verb {
     /// Show the configuration that counts, and where each value comes from
     Config(config::ConfigVerbArgs),
     /// Create, change and delete streams of a running daemon
-    Stream(stream::StreamArgs),
+    Stream(Box<stream::StreamArgs>),
     /// Create, change and delete connectors of a running daemon
     Connector(Box<connector::ConnectorArgs>),
     /// Create, rotate and revoke ingest keys; make keys for a configuration file

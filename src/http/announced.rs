@@ -35,11 +35,15 @@ const FIXED: usize = 16;
 /// What that may be.
 const VARIABLE_MAX: usize = 4_096;
 
+/// A connection whose header is awaited; none comes of it if there is none.
+type Awaited<A> =
+    BoxFuture<'static, Option<Accepted<<A as Acceptor>::Coupler, <A as Acceptor>::Stream>>>;
+
 /// Accepts connections under the addresses of those for whom proxies ask.
 pub(super) struct Announced<A: Acceptor> {
     inner: A,
     proxies: Networks,
-    awaited: FuturesUnordered<BoxFuture<'static, Option<Accepted<A::Coupler, A::Stream>>>>,
+    awaited: FuturesUnordered<Awaited<A>>,
 }
 
 impl<A: Acceptor> Announced<A> {
