@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Config(args) => config::run(&args),
-        Verb::Stream(args) => short(stream::run(args)),
+        Verb::Stream(args) => short(stream::run(*args)),
         Verb::Connector(args) => short(connector::run(*args)),
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),

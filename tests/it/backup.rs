@@ -312,7 +312,7 @@ fn one_that_is_killed_is_no_backup_and_while_it_runs_there_is_no_other() {
         let mut first = Client::connect(process.admin).expect("the daemon listens");
         let length = body.len();
         first
-            .send(&format!(
+            .send(format!(
                 "POST /api/admin/backups HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n\
                  Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
             ))

@@ -50,7 +50,7 @@ impl Seen {
         let mut client = Client::connect(address).expect("it listens");
         let length = body.len();
         client
-            .send(&format!(
+            .send(format!(
                 "{head}Host: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
             ))
             .expect("it listens");

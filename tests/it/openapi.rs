@@ -97,6 +97,7 @@ fn filled(path: &str, request_id: &str) -> String {
         ("/sinks/{name}", "/sinks/back"),
         ("/dead-letters/{id}", "/dead-letters/1"),
         ("/retries/{id}", "/retries/1"),
+        ("/sessions/{id}", "/sessions/none"),
         ("/streams/{name}", "/streams/orders"),
         ("/{stream}", "/orders"),
         ("/{connector}", "/tests"),

@@ -173,6 +173,7 @@ struct VerifyAudit(Operator);
     parameters(
         ("expect" = Option<String>, Query, description = "A digest that must be in the trail, 64 hexadecimal digits."),
     ),
+    responses((status_code = 200, body = Success<VerifiedData>, description = "What was found, also if it is not good.")),
 )]
 impl VerifyAudit {
     async fn handle(&self, req: &mut Request) -> Result<Success<VerifiedData>, ApiError> {

@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use crate::catalog::GRACE_SECONDS_MAX;
-use crate::config::{DESCRIPTION_CHARS_MAX, RATE_MAX, STALE_SECONDS_MAX};
+use crate::config::{DESCRIPTION_CHARS_MAX, ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::operate::requests::Status;
 use crate::sender;
 
@@ -76,6 +76,7 @@ fn items() -> Value {
 
 fn of_parameter(operation: &str, name: &str) -> Value {
     match (operation, name) {
+        ("verify_audit", "expect") => json!({ "pattern": "^[0-9A-Fa-f]{64}$" }),
         ("list_items", "limit") => within(1, 1_000),
         (_, "limit") => within(1, 500),
         (_, "max_rate") => within(1, 1_000),
@@ -116,6 +117,9 @@ fn of_field(schema: &str, name: &str) -> Value {
         (_, "version" | "item_key" | "items") => name_of_field(),
         (_, "stale_after_seconds" | "expire_after_seconds") => within(1, STALE_SECONDS_MAX),
         (_, "requests_per_second" | "burst") => within(1, RATE_MAX),
+        (_, "bytes_per_second" | "bytes_per_day") => within(0, VOLUME_MAX),
+        (_, "items_max") => within(1, ITEMS_MAX),
+        (_, "bytes_max") => within(1, VOLUME_MAX),
         (_, "grace_seconds") => within(0, GRACE_SECONDS_MAX),
         (_, "expires_at") => time(),
         ("NewReadKey" | "ReadKeyPatch", "streams") => json!({ "minItems": 1, "maxItems": 1_000 }),

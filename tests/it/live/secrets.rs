@@ -14,7 +14,7 @@ const UNKNOWN: &str = "rk_live_that_nobody_has_000000000003";
 /// Sends a request as it is and returns the whole answer, of a stream of events the head.
 fn ask(client: &mut Client, head: &str) -> String {
     client
-        .send(&format!("{head}Host: tests\r\n\r\n"))
+        .send(format!("{head}Host: tests\r\n\r\n"))
         .expect("it listens");
     client.interim().expect("an answer")
 }
@@ -43,7 +43,7 @@ fn no_secret_is_logged_or_answered() {
         for _ in 0..2 {
             let mut client = Client::connect(address).expect("it listens");
             client
-                .send(&format!(
+                .send(format!(
                     "POST {line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\nContent-Length: 0\r\n\r\n"
                 ))
                 .expect("it listens");

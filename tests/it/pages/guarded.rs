@@ -193,7 +193,7 @@ fn what_was_seen_is_not_sent_again() {
     let poll = |seen: &str| {
         let headers = [("HX-Request", "true"), ("X-Seen", seen)];
         let mut client = Client::connect(process.admin).expect("it listens");
-        client.send(&site.head("/", &headers)).expect("it is sent");
+        client.send(site.head("/", &headers)).expect("it is sent");
         client.interim().expect("a head").to_lowercase()
     };
     assert!(poll(&seen).starts_with("http/1.1 204"), "{}", poll(&seen));

@@ -91,7 +91,7 @@ impl Site {
         all.extend(headers);
         let head = self.head_of(method, path, &all);
         let mut client = Client::connect(self.address).expect("the daemon listens");
-        client.send(&format!("{head}{body}")).expect("it is sent");
+        client.send(format!("{head}{body}")).expect("it is sent");
         client.answer().expect("an answer")
     }
 

@@ -108,7 +108,7 @@ impl Client {
 
     /// Gets something.
     pub(crate) fn get(&mut self, path: &str, secret: &str) -> io::Result<Answer> {
-        self.send(&format!(
+        self.send(format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n"
         ))?;
         self.answer()
@@ -146,7 +146,7 @@ impl Client {
         headers: &str,
         length: usize,
     ) -> io::Result<()> {
-        self.send(&format!(
+        self.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n"
         ))
     }
