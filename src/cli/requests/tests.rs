@@ -164,6 +164,7 @@ fn times_are_ages_or_moments() {
     check("1h", 3_600);
     check("7d", 604_800);
     check("2w", 1_209_600);
+    check("1969-12-31T23:59:59Z", now / 1_000);
     check("2025-03-01T12:00:00Z", 0);
     check("2025-03-01T12:00:00+01:00", 3_600);
     let wrong = |text: &str| assert!(moment_before(text, now).is_err(), "{text}");
@@ -180,7 +181,6 @@ fn times_are_ages_or_moments() {
     ] {
         wrong(text);
     }
-    wrong("1969-12-31T23:59:59Z");
     wrong("2025-02-30T00:00:00Z");
 }
 
