@@ -83,7 +83,7 @@ pub struct AuditEntry {
     pub before: Option<String>,
     /// What it is, likewise.
     pub after: Option<String>,
-    /// Its digest in the chain ([`chain`]); none: somebody took it away.
+    /// Its digest in the chain; none: somebody took it away.
     pub digest: Option<KeyHash>,
 }
 
