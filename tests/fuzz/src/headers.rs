@@ -203,7 +203,7 @@ fn forwarded(request: &Request<'_>, pairs: &[(&str, &[u8])]) {
         assert_eq!(found, reference(header, &lines.join(","), is_trusted));
 
         let added = match header {
-            ProxyHeader::XForwardedFor => STRANGER.to_owned(),
+            ProxyHeader::XForwardedFor | ProxyHeader::ProxyProtocol => STRANGER.to_owned(),
             ProxyHeader::Forwarded => format!("proto=https;For=\"{STRANGER}:443\""),
         };
         let last = format!("{}, {added}", lines.pop().unwrap_or_default());
@@ -232,7 +232,7 @@ fn reference(
     let hops: Vec<Option<IpAddr>> = all
         .split(',')
         .map(|hop| match header {
-            ProxyHeader::XForwardedFor => address(hop.trim()),
+            ProxyHeader::XForwardedFor | ProxyHeader::ProxyProtocol => address(hop.trim()),
             ProxyHeader::Forwarded => {
                 let mut named = hop.split(';').map(str::trim).filter(|pair| {
                     let name = pair.get(..4);
