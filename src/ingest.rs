@@ -45,7 +45,9 @@ use conventions::{DELIVERY, Reading, Repeats};
 pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;
-pub use request::{Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply};
+pub use request::{
+    Accepted, Address, Admitted, Answer, BodyError, Head, Limits, Reply, check_place,
+};
 use request::{Known, Named, Voucher};
 pub use resend::{AgainError, Kept, Newer, SentAgain};
 
@@ -221,11 +223,7 @@ impl Ingest {
     /// Whether the key is taken from there, one of the stream, and within its rate.
     fn check_caller(&self, known: &Known<'_>) -> Result<(), AcceptError> {
         let key = &known.caller.key;
-        let client = known.head.client;
-        if !key.networks.admit(client.address()) {
-            let address = client.to_string();
-            return Err(AcceptError::AddressNotAllowed { address });
-        }
+        check_place(&key.networks, known.head.client)?;
         let stream = known.head.stream;
         let named = stream.is_none_or(|named| *named == *key.stream);
         if !named || !self.catalog.has_stream(&key.stream) {

@@ -225,8 +225,7 @@ fn networks(row: &Row<'_>) -> Result<Networks, rusqlite::Error> {
     let Some(written) = row.get::<_, Option<String>>("networks")? else {
         return Ok(Networks::default());
     };
-    let texts: Vec<String> = serde_json::from_str(&written).unwrap_or_default();
-    Ok(Networks::of(texts).unwrap_or_else(|_| Networks::nowhere()))
+    Ok(serde_json::from_str(&written).unwrap_or_else(|_| Networks::nowhere()))
 }
 
 fn written_networks(networks: &Networks) -> Option<String> {

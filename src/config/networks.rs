@@ -106,7 +106,7 @@ impl fmt::Display for Networks {
 
 impl Serialize for Networks {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(ToString::to_string))
+        serializer.collect_seq(self.texts())
     }
 }
 

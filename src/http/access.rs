@@ -97,8 +97,14 @@ pub(super) fn by_page(req: &Request) -> By {
 }
 
 fn by(req: &Request, who: fn(&Token) -> Arc<str>) -> By {
+    let who = token_of(req).map_or_else(|_| "nobody known".into(), |token| who(&token));
+    by_name(req, who)
+}
+
+/// Somebody who is called so.
+fn by_name(req: &Request, who: Arc<str>) -> By {
     By {
-        who: token_of(req).map_or_else(|_| "nobody known".into(), |token| who(&token)),
+        who,
         client: middleware::client(req),
         request_id: middleware::request_id(req),
     }
@@ -146,7 +152,11 @@ impl Handler for RequireToken {
         // Who sends none guesses nothing.
         let sent = reader::bearer(req.headers()).is_some_and(|token| !token.is_empty());
         let pause = match sent {
-            true => operator.wrong_token(by_stranger(req)).await,
+            true => {
+                operator
+                    .wrong_token(by_name(req, "admin token".into()))
+                    .await
+            }
             false => None,
         };
         if let Some(seconds) = pause {
@@ -157,14 +167,5 @@ impl Handler for RequireToken {
         }
         let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
         ApiError::unauthorized(message).answer(req, res);
-    }
-}
-
-/// Who sends a token that is none.
-fn by_stranger(req: &Request) -> By {
-    By {
-        who: "admin token".into(),
-        client: middleware::client(req),
-        request_id: middleware::request_id(req),
     }
 }

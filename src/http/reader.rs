@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::middleware::client;
 use super::tls::fingerprint;
 use crate::catalog::{Catalog, Reader};
-use crate::error::AcceptError;
+use crate::ingest::check_place;
 use crate::live::{Live, tickets};
 use crate::pool::Pool;
 
@@ -53,14 +53,8 @@ pub(super) fn no_stream() -> ApiError {
 
 /// The reader, if its key is taken from where the request comes from.
 fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, ApiError> {
-    let client = client(req);
-    match reader.networks.admit(client.address()) {
-        true => Ok(reader),
-        false => Err(AcceptError::AddressNotAllowed {
-            address: client.to_string(),
-        }
-        .into()),
-    }
+    check_place(&reader.networks, client(req))?;
+    Ok(reader)
 }
 
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.

@@ -65,14 +65,6 @@ impl Encryption {
     }
 }
 
-/// Looks whether the files of a listener can be used.
-///
-/// # Errors
-/// The sentence about the one that cannot.
-pub fn check(tls: &Tls) -> Result<(), String> {
-    server(tls).map(drop)
-}
-
 fn server(tls: &Tls) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates(&tls.certificate)?;

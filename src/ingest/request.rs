@@ -15,6 +15,7 @@ use super::conventions::DELIVERY;
 use super::headers;
 use crate::budget::{Full, Portion};
 use crate::catalog::{Caller, QuotaState, VolumeLeft};
+use crate::config::Networks;
 use crate::error::AcceptError;
 use crate::journal::log::{Client, Endpoint, Sender};
 use crate::journal::{LogEntry, Outcome, Receipt};
@@ -243,4 +244,17 @@ pub struct Accepted {
     pub status: u16,
     /// Whether its items were told apart by nothing but their places, in a request of a tool.
     pub without_item_key: bool,
+}
+
+/// Whether a key for these networks is taken from where its client is.
+///
+/// # Errors
+/// [`AcceptError::AddressNotAllowed`].
+pub fn check_place(networks: &Networks, client: Client) -> Result<(), AcceptError> {
+    match networks.admit(client.address()) {
+        true => Ok(()),
+        false => Err(AcceptError::AddressNotAllowed {
+            address: client.to_string(),
+        }),
+    }
 }

@@ -116,3 +116,19 @@ fn files_of_older_formats_keep_what_they_hold() {
         assert_eq!(crm.settings.may_delete, (format == 2).then_some(true));
     }
 }
+
+#[test]
+fn a_key_whose_networks_cannot_be_read_is_taken_from_nowhere() {
+    for written in ["7", "{}", "[7]", "[\"nowhere\"]", "["] {
+        let desk = Desk::new(&settings());
+        let secret = desk.read_key("far", &["orders"]).expect("a key");
+        let file = Connection::open(desk.folder.path().join("catalog.db")).expect("the file");
+        file.execute("UPDATE read_keys SET networks = ?1", [written])
+            .expect("a change");
+        let desk = desk.reopened(&settings());
+        let reader = desk.catalog.reader(&secret).expect("it is known");
+        let address = [127, 0, 0, 1].into();
+        assert!(!reader.networks.admit(Some(address)), "{written}");
+        assert!(!reader.networks.admit(None), "{written}");
+    }
+}

@@ -19,18 +19,14 @@ use crate::http::error::ApiError;
 use crate::http::middleware::client;
 use crate::http::sink_state::SinkStateData;
 use crate::http::tls::fingerprint;
-use crate::ingest::Ingest;
+use crate::ingest::{Ingest, check_place};
 use crate::operate::requests::{Report, Requests};
 
 /// The caller of a request without items, once its rate allows it.
 fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
     let authorization = req.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let caller = ingest.caller(authorization, None, fingerprint(req))?;
-    let client = client(req);
-    if !caller.key.networks.admit(client.address()) {
-        let address = client.to_string();
-        return Err(AcceptError::AddressNotAllowed { address });
-    }
+    check_place(&caller.key.networks, client(req))?;
     let quota = caller.key.quota.take();
     let left = quota.unwrap_or_else(|refused| refused);
     tell_quota(res, left, caller.key.volume.left());
