@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{Lines, RUN_MAX, ends_within};
 use crate::setup::Setup;
-use crate::wait::{PROCESS_DEADLINE, eventually};
+use crate::wait::{PROCESS_DEADLINE, eventually, eventually_within};
 
 pub(crate) use asked::value_of;
 pub(crate) use client::{Answer, BY_ID, Client, JSON, bearer};
@@ -145,6 +145,15 @@ impl Process {
     /// What it wrote to standard error so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("no panic while held").clone()
+    }
+
+    /// Waits until its log says something: what it wrote is read beside it, and may be on its way.
+    pub(crate) fn says(&self, words: &str) {
+        eventually_within(
+            PROCESS_DEADLINE,
+            || format!("it says {words}: {}", self.log()),
+            || self.log().contains(words).then_some(()),
+        );
     }
 
     /// Ends it as a power switch would, only that the operating system lives on.

@@ -248,7 +248,7 @@ fn requests_of_one_call_are_counted() {
     let process = calling_receiver(&script, ONCE, &receiver, ", requests_max = 3").spawn();
     assert!(reason(&process).starts_with("not allowed"));
     assert_eq!(receiver.seen().len(), 3);
-    assert!(process.log().contains("http.requests_max"));
+    process.says("http.requests_max");
     nobody_else_suffers(process);
 }
 
@@ -418,7 +418,7 @@ fn hosts_are_called_over_tls_and_their_certificates_are_checked() {
             Ok(words) => {
                 let id = submit(&process);
                 process.request_becomes(&id, "processed");
-                assert!(process.log().contains(words), "{}", process.log());
+                process.says(words);
             }
             Err(words) => assert!(reason(&process).contains(words), "{}", process.log()),
         }

@@ -90,8 +90,8 @@ fn what_is_too_costly_to_compile_is_refused_with_the_limit_that_it_reached() {
             &folder,
             &std::fs::read(guest("stages_twice")).expect("a guest"),
         );
-        // Which may not reach the limits that the test lowered.
-        if setting.starts_with("compile_") {
+        // Which fits into the memory, but on a busy machine not into the least of times.
+        if setting == "compile_memory_max_bytes" {
             process.request_becomes(&id, "processed");
             assert_eq!(keys(&folder, "hostile"), ["a"]);
         }
