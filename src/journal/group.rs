@@ -9,7 +9,7 @@ use rusqlite::{CachedStatement, Connection};
 use uuid::Uuid;
 
 use super::claims::{Claims, Held};
-use super::log::{LogEntry, Outcome};
+use super::log::{Client, LogEntry, Outcome};
 use super::queue::Job;
 use super::rejected::Bodies;
 use super::spans::Spans;
@@ -29,6 +29,8 @@ pub(super) struct Group<'a> {
     bodies: &'a mut Bodies,
     last_seq: u64,
     spans: Spans,
+    /// Who called last, as the log has it: most often the same as before.
+    client: (Client, String),
 }
 
 /// The statements that most jobs need, looked up once for the group.
@@ -51,6 +53,7 @@ impl<'a> Group<'a> {
             bodies,
             last_seq,
             spans,
+            client: (Client::Many, String::new()),
         }
     }
 
@@ -199,7 +202,10 @@ impl<'a> Group<'a> {
         duplicate_of: Option<Uuid>,
     ) -> Result<(), rusqlite::Error> {
         self.last_seq += 1;
-        let client = log.client.to_string();
+        if self.client.0 != log.client {
+            self.client = (log.client, log.client.to_string());
+        }
+        let client = &*self.client.1;
         statements.request.execute(rusqlite::params![
             self.last_seq.cast_signed(),
             &log.request_id.as_bytes()[..],
@@ -221,7 +227,7 @@ impl<'a> Group<'a> {
             log.sent_again_from.as_ref().map(|id| &id.as_bytes()[..]),
             (log.sender.as_ref()).and_then(|sender| serde_json::to_string(sender).ok()),
         ])?;
-        self.spans.add(self.connection, self.last_seq, log, &client)
+        self.spans.add(self.connection, self.last_seq, log, client)
     }
 
     fn quarantine(&self, seq: u64, reason: &str) -> Result<(), rusqlite::Error> {

@@ -9,6 +9,7 @@ use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::ToSchema;
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::catalog::{QuotaState, VolumeLeft};
 use crate::http::envelope;
@@ -70,22 +71,28 @@ fn greet(res: &mut Response, greeting: Greeting) {
 
 fn acknowledge(res: &mut Response, accepted: &Accepted) {
     let receipt = &accepted.receipt;
-    let id = receipt.request_id;
-    let mut json = String::with_capacity(128);
-    json.push_str(r#"{"success":true,"data":{"stream":"#);
-    json.push_str(&serde_json::to_string(&*accepted.stream).unwrap_or_default());
-    let _ = write!(
-        json,
-        r#","items_received":{},"request_id":"{id}"}}}}"#,
-        receipt.items
-    );
+    let mut buffer = Uuid::encode_buffer();
+    let id: &str = (receipt.request_id.hyphenated()).encode_lower(&mut buffer);
+    let stream = serde_json::to_string(&*accepted.stream).unwrap_or_default();
+    let mut number = itoa::Buffer::new();
+    let items = number.format(receipt.items);
+    let json = [
+        r#"{"success":true,"data":{"stream":"#,
+        &stream,
+        r#","items_received":"#,
+        items,
+        r#","request_id":""#,
+        id,
+        r#""}}"#,
+    ];
+    let json = json.concat();
     if receipt.replayed {
-        set_request_id(res, id);
+        set_request_id(res, receipt.request_id);
         res.headers_mut()
             .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     let headers = res.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&format!("/api/requests/{id}")) {
+    if let Ok(location) = HeaderValue::try_from(["/api/requests/", id].concat()) {
         headers.insert(LOCATION, location);
     }
     let status = StatusCode::from_u16(accepted.status).unwrap_or(StatusCode::ACCEPTED);
