@@ -6,7 +6,7 @@
 //! Threads: a lane each (`daemon/sinks.rs`); the journal's writer and the plugins' clock, by their modules.
 
 mod ballast;
-mod budget;
+mod connection_limits;
 mod error;
 mod files;
 mod hour;
@@ -43,7 +43,7 @@ use crate::plugin::Plugins;
 use crate::pool::Pool;
 use crate::process;
 use crate::sqlite::{Fuse, State};
-pub use budget::Budget;
+pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
 pub use reload::{Files, Reload};
 use sinks::Sinks;
@@ -148,8 +148,8 @@ impl Daemon {
             disk_free_bytes_min,
         ));
         let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
-        let budget = Budget::of(settings, process::open_files_max());
-        let live = Arc::new(Live::new(settings, budget.service, &pool, &metrics));
+        let connections = ConnectionLimits::of(settings, process::open_files_max());
+        let live = Arc::new(Live::new(settings, connections.service, &pool, &metrics));
         follow_streams(&catalog, &pool, &live);
         let gate = Arc::new(Gate::default());
         let ingest = Arc::new(Ingest::new(
@@ -308,8 +308,8 @@ impl Daemon {
             body_timeout_seconds: settings.limits.body_timeout_seconds,
             outside: Outside::of(settings),
         });
-        let budget = Budget::of(settings, process::open_files_max());
-        if let Some(shortage) = budget.shortage() {
+        let connections = ConnectionLimits::of(settings, process::open_files_max());
+        if let Some(shortage) = connections.shortage() {
             tracing::info!("{shortage}");
         }
         let metrics = Arc::clone(&self.operator.metrics);
@@ -317,8 +317,8 @@ impl Daemon {
             routes,
             &settings.server,
             Places {
-                max: budget.service,
-                of_address_max: budget.of_address,
+                max: connections.service,
+                of_address_max: connections.of_address,
                 exempt: settings.server.trusted_proxies.clone(),
             },
             (&metrics, |all| &all.listeners.service),
@@ -335,8 +335,8 @@ impl Daemon {
             routes,
             &settings.server,
             Places {
-                max: budget.admin,
-                of_address_max: budget.admin,
+                max: connections.admin,
+                of_address_max: connections.admin,
                 exempt: Networks::default(),
             },
             (&metrics, |all| &all.listeners.admin),

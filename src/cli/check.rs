@@ -8,7 +8,7 @@ use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair};
 use crate::config::{Sink, quoted, reach};
-use crate::daemon::Budget;
+use crate::daemon::ConnectionLimits;
 use crate::metrics::Metrics;
 use crate::plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
 use crate::process::{Held, kernel_holds, open_files_to_take};
@@ -70,7 +70,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     for warning in &loaded.warnings {
         print(&format!("warning: {warning}\n"))?;
     }
-    if let Some(shortage) = Budget::of(settings, open_files_to_take()).shortage() {
+    if let Some(shortage) = ConnectionLimits::of(settings, open_files_to_take()).shortage() {
         print(&format!("note: {shortage}\n"))?;
     }
     let held = kernel_holds();

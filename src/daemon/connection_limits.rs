@@ -14,7 +14,7 @@ const LEAST: usize = 8;
 
 /// Connections open at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
+pub struct ConnectionLimits {
     /// On the service listener.
     pub service: usize,
     /// Of one client, on the service listener.
@@ -25,7 +25,7 @@ pub struct Budget {
     open_files: usize,
 }
 
-impl Budget {
+impl ConnectionLimits {
     /// What the settings want, as far as so many open files allow.
     pub fn of(settings: &Settings, open_files: usize) -> Self {
         let wanted = settings.server.connections_max;
@@ -65,13 +65,13 @@ mod tests {
         fn check(wanted: usize, open_files: usize, service: usize, admin: usize) {
             let mut settings = Settings::default();
             settings.server.connections_max = wanted;
-            let budget = Budget::of(&settings, open_files);
+            let limits = ConnectionLimits::of(&settings, open_files);
             assert_eq!(
-                (budget.service, budget.admin),
+                (limits.service, limits.admin),
                 (service, admin),
                 "{wanted} of {open_files}"
             );
-            assert_eq!(budget.shortage().is_some(), service < wanted);
+            assert_eq!(limits.shortage().is_some(), service < wanted);
         }
         check(20_000, 524_288, 20_000, 256);
         check(20_000, 20_000, 19_488, 256);
