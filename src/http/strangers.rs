@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,18 +16,23 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
+use crate::clock;
 use crate::config::{Networks, party};
 
 /// Seconds' worth of requests that may come at once.
 const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// Clients that are remembered.
 const CLIENTS_MAX: usize = 10_000;
+/// How often, at most, all of them are looked at for those that can be forgotten.
+const SWEEP_MS: u64 = 1_000;
 /// How long an answer to one that is over its rate is held back, so that it asks no faster.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// Requests without a valid key.
 pub(super) struct Strangers {
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
+    /// Time lived.
+    swept_ms: AtomicU64,
 }
 
 impl std::fmt::Debug for Strangers {
@@ -42,28 +48,40 @@ impl Strangers {
         let quota = Quota::per_second(rate).allow_burst(rate.saturating_mul(BURST));
         Some(Self {
             rate: RateLimiter::hashmap(quota),
+            swept_ms: AtomicU64::new(0),
         })
     }
 
     /// One more of a client. If that is too many: the seconds until the next may come, after having waited a moment.
     pub(super) async fn came(&self, address: IpAddr) -> Option<u64> {
-        let seconds = self.over(party(address))?;
+        let seconds = self.over(party(address), clock::lived_ms())?;
         tokio::time::sleep(HELD_BACK).await;
         Some(seconds)
     }
 
-    fn over(&self, party: IpAddr) -> Option<u64> {
-        if self.rate.len() >= CLIENTS_MAX {
+    fn over(&self, party: IpAddr, now_ms: u64) -> Option<u64> {
+        let is_full = || self.rate.len() >= CLIENTS_MAX;
+        if is_full() && self.may_sweep(now_ms) {
             self.rate.retain_recent();
         }
-        let party = match self.rate.len() >= CLIENTS_MAX {
-            // Of more than that, all others are as one.
+        let party = match is_full() {
+            // Until a sweep finds some that can be forgotten, whoever comes shares the rate of one client, and nobody is
+            // added: the table stays as it is.
             true => IpAddr::V4(0.into()),
             false => party,
         };
         let refused = self.rate.check_key(&party).err()?;
         let wait = refused.wait_time_from(DefaultClock::default().now());
         Some(wait.as_secs().max(1))
+    }
+
+    /// Whether the last sweep is long enough ago; one of those who ask at a time is told so.
+    fn may_sweep(&self, now_ms: u64) -> bool {
+        let swept_ms = self.swept_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(swept_ms) >= SWEEP_MS
+            && (self.swept_ms)
+                .compare_exchange(swept_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -164,9 +182,28 @@ mod tests {
         let strangers = Strangers::new(2).expect("a limit");
         let burst = 2 * BURST.get();
         for n in 0..burst {
-            assert_eq!(strangers.over(address("192.0.2.1")), None, "{n}");
+            assert_eq!(strangers.over(address("192.0.2.1"), 0), None, "{n}");
         }
-        assert!(strangers.over(address("192.0.2.1")).is_some());
-        assert_eq!(strangers.over(address("192.0.2.2")), None);
+        assert!(strangers.over(address("192.0.2.1"), 0).is_some());
+        assert_eq!(strangers.over(address("192.0.2.2"), 0), None);
+    }
+
+    #[test]
+    fn those_that_are_remembered_are_swept_once_a_second_and_no_more_are_added_before() {
+        // At this rate all but the last can be forgotten at once.
+        let strangers = Strangers::new(1_000_000).expect("a limit");
+        let mut next = 0_u32;
+        let mut come = |now_ms| {
+            next += 1;
+            strangers.over(IpAddr::V4(next.into()), now_ms);
+            strangers.rate.len()
+        };
+        while come(5_000) < CLIENTS_MAX {}
+        assert!(come(5_000) < CLIENTS_MAX, "the first sweep");
+        while come(5_000) < CLIENTS_MAX {}
+        for _ in 0..3 {
+            assert_eq!(come(5_999), CLIENTS_MAX + 1, "others are as one");
+        }
+        assert!(come(6_000) < CLIENTS_MAX, "the next sweep");
     }
 }

@@ -25,6 +25,8 @@ const FORGOTTEN_MS: u64 = 60_000;
 const PAUSE_MAX: u64 = 300;
 /// Clients that are remembered.
 const CLIENTS_MAX: usize = 10_000;
+/// How often, at most, all of them are looked at for those that are forgotten.
+const SWEEP_MS: u64 = 1_000;
 /// How often a client is told of.
 const TOLD_MS: u64 = 60_000;
 /// Wrong tokens within that time that are a problem.
@@ -40,6 +42,8 @@ pub struct Guesses(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     clients: HashMap<Client, Guess>,
+    /// When those that are over were last taken out: time lived.
+    swept_ms: u64,
     /// Since when, and how many were told of.
     told: (u64, u32),
 }
@@ -67,11 +71,16 @@ struct Verdict {
 impl Guesses {
     fn note(&self, client: Client, now_ms: u64) -> Verdict {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { clients, told } = &mut *state;
-        if clients.len() >= CLIENTS_MAX {
+        let State {
+            clients,
+            swept_ms,
+            told,
+        } = &mut *state;
+        if clients.len() >= CLIENTS_MAX && now_ms.saturating_sub(*swept_ms) >= SWEEP_MS {
+            *swept_ms = now_ms;
             clients.retain(|_, guess| !guess.is_over(now_ms));
         }
-        // Of more than that, all others are as one.
+        // Until a sweep makes room, all others are as one, and wait as one: the table does not grow.
         let client = match clients.len() < CLIENTS_MAX || clients.contains_key(&client) {
             true => client,
             false => Client::Many,
@@ -211,5 +220,26 @@ mod tests {
         let others = &state.clients[&Client::Many];
         assert_eq!(others.count, 6, "five are free, then one a second");
         assert_eq!(state.told.1, TOLD_MAX);
+    }
+
+    #[test]
+    fn those_that_are_forgotten_are_swept_once_a_second() {
+        let guesses = Guesses::default();
+        let come = |first: usize, count: usize, now_ms: u64| {
+            for n in first..first + count {
+                let address = u32::try_from(n).expect("small");
+                guesses.note(Client::Address(IpAddr::V4(address.into())), now_ms);
+            }
+            guesses.0.lock().expect("nobody panicked").clients.len()
+        };
+        let begin_ms = 100_000;
+        assert_eq!(come(0, CLIENTS_MAX, begin_ms), CLIENTS_MAX);
+        // Nobody is over yet, so that the next look is a second later.
+        let swept_ms = begin_ms + FORGOTTEN_MS - 1;
+        assert_eq!(come(CLIENTS_MAX, 1, swept_ms), CLIENTS_MAX + 1);
+        let others = come(CLIENTS_MAX, 10, swept_ms + SWEEP_MS - 1);
+        assert_eq!(others, CLIENTS_MAX + 1, "all are over, and nobody looks");
+        let left = come(CLIENTS_MAX, 1, swept_ms + SWEEP_MS);
+        assert_eq!(left, 2, "the others of a moment ago, and this one");
     }
 }
