@@ -4,50 +4,35 @@
 //!
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 
 use super::address::delivery;
-use super::request::{Address, Known, Named};
+use super::context::{Context, of_cloudevent};
+use super::request::Named;
 use super::standing::Judge;
-use super::{Ingest, headers};
-use crate::catalog::{Rules, Signing};
+use super::{Ingest, flatten, headers};
 use crate::config::Replay;
 use crate::error::AcceptError;
-use crate::item::{Items, ItemsWriter, field_name, members, merge, string_into, unescape};
+use crate::item::{Items, field_name, members, string_into, unescape};
+use crate::sender::Preset;
 use crate::sender::body::{self, DecodeError};
 use crate::sender::handshake::{self, Answer as Greeting};
-use crate::sender::{Headers, Preset, Source};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
 /// The field for the name of an event that stands in a header only.
 pub(super) const EVENT: &str = "_event";
 
+/// How often its own size a body may be once it is flattened, beside some bytes that every one may have.
+const GROWTH_MAX: usize = 8;
+const GROWTH_FREE_BYTES: usize = 64 << 10;
+
 /// Bytes of an event's name, and of a delivery's id, in the log.
 const LOGGED_BYTES_MAX: usize = 255;
-
-/// What is known of a delivery beside its body.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) request_id: Uuid,
-    /// None: it did not come to the address of a connector.
-    pub(super) address: Option<Address<'a>>,
-    /// The tool.
-    pub(super) preset: Option<&'static Preset>,
-    /// What verified it; none: it came with a key.
-    pub(super) signing: Option<&'a Signing>,
-    /// Where the connector says that the items are in a body.
-    pub(super) items: Option<&'a str>,
-    /// What is set of its items.
-    pub(super) rules: &'a Rules,
-}
 
 /// What a delivery comes to.
 #[derive(Debug)]
@@ -96,79 +81,6 @@ pub(super) enum Reading {
     Delivery(Delivered),
     /// There is nothing to store: a greeting, or an event that the tool's preset leaves out; and what the log is to say.
     Greeting(Greeting, Option<String>),
-}
-
-impl Known<'_> {
-    /// Whether the tool does so; some take any 4xx for the end.
-    pub(super) fn tries_again_after_429(&self) -> bool {
-        let preset = self.context().tool();
-        preset.is_none_or(|preset| preset.retries_4xx)
-    }
-
-    pub(super) fn context(&self) -> Context<'_> {
-        let key = &self.caller.key;
-        Context {
-            request_id: self.head.request_id,
-            address: self.head.address,
-            preset: key.preset,
-            signing: key.signing.as_deref(),
-            items: key.items.as_deref(),
-            rules: &key.rules,
-        }
-    }
-}
-
-impl Context<'_> {
-    /// The tool, where its conventions count.
-    pub(super) fn tool(&self) -> Option<&'static Preset> {
-        self.preset.filter(|_| self.address.is_some())
-    }
-
-    /// Where the items are in the body.
-    fn items_path(&self) -> Option<&str> {
-        self.address?;
-        self.items.or_else(|| self.tool()?.items)
-    }
-
-    fn status(&self) -> u16 {
-        let signed = self.signing.map(|signing| signing.verifier.answer());
-        let usual = || self.tool().map(|preset| preset.answer);
-        self.address
-            .and_then(|_| signed.or_else(usual))
-            .unwrap_or(202)
-    }
-
-    /// What stands where the tool says the id of its delivery.
-    fn id(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let headers = self.address?.headers;
-        let signed = self.signing.and_then(|signing| signing.verifier.id());
-        let said = match (signed, self.tool().and_then(|preset| preset.id)) {
-            (Some(source), _) => source.find(headers, field),
-            (None, Some(source)) => source.find(headers, field),
-            (None, None) => None,
-        };
-        said.or_else(|| of_cloudevent(headers, "ce-id"))
-    }
-
-    fn event(&self, field: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let headers = self.address?.headers;
-        let signed = self.signing.and_then(|signing| signing.verifier.event());
-        let said = match (signed, self.tool().and_then(|preset| preset.event)) {
-            (Some(source), _) => source.find(headers, field),
-            (None, Some(source)) => source.find(headers, field),
-            (None, None) => None,
-        };
-        said.or_else(|| of_cloudevent(headers, "ce-type"))
-    }
-
-    /// Whether the name of the event stands in a header, and nowhere in the items.
-    fn names_event_in_header(&self) -> bool {
-        let signed = self.signing.and_then(|signing| signing.verifier.event());
-        match self.tool() {
-            Some(preset) if preset.event.is_some() => preset.event_in_item,
-            _ => matches!(signed, Some(Source::Header(_))),
-        }
-    }
 }
 
 impl Ingest {
@@ -313,6 +225,18 @@ impl Ingest {
         }
     }
 
+    /// The items of a body, told apart by the field that is named, or else by their places.
+    fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
+        let by_field = named.item_key.as_ref().filter(|_| !named.is_by_delivery());
+        let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
+        let in_proportion = body.len() * GROWTH_MAX + GROWTH_FREE_BYTES;
+        let limits = flatten::Limits {
+            flattened_bytes_max: self.limits.flattened_bytes_max.min(in_proportion),
+            item_bytes_max: self.limits.item_bytes_max,
+        };
+        Ok(flatten::flatten_by(body, item_key, limits)?)
+    }
+
     /// The JSON that a body stands for.
     fn decoded(&self, named: &Named, body: &Bytes) -> Result<Bytes, AcceptError> {
         let limit = usize::try_from(self.limits.body_bytes_max).unwrap_or(usize::MAX);
@@ -321,83 +245,6 @@ impl Ingest {
             DecodeError::Invalid(message) => AcceptError::invalid(message),
         })
     }
-
-    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
-    /// those of them that go.
-    fn identified(
-        &self,
-        items: Items,
-        of: &Context<'_>,
-        judge: &Judge<'_>,
-        by_delivery: bool,
-        id: Option<&str>,
-        more: &str,
-    ) -> Result<(Items, Option<Items>), AcceptError> {
-        let omit = of.tool().map_or(&[][..], |preset| preset.omit);
-        if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && judge.has_no_say() {
-            return Ok((items, None));
-        }
-        let id = id.map_or_else(|| of.request_id.to_string(), shortened);
-        let bytes = items.byte_len() + items.len() * (more.len() + id.len());
-        let mut whole = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
-        let mut removed: Option<ItemsWriter> = None;
-        // Where each upsert stood, and each key's last removal.
-        let mut places = Vec::new();
-        let mut gone: HashMap<String, usize> = HashMap::new();
-        for (position, item) in items.iter().enumerate() {
-            let key: Cow<'_, str> = match (by_delivery, items.len()) {
-                (false, _) => item.key.into(),
-                (true, 1) => id.as_str().into(),
-                (true, _) => format!("{id}-{position}").into(),
-            };
-            let fields = merge(&without(item.fields, omit), more);
-            let pushed = match judge.removes(&fields) {
-                true => {
-                    gone.insert(key.to_string(), position);
-                    let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
-                    let removed = removed.get_or_insert_with(writer);
-                    removed.push_with(&key, "{}", judge.standing_of_removal(&fields))
-                }
-                false => {
-                    places.push(position);
-                    whole.push_with(&key, &fields, judge.standing(&fields))
-                }
-            };
-            pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
-        }
-        let whole = whole.into_items();
-        let Some(removed) = removed.map(ItemsWriter::into_items) else {
-            return Ok((whole, None));
-        };
-        // Removals come first: of each key the last word counts.
-        let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
-        for (item, position) in whole.iter().zip(places) {
-            if gone.get(item.key).is_none_or(|removal| *removal < position) {
-                let pushed = rest.push_with(item.key, item.fields, item.standing);
-                pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
-            }
-        }
-        Ok((rest.into_items(), Some(removed)))
-    }
-}
-
-/// An item without fields of these names.
-fn without<'a>(fields: &'a str, names: &[&str]) -> Cow<'a, str> {
-    let is_named = |name: &str| names.iter().any(|other| field_name(name) == *other);
-    if !members(fields).any(|(name, _)| is_named(name)) {
-        return fields.into();
-    }
-    let kept = members(fields).filter(|(name, _)| !is_named(name));
-    let kept: Vec<String> = kept
-        .map(|(name, value)| format!("{name}:{value}"))
-        .collect();
-    format!("{{{}}}", kept.join(",")).into()
-}
-
-/// What a header of a CloudEvent says.
-fn of_cloudevent(headers: Headers<'_>, name: &str) -> Option<String> {
-    let said = headers.get(name).filter(|said| !said.is_empty());
-    said.map(str::to_owned)
 }
 
 /// What a tool says, as long as the log keeps it.
@@ -463,18 +310,11 @@ fn idempotency_key(id: &str) -> Box<str> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// The SHA-256 of some bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(64);
     for byte in Sha256::digest(bytes) {
         let _ = write!(text, "{byte:02x}");
     }
     text
-}
-
-/// An id as an item's key.
-fn shortened(id: &str) -> String {
-    match id.len() > super::flatten::ITEM_KEY_BYTES_MAX - "-4294967295".len() {
-        true => hex(id.as_bytes()),
-        false => id.to_owned(),
-    }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use super::request::{Accepted, Answer, Head, Known};
-use super::{Ingest, claim, flatten, headers};
+use super::{Ingest, flatten, headers};
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint};
@@ -62,24 +62,14 @@ impl Ingest {
         (items, idempotency_key): (Items, Option<Box<str>>),
         key: &str,
     ) -> Result<Accepted, AcceptError> {
-        let test = known.caller.test;
-        let outcome = match test {
+        let outcome = match known.caller.test {
             true => Outcome::Test,
             false => Outcome::Removed,
         };
         let mut log = known.log_entry(outcome, 202);
         log.items = 1;
         let body = format!("DELETE {key}");
-        let claim = (idempotency_key.as_deref()).map(|id| {
-            let since = self.made_at(&log.connector);
-            claim(
-                (&log.connector, since),
-                &log.stream,
-                test,
-                id,
-                body.as_bytes(),
-            )
-        });
+        let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
         self.submit(log, items, [claim, None]).await
     }

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::conventions::{Context, Reading, Repeats};
+use super::context::Context;
+use super::conventions::{Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};

@@ -5,7 +5,8 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::conventions::{Context, EVENT, field_of};
+use super::context::Context;
+use super::conventions::{EVENT, field_of};
 use crate::catalog::Rules;
 use crate::item::Standing;
 

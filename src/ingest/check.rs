@@ -1,0 +1,127 @@
+//! What is checked of a request before its body is read: whose it is, whether it may come, what its headers say.
+//!
+//! The pipeline comes here for requests and removals, and so does sending again, for the headers alone.
+//!
+//! **Invariant**: nothing here waits or stores. The order of the checks is the order of the lines.
+
+use std::time::Instant;
+
+use super::conventions::DELIVERY;
+use super::request::{Known, Named};
+use super::{Head, Ingest, Refusal, check_place, headers};
+use crate::catalog::Caller;
+use crate::error::AcceptError;
+use crate::sender::Preset;
+use crate::sender::body::Form;
+
+impl Ingest {
+    /// The caller that an `Authorization` header stands for, a key in the URL that may stand there, or a certificate.
+    ///
+    /// # Errors
+    /// [`AcceptError::Unauthorized`].
+    pub fn caller(
+        &self,
+        authorization: Option<&[u8]>,
+        access_token: Option<&str>,
+        certificate: Option<[u8; 32]>,
+    ) -> Result<Caller, AcceptError> {
+        let caller = match (headers::secret(authorization), access_token) {
+            (Some(secret), _) => self.catalog.caller(&secret),
+            (None, Some(secret)) => {
+                let caller = self.catalog.caller(secret);
+                caller.filter(|caller| caller.key.allow_in_url)
+            }
+            (None, None) => certificate.and_then(|one| self.catalog.caller_with_certificate(one)),
+        };
+        caller.ok_or(AcceptError::Unauthorized)
+    }
+
+    /// Whose request it is, and what the key has left.
+    pub(super) fn recognize<'a>(
+        &self,
+        head: Head<'a>,
+        started: Instant,
+    ) -> Result<Known<'a>, Box<Refusal<'a>>> {
+        let Ok(caller) = self.caller(head.authorization, head.access_token, head.certificate)
+        else {
+            return Err(self.refuse_unknown(head, started));
+        };
+        // Taken first, because every answer to a known key tells what is left; told after the stream.
+        let quota = caller.key.quota.take();
+        Ok(Known {
+            head,
+            caller,
+            quota,
+            started,
+        })
+    }
+
+    /// Everything that can be known before the body is read.
+    pub(super) fn check(&self, known: &Known<'_>) -> Result<Named, AcceptError> {
+        let head = &known.head;
+        self.check_caller(known)?;
+        let limit = self.limits.body_bytes_max;
+        if head.content_length.is_some_and(|length| length > limit) {
+            return Err(self.too_large());
+        }
+        let form = head.form()?;
+        let key = &known.caller.key;
+        let named = self.read_headers(head, form, key.item_key.as_deref(), key.preset)?;
+        self.gate.check()?;
+        Ok(named)
+    }
+
+    /// Whether the key is taken from there, one of the stream, and within its rate.
+    pub(super) fn check_caller(&self, known: &Known<'_>) -> Result<(), AcceptError> {
+        let key = &known.caller.key;
+        check_place(&key.networks, known.head.client)?;
+        let stream = known.head.stream;
+        let named = stream.is_none_or(|named| *named == *key.stream);
+        if !named || !self.catalog.has_stream(&key.stream) {
+            return Err(AcceptError::StreamNotFound);
+        }
+        if let Err(refused) = known.quota {
+            let retry_after_seconds = refused.reset_seconds;
+            return Err(match known.tries_again_after_429() {
+                true => AcceptError::RateLimited {
+                    retry_after_seconds,
+                },
+                false => AcceptError::Unavailable {
+                    reason: "too many requests",
+                    retry_after_seconds,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    /// What the headers say, over the item key of the connector, over that of its tool.
+    pub(super) fn read_headers(
+        &self,
+        head: &Head<'_>,
+        form: Form,
+        item_key: Option<&str>,
+        preset: Option<&'static Preset>,
+    ) -> Result<Named, AcceptError> {
+        let sent = headers::item_key(head.item_key)?.map(|field| (field, "X-Item-Key".into()));
+        let configured = || Some((item_key?.into(), "the connector's item_key".into()));
+        // Elsewhere a request is what its caller makes of it.
+        let usual = || {
+            let preset = preset.filter(|_| head.address.is_some())?;
+            let named_by = format!("the preset {}", preset.name);
+            let field = match preset.is_generic() {
+                true => preset.item_key?,
+                // What has no object of its own is not to take the place of the one before.
+                false => preset.item_key.unwrap_or(DELIVERY),
+            };
+            Some((field.into(), named_by.into()))
+        };
+        let chosen = sent.or_else(configured);
+        Ok(Named {
+            by_preset: chosen.is_none(),
+            item_key: chosen.or_else(usual),
+            idempotency_key: headers::idempotency_key(head.idempotency_key)?,
+            form,
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! The items of a delivery as they are stored: with what the tool says of all of them, under the keys that they get, and
+//! apart from those that go.
+//!
+//! **Invariant**: of each key the last word of a delivery counts, whether it brings the item or removes it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::Ingest;
+use super::context::Context;
+use super::conventions::hex;
+use super::standing::Judge;
+use crate::error::AcceptError;
+use crate::item::{Items, ItemsWriter, field_name, members, merge};
+
+impl Ingest {
+    /// The items with what the tool says of all of them, and, where each delivery is an item of its own, by its id; and
+    /// those of them that go.
+    pub(super) fn identified(
+        &self,
+        items: Items,
+        of: &Context<'_>,
+        judge: &Judge<'_>,
+        by_delivery: bool,
+        id: Option<&str>,
+        more: &str,
+    ) -> Result<(Items, Option<Items>), AcceptError> {
+        let omit = of.tool().map_or(&[][..], |preset| preset.omit);
+        if !by_delivery && more.len() <= "{}".len() && omit.is_empty() && judge.has_no_say() {
+            return Ok((items, None));
+        }
+        let id = id.map_or_else(|| of.request_id.to_string(), shortened);
+        let bytes = items.byte_len() + items.len() * (more.len() + id.len());
+        let mut whole = ItemsWriter::new(self.limits.flattened_bytes_max, bytes);
+        let mut removed: Option<ItemsWriter> = None;
+        // Where each upsert stood, and each key's last removal.
+        let mut places = Vec::new();
+        let mut gone: HashMap<String, usize> = HashMap::new();
+        for (position, item) in items.iter().enumerate() {
+            let key: Cow<'_, str> = match (by_delivery, items.len()) {
+                (false, _) => item.key.into(),
+                (true, 1) => id.as_str().into(),
+                (true, _) => format!("{id}-{position}").into(),
+            };
+            let fields = merge(&without(item.fields, omit), more);
+            let pushed = match judge.removes(&fields) {
+                true => {
+                    gone.insert(key.to_string(), position);
+                    let writer = || ItemsWriter::new(self.limits.flattened_bytes_max, 0);
+                    let removed = removed.get_or_insert_with(writer);
+                    removed.push_with(&key, "{}", judge.standing_of_removal(&fields))
+                }
+                false => {
+                    places.push(position);
+                    whole.push_with(&key, &fields, judge.standing(&fields))
+                }
+            };
+            pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
+        }
+        let whole = whole.into_items();
+        let Some(removed) = removed.map(ItemsWriter::into_items) else {
+            return Ok((whole, None));
+        };
+        // Removals come first: of each key the last word counts.
+        let mut rest = ItemsWriter::new(usize::MAX, whole.byte_len());
+        for (item, position) in whole.iter().zip(places) {
+            if gone.get(item.key).is_none_or(|removal| *removal < position) {
+                let pushed = rest.push_with(item.key, item.fields, item.standing);
+                pushed.map_err(|full| AcceptError::invalid(full.to_string()))?;
+            }
+        }
+        Ok((rest.into_items(), Some(removed)))
+    }
+}
+
+/// An item without fields of these names.
+fn without<'a>(fields: &'a str, names: &[&str]) -> Cow<'a, str> {
+    let is_named = |name: &str| names.iter().any(|other| field_name(name) == *other);
+    if !members(fields).any(|(name, _)| is_named(name)) {
+        return fields.into();
+    }
+    let kept = members(fields).filter(|(name, _)| !is_named(name));
+    let kept: Vec<String> = kept
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    format!("{{{}}}", kept.join(",")).into()
+}
+
+/// An id as an item's key.
+fn shortened(id: &str) -> String {
+    match id.len() > super::flatten::ITEM_KEY_BYTES_MAX - "-4294967295".len() {
+        true => hex(id.as_bytes()),
+        false => id.to_owned(),
+    }
+}

@@ -1,0 +1,159 @@
+//! From a body that somebody vouched for to its receipt.
+//!
+//! The pipeline and sending again come here.
+//!
+//! **Invariant**: what is accepted is durable before anybody is told. Of a delivery that removes and brings items the
+//! removal is durable first.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::conventions::{Reading, Repeats};
+use super::request::{Known, Named};
+use super::{Accepted, Ingest};
+use crate::error::AcceptError;
+use crate::item::Items;
+use crate::journal::log::Endpoint;
+use crate::journal::{Claim, LogEntry, Outcome, Submission};
+use crate::sender::handshake::Answer as Greeting;
+
+/// What a body came to.
+pub(super) enum Stored {
+    Accepted(Accepted),
+    /// There was nothing to store; and what the log is to say of it.
+    Greeting(Greeting, Option<String>),
+}
+
+impl Ingest {
+    /// Reads a body, finds room for its items and makes them durable.
+    pub(super) async fn store_body(
+        &self,
+        known: &Known<'_>,
+        named: &Named,
+        body: &Bytes,
+    ) -> Result<Stored, AcceptError> {
+        let key = &known.caller.key;
+        // The key may have been revoked while the body came.
+        if key.is_gone() {
+            return Err(AcceptError::Unauthorized);
+        }
+        if known.head.address.is_some() {
+            // Of a signed request the key is known only now.
+            self.check_caller(known)?;
+        }
+        let delivery = match self.read_delivery(known.context(), named, body)? {
+            Reading::Delivery(delivery) => delivery,
+            Reading::Greeting(greeting, say) => return Ok(Stored::Greeting(greeting, say)),
+        };
+        let test = known.caller.test;
+        let outcome = match test {
+            true => Outcome::Test,
+            false => Outcome::Accepted,
+        };
+        let mut log = known.log_entry(outcome, delivery.status);
+        log.bytes = body.len() as u64;
+        log.item_key = delivery.item_key;
+        log.sender = known.sender(delivery.event, delivery.id);
+        log.idempotency_key = delivery.idempotency_key;
+        log.error = delivery.odd;
+        let (items, removed) = (delivery.items, delivery.removed);
+        let charged = match self.make_room(known, &items, body).await {
+            Ok(charged) => charged,
+            // Of a repeat nothing is stored, so there is room for it.
+            Err(full) => {
+                let claims = self.claims(&log, &delivery.repeats, body);
+                match self.journal.has_claim(claims).await? {
+                    true => 0,
+                    false => return Err(full),
+                }
+            }
+        };
+        let stored = self.submit_both(log, items, removed, &delivery.repeats, body);
+        let stored = stored.await;
+        if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
+            key.volume.give_back(charged);
+        }
+        let mut accepted = stored?;
+        accepted.status = delivery.status;
+        accepted.without_item_key = delivery.without_item_key;
+        if known.head.endpoint == Endpoint::Webhook {
+            let signs = &known.caller.key.signs;
+            let is_new = delivery.without_item_key && !test;
+            signs.unidentified.store(is_new, Ordering::Relaxed);
+        }
+        Ok(Stored::Accepted(accepted))
+    }
+
+    /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.
+    /// Its repeats have either of `repeats` in common, or the idempotency key.
+    pub(super) async fn submit_both(
+        &self,
+        mut log: LogEntry,
+        items: Items,
+        removed: Option<Items>,
+        repeats: &Repeats,
+        body: &[u8],
+    ) -> Result<Accepted, AcceptError> {
+        let count = |items: &Items| u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let whole = self.claims(&log, repeats, body);
+        let Some(removed) = removed else {
+            log.items = count(&items);
+            return self.submit(log, items, whole).await;
+        };
+        let mut removal = LogEntry {
+            items: count(&removed),
+            // What a removal is known by, whatever its tool is answered.
+            http_status: 202,
+            outcome: match log.outcome {
+                Outcome::Test => Outcome::Test,
+                _ => Outcome::Removed,
+            },
+            ..log.clone()
+        };
+        if items.is_empty() {
+            return self.submit(removal, removed, whole).await;
+        }
+        let part = self.claims_of_removal(&log, repeats, body);
+        removal.request_id = Uuid::now_v7();
+        self.submit(removal, removed, part).await?;
+        log.items = count(&items);
+        self.submit(log, items, whole).await
+    }
+
+    /// Makes durable what passed every check.
+    pub(super) async fn submit(
+        &self,
+        log: LogEntry,
+        items: Items,
+        [claim, second]: [Option<Claim>; 2],
+    ) -> Result<Accepted, AcceptError> {
+        let stream = Arc::clone(&log.stream);
+        let (bytes, outcome) = (log.bytes, log.outcome);
+        let submission = Submission {
+            log,
+            items,
+            claim,
+            second,
+        };
+        let receipt = self.journal.submit(submission).await?;
+        let counter = match (receipt.replayed, outcome) {
+            (true, _) => &self.metrics.duplicates,
+            (false, Outcome::Test) => &self.metrics.tests,
+            (false, _) => {
+                self.metrics.items.inc_by(u64::from(receipt.items));
+                self.metrics.body_bytes.inc_by(bytes);
+                &self.metrics.accepted
+            }
+        };
+        counter.inc();
+        Ok(Accepted {
+            stream,
+            receipt,
+            status: 202,
+            without_item_key: false,
+        })
+    }
+}
