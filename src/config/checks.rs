@@ -1,15 +1,26 @@
-//! What the text of one setting may look like: names, patterns, filters, digests, keys.
+//! What the text of one setting may look like: names, patterns, paths, filters; addresses, headers and keys in `checks/`.
 //!
 //! Named by the schema; each check sees one value and nothing else.
 //!
 //! **Invariant**: a check's message never shows the value of a setting that may hold a secret.
 
+mod addresses;
+mod credentials;
+mod headers;
+
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::networks;
 use super::problem::{self, quoted};
 use crate::sender;
+pub(super) use addresses::{
+    admin_host, host, listen, network, origin, place, postgres_url, public_url, url,
+};
+pub(super) use credentials::{
+    admin_token, fingerprint, ingest_key, read_key, sha256_of_file, sha256_of_key, sha256_of_token,
+};
+pub use credentials::{digest_of_fingerprint, digest_of_hex};
+pub(super) use headers::{header_name, header_value};
 
 /// Longest name of a stream, in characters (contract: 1 to 128).
 const STREAM_NAME_CHARS_MAX: usize = 128;
@@ -17,25 +28,6 @@ const NAME_BYTES_MAX: usize = 64;
 /// Longest description, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 200;
 const ITEM_KEY_BYTES_MAX: usize = 1024;
-const KEY_BYTES_MIN: usize = 24;
-const KEY_BYTES_MAX: usize = 512;
-const HEADER_BYTES_MAX: usize = 8192;
-/// Headers of the connection and of the message's form, which are nobody's to set.
-const OWN_HEADERS: &[&str] = &[
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
 /// A check of one text: the message says what is wrong with it.
@@ -138,35 +130,6 @@ pub(super) fn any(text: &str) -> Result<(), String> {
     }
 }
 
-/// A URL that a tool was given.
-pub(super) fn url(text: &str) -> Result<(), String> {
-    let rest = (text.strip_prefix("https://")).or_else(|| text.strip_prefix("http://"));
-    let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        && text.len() <= HEADER_BYTES_MAX
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    match fits {
-        true => Ok(()),
-        false => Err(format!(
-            "wants a URL such as \"https://hooks.example.com\"; this is {}",
-            quoted(text)
-        )),
-    }
-}
-
-/// What stands before the path in every URL of ours.
-pub(super) fn public_url(text: &str) -> Result<(), String> {
-    url(text)?;
-    match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
-        false => Ok(()),
-        true => Err(format!(
-            "wants what stands before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
-            quoted(text)
-        )),
-    }
-}
-
 /// A pattern of stream names: a name, or a prefix followed by `*`.
 pub(super) fn pattern(text: &str) -> Result<(), String> {
     let literal = text.strip_suffix('*').unwrap_or(text);
@@ -180,108 +143,6 @@ pub(super) fn pattern(text: &str) -> Result<(), String> {
         return Ok(());
     }
     stream_name(literal).map_err(|message| format!("bad pattern {}: {message}", quoted(text)))
-}
-
-/// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
-pub(super) fn origin(text: &str) -> Result<(), String> {
-    let plain = matches!(text, "*" | "null")
-        || text.split_once("://").is_some_and(|(scheme, host)| {
-            let scheme_fits = !scheme.is_empty()
-                && scheme
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-            scheme_fits
-                && !host.is_empty()
-                && !host.bytes().any(|byte| {
-                    byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || b"/?#@".contains(&byte)
-                })
-        });
-    if plain {
-        Ok(())
-    } else {
-        Err(format!(
-            "wants an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
-            quoted(text)
-        ))
-    }
-}
-
-/// A name that the admin pages may be opened by.
-pub(super) fn admin_host(text: &str) -> Result<(), String> {
-    let named = !text.is_empty()
-        && text.len() <= 253
-        && text.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte)
-        });
-    if named {
-        Ok(())
-    } else {
-        Err(format!(
-            "wants a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
-            quoted(text)
-        ))
-    }
-}
-
-/// A host that a sink may call.
-pub(super) fn host(text: &str) -> Result<(), String> {
-    text.parse::<super::Host>().map(|_| ())
-}
-
-/// A network that a sink may call.
-pub(super) fn network(text: &str) -> Result<(), String> {
-    text.parse::<super::Network>().map(|_| ())
-}
-
-/// A network whose connections are taken or believed.
-pub(super) fn place(text: &str) -> Result<(), String> {
-    networks::check(text)
-}
-
-/// The name of a header that requests of a sink get.
-pub(super) fn header_name(text: &str) -> Result<(), String> {
-    let is_name = !text.is_empty()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-    if !is_name {
-        return Err("is not the name of a header".to_owned());
-    }
-    let own = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(text));
-    if own {
-        return Err("this header is made from the request itself".to_owned());
-    }
-    Ok(())
-}
-
-/// The value of such a header.
-pub(super) fn header_value(secret: &str) -> Result<(), String> {
-    let fits = secret
-        .bytes()
-        .all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if fits && secret.len() <= HEADER_BYTES_MAX {
-        Ok(())
-    } else {
-        Err(format!(
-            "the value of a header consists of visible ASCII characters and spaces, at most {HEADER_BYTES_MAX}"
-        ))
-    }
-}
-
-/// The address of a PostgreSQL database, with all that is needed to connect. Told without a word of it.
-pub(super) fn postgres_url(secret: &str) -> Result<(), String> {
-    let rest = secret
-        .strip_prefix("postgresql://")
-        .or_else(|| secret.strip_prefix("postgres://"));
-    match rest {
-        Some(rest) if !rest.is_empty() => Ok(()),
-        _ => Err("wants postgresql://user:password@host:5432/database".to_owned()),
-    }
-}
-
-/// Where to listen.
-pub(super) fn listen(text: &str) -> Result<(), String> {
-    text.parse::<super::Listen>().map(|_| ())
 }
 
 /// The path of a file or folder.
@@ -347,70 +208,6 @@ pub(super) fn log_filter(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The SHA-256 of a key.
-pub(super) fn sha256_of_key(text: &str) -> Result<(), String> {
-    match digest_of_hex(text) {
-        Some(_) => Ok(()),
-        None => Err(
-            "wants the SHA-256 of the key as 64 hex digits, as `headgate key new` prints it; the key itself goes into `secret`"
-                .to_owned(),
-        ),
-    }
-}
-
-/// The SHA-256 of an admin token.
-pub(super) fn sha256_of_token(text: &str) -> Result<(), String> {
-    match digest_of_hex(text) {
-        Some(_) => Ok(()),
-        None => Err(
-            "wants the SHA-256 of the token as 64 hex digits, as `printf %s \"$TOKEN\" | sha256sum` prints it; the token itself goes into `secret`"
-                .to_owned(),
-        ),
-    }
-}
-
-/// The SHA-256 of a component.
-pub(super) fn sha256_of_file(text: &str) -> Result<(), String> {
-    match digest_of_hex(text) {
-        Some(_) => Ok(()),
-        None => Err(
-            "wants the SHA-256 of the component as 64 hex digits, as `headgate plugin check` prints it"
-                .to_owned(),
-        ),
-    }
-}
-
-/// 64 hex digits as bytes.
-pub fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return None;
-    }
-    let mut digest = [0; 32];
-    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        let high = char::from(pair[0]).to_digit(16)?;
-        let low = char::from(pair[1]).to_digit(16)?;
-        *byte = u8::try_from(high * 16 + low).ok()?;
-    }
-    Some(digest)
-}
-
-/// The SHA-256 of a certificate.
-pub(super) fn fingerprint(text: &str) -> Result<(), String> {
-    match digest_of_fingerprint(text) {
-        Some(_) => Ok(()),
-        None => Err(
-            "wants the SHA-256 fingerprint of a certificate, 64 hex digits with colons or without: `openssl x509 -noout -fingerprint -sha256 -in client.pem` prints it"
-                .to_owned(),
-        ),
-    }
-}
-
-/// A fingerprint as bytes.
-pub fn digest_of_fingerprint(text: &str) -> Option<[u8; 32]> {
-    digest_of_hex(&text.replace(':', ""))
-}
-
 /// A time with its offset.
 pub(super) fn rfc3339(text: &str) -> Result<(), String> {
     OffsetDateTime::parse(text, &Rfc3339)
@@ -421,46 +218,4 @@ pub(super) fn rfc3339(text: &str) -> Result<(), String> {
                 quoted(text)
             )
         })
-}
-
-/// An ingest key that is given in a file.
-pub(super) fn ingest_key(secret: &str) -> Result<(), String> {
-    key(secret, "an ingest key", "ik_")
-}
-
-/// A read key that is given in a file.
-pub(super) fn read_key(secret: &str) -> Result<(), String> {
-    key(secret, "a read key", "rk_")
-}
-
-/// The admin token.
-pub(super) fn admin_token(secret: &str) -> Result<(), String> {
-    if secret.len() < KEY_BYTES_MIN {
-        return Err(format!(
-            "the admin token has at least {KEY_BYTES_MIN} characters, so that it cannot be guessed: `openssl rand -hex 24` makes one"
-        ));
-    }
-    visible("the admin token", secret)
-}
-
-fn key(secret: &str, what: &str, prefix: &str) -> Result<(), String> {
-    if !secret.starts_with(prefix) || secret.len() < KEY_BYTES_MIN {
-        return Err(format!(
-            "{what} begins with \"{prefix}\" and has at least {KEY_BYTES_MIN} characters"
-        ));
-    }
-    visible(what, secret)
-}
-
-/// A bearer secret travels in a header, which takes visible ASCII only.
-fn visible(what: &str, secret: &str) -> Result<(), String> {
-    if secret.len() > KEY_BYTES_MAX {
-        return Err(format!("{what} has at most {KEY_BYTES_MAX} characters"));
-    }
-    if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(format!(
-            "{what} consists of visible ASCII characters without spaces"
-        ));
-    }
-    Ok(())
 }

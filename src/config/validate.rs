@@ -1,25 +1,21 @@
 //! What all sources together must say, and what one setting means for another: what is missing, references, secrets,
-//! collisions; and warnings.
+//! collisions; and warnings. Keys, sinks and admin tokens are in `validate/`.
 //!
 //! Called by [`load`](super::load) on the merged settings, after every value has been checked on its own.
 //!
 //! **Invariant**: a mistake is reported once: what only follows from a value that was already refused is left out.
 
+mod keys;
+mod sinks;
 mod tokens;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::merge::Origins;
-use super::problem::{self, Origin, Problem, quoted};
+use super::problem::{self, Origin, Problem};
 use super::schema::{Field, ROOT, Shape};
-use super::{
-    BUILT_IN_PLUGINS, ClientCertificates, Durability, Http, Listed, ProxyHeader, Secret, Settings,
-    Tls, Verify, checks, hidden, pool,
-};
-use crate::clock;
-use crate::sender::{self, CANDIDATES_MAX, Verifier};
+use super::{ClientCertificates, Durability, ProxyHeader, Secret, Settings, Tls, checks};
 
 /// Collects the problems and warnings of merged settings.
 pub(super) struct Validator<'a> {
@@ -121,53 +117,6 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn keys(&mut self, settings: &mut Settings) {
-        let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
-        let mut digests = HashMap::new();
-        let public_url = settings.server.public_url.as_deref();
-        for (i, connector) in settings.connectors.iter_mut().enumerate() {
-            let mut candidates: HashMap<String, usize> = HashMap::new();
-            for (j, key) in connector.keys.iter_mut().enumerate() {
-                let path = format!("connectors[{i}].keys[{j}]");
-                if key.verify.is_some() {
-                    let before = candidates.entry(key.stream.clone()).or_default();
-                    *before += 1;
-                    if *before == CANDIDATES_MAX + 1 {
-                        let message = format!(
-                            "one more than the {CANDIDATES_MAX} keys of a stream that a delivery is tried with; take those away that have ended"
-                        );
-                        self.problem(&format!("{path}.verify"), message);
-                    }
-                }
-                self.declared(&format!("{path}.stream"), &key.stream, &streams);
-                let verified = match &mut key.verify {
-                    Some(verify) => self.verify(&path, verify, public_url),
-                    None => self.resolve(&path, &mut key.secret, checks::ingest_key),
-                };
-                if verified {
-                    let label = format!(
-                        "{} ({} of {})",
-                        self.locate(&path, String::new()).path,
-                        quoted(&key.name),
-                        quoted(&connector.name)
-                    );
-                    self.distinct_key(&mut digests, &path, label, key.digest());
-                }
-            }
-        }
-        for (i, key) in settings.read_keys.iter_mut().enumerate() {
-            let path = format!("read_keys[{i}]");
-            for (j, stream) in key.streams.iter().enumerate() {
-                self.declared(&format!("{path}.streams[{j}]"), stream, &streams);
-            }
-            if self.resolve(&path, &mut key.secret, checks::read_key) {
-                let shown = self.locate(&path, String::new()).path;
-                let label = format!("{shown} ({})", quoted(&key.name));
-                self.distinct_key(&mut digests, &path, label, key.digest());
-            }
-        }
-    }
-
     /// A rule of removals has a field and values.
     fn delete_when(&mut self, settings: &Settings) {
         let streams = settings.streams.iter().map(|one| &one.delete_when);
@@ -185,130 +134,6 @@ impl<'a> Validator<'a> {
                 }
             }
         }
-    }
-
-    fn sinks(&mut self, settings: &mut Settings) {
-        let plugins_dir = settings.storage.plugins_dir();
-        for (index, sink) in settings.sinks.iter_mut().enumerate() {
-            if sink.name == pool::NAME && !settings.pool.enabled {
-                let switch = match self.origins.of("pool.enabled") {
-                    Some(origin) => origin.to_string(),
-                    None => "default".to_owned(),
-                };
-                self.problem(
-                    &format!("sinks[{index}]"),
-                    format!(
-                        "the sink pool is declared here, and {switch} does without it (pool.enabled = false); take one of the two away"
-                    ),
-                );
-            }
-            if let Some(http) = &mut sink.http {
-                self.http(&format!("sinks[{index}].http"), http);
-            }
-            if let Some(postgres) = &mut sink.postgres {
-                let path = format!("sinks[{index}].postgres.url");
-                match postgres.url.resolve(&self.env) {
-                    Ok(()) => self.secret_shape(&path, &postgres.url, checks::postgres_url),
-                    Err(error) => self.problem(&path, error.to_string()),
-                }
-            }
-            for (name, secret) in &mut sink.secrets {
-                if let Err(error) = secret.resolve(&self.env) {
-                    let path = problem::join(&format!("sinks[{index}].secrets"), name);
-                    self.problem(&path, error.to_string());
-                }
-            }
-            if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
-                let path = format!("sinks[{index}].plugin");
-                self.plugin_file(&path, &plugins_dir, &mut sink.plugin);
-            } else if sink.sha256.is_some() {
-                self.problem(
-                    &format!("sinks[{index}].sha256"),
-                    format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
-                );
-            }
-            self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
-            let writes = sink.writes();
-            let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
-            if let Some(target) = unlisted {
-                let message = format!(
-                    "does not list {}, where a rule puts items: they will be dead letters",
-                    quoted(target)
-                );
-                self.warning(&format!("sinks[{index}].writes"), message);
-            }
-            if sink.retry.max_ms < sink.retry.first_ms {
-                self.problem(
-                    &format!("sinks[{index}].retry.max_ms"),
-                    format!(
-                        "{} is shorter than the first pause, retry.first_ms = {}",
-                        sink.retry.max_ms, sink.retry.first_ms
-                    ),
-                );
-            }
-        }
-    }
-
-    /// What is in `config` is the plugin's, and no secret.
-    fn plugin_secrets(&mut self, path: &str, config: &serde_json::Value) {
-        let headers = config["headers"].as_object();
-        let authorization = headers.and_then(|headers| {
-            let mut names = headers.keys();
-            names.find(|name| name.eq_ignore_ascii_case("authorization"))
-        });
-        let refused = authorization.map(|name| problem::join("headers", name));
-        if let Some(place) = &refused {
-            self.problem(
-                &format!("{path}.{place}"),
-                "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
-            );
-        }
-        for place in hidden::named_secrets(config) {
-            if Some(&place) != refused.as_ref() {
-                self.warning(
-                    &format!("{path}.{place}"),
-                    "its name is that of a secret, and the plugin reads it; `http.headers` and `secrets` of the sink keep secrets in files and variables".to_owned(),
-                );
-            }
-        }
-    }
-
-    fn http(&mut self, path: &str, http: &mut Http) {
-        for (name, secret) in &mut http.headers {
-            let path = problem::join(&format!("{path}.headers"), name);
-            match secret.resolve(&self.env) {
-                Ok(()) => self.secret_shape(&path, secret, checks::header_value),
-                Err(error) => self.problem(&path, error.to_string()),
-            }
-        }
-        let open = http.hosts().into_iter().find(|host| !host.is_encrypted());
-        if let (Some(host), false) = (open, http.headers.is_empty()) {
-            self.warning(
-                &format!("{path}.headers"),
-                format!("they are sent to {host} too, without encryption"),
-            );
-        }
-    }
-
-    /// Makes a path of a bare name, and looks whether the file is there.
-    fn plugin_file(&mut self, path: &str, plugins_dir: &Path, plugin: &mut String) {
-        let name = plugin.clone();
-        if !plugin.contains('/') && !plugin.ends_with(".wasm") {
-            let file = plugins_dir.join(format!("{plugin}.wasm"));
-            *plugin = file.to_string_lossy().into_owned();
-        }
-        if Path::new(plugin).is_file() {
-            return;
-        }
-        let name = name.rsplit('/').next().unwrap_or_default();
-        let meant = match problem::nearest(name, BUILT_IN_PLUGINS.iter().copied()) {
-            Some(meant) => format!("; did you mean \"{meant}\"?"),
-            None => format!("; built in: {}", BUILT_IN_PLUGINS.join(", ")),
-        };
-        self.problem(
-            path,
-            format!("neither a built-in plugin nor a file: {plugin}{meant}"),
-        );
     }
 
     fn general_warnings(&mut self, settings: &Settings) {
@@ -384,71 +209,6 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// Resolves the secrets of a signing key and sees whether they fit the scheme; false if it is of no use.
-    fn verify(&mut self, path: &str, verify: &mut Verify, public_url: Option<&str>) -> bool {
-        let path = format!("{path}.verify");
-        let problems = self.problems.len();
-        if verify.awaits_secret() {
-            let message = "missing: the key verifies nothing yet; when the tool has sent its own secret, the connector's page shows it, to be set here";
-            self.warning(&format!("{path}.secret"), message.to_owned());
-        } else if verify.secret.is_none() {
-            let wants = Shape::Secret.wants();
-            self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
-        }
-        let preset = sender::preset(&verify.options.scheme);
-        let is_published = preset.is_some_and(|preset| preset.published().is_some());
-        let secrets = [
-            ("secret", &mut verify.secret),
-            ("verify_token", &mut verify.verify_token),
-        ];
-        for (name, secret) in secrets {
-            let path = format!("{path}.{name}");
-            if let Some(secret) = secret {
-                match secret.resolve(&self.env) {
-                    // Anybody may read it.
-                    Ok(()) if is_published => {}
-                    Ok(()) => self.secret_shape(&path, secret, |_| Ok(())),
-                    Err(error) => self.problem(&path, error.to_string()),
-                }
-            }
-        }
-        if self.problems.len() > problems {
-            return false;
-        }
-        match verify.verifier() {
-            Err(unfit) => self.problem(&format!("{path}.{}", unfit.field), unfit.message),
-            Ok(verifier) if verifier.signs_url() && verifier.url().is_none() && public_url.is_none() => self.problem(
-                &format!("{path}.scheme"),
-                format!(
-                    "\"{}\" signs the URL that the tool was given: set server.public_url, or `url` here",
-                    verify.options.scheme
-                ),
-            ),
-            Ok(verifier) => self.weaknesses(&path, verify, &verifier),
-        }
-        if verify.options.tolerance_seconds == Some(0) {
-            let message = "0: the age of a delivery is not looked at, so whoever has seen one can send it again later";
-            self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
-        }
-        self.problems.len() == problems
-    }
-
-    /// What of a verification that works lets others in, or keeps the tool out.
-    fn weaknesses(&mut self, path: &str, verify: &Verify, verifier: &Verifier) {
-        let given = verify.options.details();
-        for detail in verifier.preset().details {
-            let is_given = given.contains(&(detail.name, None));
-            if let Some(without) = detail.without.filter(|_| is_given) {
-                let message = format!("missing: {without}");
-                self.warning(&format!("{path}.{}", detail.name), message);
-            }
-        }
-        if verifier.expired_ms(clock::unix_ms()).is_some() {
-            let message = "the certificate has expired, so that nothing passes: set the newest one of the tool";
-            self.warning(&format!("{path}.secret"), message.to_owned());
-        }
-    }
-
     fn secret_shape(&mut self, path: &str, secret: &Secret, check: checks::Check) {
         if let Err(message) = check(secret.reveal()) {
             self.problem(path, message);
@@ -456,42 +216,6 @@ impl<'a> Validator<'a> {
         if let Some(sentence) = secret.readable_by_others() {
             self.warning(path, sentence);
         }
-    }
-
-    fn distinct_key(
-        &mut self,
-        digests: &mut HashMap<[u8; 32], String>,
-        path: &str,
-        label: String,
-        digest: Option<[u8; 32]>,
-    ) {
-        let Some(digest) = digest else {
-            return;
-        };
-        if let Some(other) = digests.get(&digest) {
-            let message = format!("the same key as {other}; every key needs a secret of its own");
-            self.problem(path, message);
-        } else {
-            digests.insert(digest, label);
-        }
-    }
-
-    fn declared(&mut self, path: &str, stream: &str, streams: &[String]) {
-        // A stream whose own declaration was refused may well be the one that is meant here.
-        if stream.is_empty()
-            || self.origins.was_refused("streams")
-            || streams.iter().any(|name| name == stream)
-        {
-            return;
-        }
-        let meant = match problem::nearest(stream, streams.iter().map(String::as_str)) {
-            Some(meant) => format!("; did you mean {}?", quoted(meant)),
-            None => "; declare it with [[streams]]".to_owned(),
-        };
-        self.problem(
-            path,
-            format!("the stream {} is not declared{meant}", quoted(stream)),
-        );
     }
 
     fn problem(&mut self, path: &str, message: String) {

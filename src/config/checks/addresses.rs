@@ -1,0 +1,110 @@
+//! What addresses may look like: where to listen, who may come, what is called.
+//!
+//! **Invariant**: what may hold a password is told without a word of it.
+
+use crate::config::networks;
+use crate::config::problem::quoted;
+use crate::config::{Host, Listen, Network};
+
+const URL_BYTES_MAX: usize = 8192;
+
+/// A URL that a tool was given.
+pub(in crate::config) fn url(text: &str) -> Result<(), String> {
+    let rest = (text.strip_prefix("https://")).or_else(|| text.strip_prefix("http://"));
+    let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && text.len() <= URL_BYTES_MAX
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "wants a URL such as \"https://hooks.example.com\"; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
+/// What stands before the path in every URL of ours.
+pub(in crate::config) fn public_url(text: &str) -> Result<(), String> {
+    url(text)?;
+    match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
+        false => Ok(()),
+        true => Err(format!(
+            "wants what stands before \"/api/webhook\" in the URL, without a slash at the end; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
+/// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
+pub(in crate::config) fn origin(text: &str) -> Result<(), String> {
+    let plain = matches!(text, "*" | "null")
+        || text.split_once("://").is_some_and(|(scheme, host)| {
+            let scheme_fits = !scheme.is_empty()
+                && scheme
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            scheme_fits
+                && !host.is_empty()
+                && !host.bytes().any(|byte| {
+                    byte.is_ascii_uppercase() || !byte.is_ascii_graphic() || b"/?#@".contains(&byte)
+                })
+        });
+    if plain {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants an origin in lower case such as \"https://signage.example.com\" (no path, no slash at the end), \"null\" for pages that were opened from files, or \"*\"; this is {}",
+            quoted(text)
+        ))
+    }
+}
+
+/// A name that the admin pages may be opened by.
+pub(in crate::config) fn admin_host(text: &str) -> Result<(), String> {
+    let named = !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte)
+        });
+    if named {
+        Ok(())
+    } else {
+        Err(format!(
+            "wants a host name in lower case such as \"headgate.example.com\" (no scheme, no port; addresses need not be listed); this is {}",
+            quoted(text)
+        ))
+    }
+}
+
+/// A host that a sink may call.
+pub(in crate::config) fn host(text: &str) -> Result<(), String> {
+    text.parse::<Host>().map(|_| ())
+}
+
+/// A network that a sink may call.
+pub(in crate::config) fn network(text: &str) -> Result<(), String> {
+    text.parse::<Network>().map(|_| ())
+}
+
+/// A network whose connections are taken or believed.
+pub(in crate::config) fn place(text: &str) -> Result<(), String> {
+    networks::check(text)
+}
+
+/// The address of a PostgreSQL database, with all that is needed to connect. Told without a word of it.
+pub(in crate::config) fn postgres_url(secret: &str) -> Result<(), String> {
+    let rest = secret
+        .strip_prefix("postgresql://")
+        .or_else(|| secret.strip_prefix("postgres://"));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(()),
+        _ => Err("wants postgresql://user:password@host:5432/database".to_owned()),
+    }
+}
+
+/// Where to listen.
+pub(in crate::config) fn listen(text: &str) -> Result<(), String> {
+    text.parse::<Listen>().map(|_| ())
+}

@@ -1,0 +1,163 @@
+//! The keys of connectors and read keys: their streams, their secrets, and what they verify.
+//!
+//! **Invariant**: no message holds a key.
+
+use std::collections::HashMap;
+
+use super::Validator;
+use crate::clock;
+use crate::config::problem::{self, quoted};
+use crate::config::schema::Shape;
+use crate::config::{Settings, Verify, checks};
+use crate::sender::{self, CANDIDATES_MAX, Verifier};
+
+impl Validator<'_> {
+    /// Every key is for a declared stream, and has a secret of its own that fits.
+    pub(super) fn keys(&mut self, settings: &mut Settings) {
+        let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
+        let mut digests = HashMap::new();
+        let public_url = settings.server.public_url.as_deref();
+        for (i, connector) in settings.connectors.iter_mut().enumerate() {
+            let mut candidates: HashMap<String, usize> = HashMap::new();
+            for (j, key) in connector.keys.iter_mut().enumerate() {
+                let path = format!("connectors[{i}].keys[{j}]");
+                if key.verify.is_some() {
+                    let before = candidates.entry(key.stream.clone()).or_default();
+                    *before += 1;
+                    if *before == CANDIDATES_MAX + 1 {
+                        let message = format!(
+                            "one more than the {CANDIDATES_MAX} keys of a stream that a delivery is tried with; take those away that have ended"
+                        );
+                        self.problem(&format!("{path}.verify"), message);
+                    }
+                }
+                self.declared(&format!("{path}.stream"), &key.stream, &streams);
+                let verified = match &mut key.verify {
+                    Some(verify) => self.verify(&path, verify, public_url),
+                    None => self.resolve(&path, &mut key.secret, checks::ingest_key),
+                };
+                if verified {
+                    let label = format!(
+                        "{} ({} of {})",
+                        self.locate(&path, String::new()).path,
+                        quoted(&key.name),
+                        quoted(&connector.name)
+                    );
+                    self.distinct_key(&mut digests, &path, label, key.digest());
+                }
+            }
+        }
+        for (i, key) in settings.read_keys.iter_mut().enumerate() {
+            let path = format!("read_keys[{i}]");
+            for (j, stream) in key.streams.iter().enumerate() {
+                self.declared(&format!("{path}.streams[{j}]"), stream, &streams);
+            }
+            if self.resolve(&path, &mut key.secret, checks::read_key) {
+                let shown = self.locate(&path, String::new()).path;
+                let label = format!("{shown} ({})", quoted(&key.name));
+                self.distinct_key(&mut digests, &path, label, key.digest());
+            }
+        }
+    }
+
+    /// Resolves the secrets of a signing key and sees whether they fit the scheme; false if it is of no use.
+    fn verify(&mut self, path: &str, verify: &mut Verify, public_url: Option<&str>) -> bool {
+        let path = format!("{path}.verify");
+        let problems = self.problems.len();
+        if verify.awaits_secret() {
+            let message = "missing: the key verifies nothing yet; when the tool has sent its own secret, the connector's page shows it, to be set here";
+            self.warning(&format!("{path}.secret"), message.to_owned());
+        } else if verify.secret.is_none() {
+            let wants = Shape::Secret.wants();
+            self.problem(&format!("{path}.secret"), format!("missing; wants {wants}"));
+        }
+        let preset = sender::preset(&verify.options.scheme);
+        let is_published = preset.is_some_and(|preset| preset.published().is_some());
+        let secrets = [
+            ("secret", &mut verify.secret),
+            ("verify_token", &mut verify.verify_token),
+        ];
+        for (name, secret) in secrets {
+            let path = format!("{path}.{name}");
+            if let Some(secret) = secret {
+                match secret.resolve(&self.env) {
+                    // Anybody may read it.
+                    Ok(()) if is_published => {}
+                    Ok(()) => self.secret_shape(&path, secret, |_| Ok(())),
+                    Err(error) => self.problem(&path, error.to_string()),
+                }
+            }
+        }
+        if self.problems.len() > problems {
+            return false;
+        }
+        match verify.verifier() {
+            Err(unfit) => self.problem(&format!("{path}.{}", unfit.field), unfit.message),
+            Ok(verifier) if verifier.signs_url() && verifier.url().is_none() && public_url.is_none() => self.problem(
+                &format!("{path}.scheme"),
+                format!(
+                    "\"{}\" signs the URL that the tool was given: set server.public_url, or `url` here",
+                    verify.options.scheme
+                ),
+            ),
+            Ok(verifier) => self.weaknesses(&path, verify, &verifier),
+        }
+        if verify.options.tolerance_seconds == Some(0) {
+            let message = "0: the age of a delivery is not looked at, so whoever has seen one can send it again later";
+            self.warning(&format!("{path}.tolerance_seconds"), message.to_owned());
+        }
+        self.problems.len() == problems
+    }
+
+    /// What of a verification that works lets others in, or keeps the tool out.
+    fn weaknesses(&mut self, path: &str, verify: &Verify, verifier: &Verifier) {
+        let given = verify.options.details();
+        for detail in verifier.preset().details {
+            let is_given = given.contains(&(detail.name, None));
+            if let Some(without) = detail.without.filter(|_| is_given) {
+                let message = format!("missing: {without}");
+                self.warning(&format!("{path}.{}", detail.name), message);
+            }
+        }
+        if verifier.expired_ms(clock::unix_ms()).is_some() {
+            let message = "the certificate has expired, so that nothing passes: set the newest one of the tool";
+            self.warning(&format!("{path}.secret"), message.to_owned());
+        }
+    }
+
+    fn distinct_key(
+        &mut self,
+        digests: &mut HashMap<[u8; 32], String>,
+        path: &str,
+        label: String,
+        digest: Option<[u8; 32]>,
+    ) {
+        let Some(digest) = digest else {
+            return;
+        };
+        if let Some(other) = digests.get(&digest) {
+            let message = format!("the same key as {other}; every key needs a secret of its own");
+            self.problem(path, message);
+        } else {
+            digests.insert(digest, label);
+        }
+    }
+
+    fn declared(&mut self, path: &str, stream: &str, streams: &[String]) {
+        // A stream whose own declaration was refused may well be the one that is meant here.
+        if stream.is_empty()
+            || self.origins.was_refused("streams")
+            || streams.iter().any(|name| name == stream)
+        {
+            return;
+        }
+        let meant = match problem::nearest(stream, streams.iter().map(String::as_str)) {
+            Some(meant) => format!("; did you mean {}?", quoted(meant)),
+            None => "; declare it with [[streams]]".to_owned(),
+        };
+        self.problem(
+            path,
+            format!("the stream {} is not declared{meant}", quoted(stream)),
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The sinks: their plugins, their secrets, and what one of their settings means for another.
+//!
+//! **Invariant**: a secret stands where the plugin does not read it, or is told of.
+
+use std::path::Path;
+
+use super::Validator;
+use crate::config::problem::{self, quoted};
+use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Settings, checks, hidden, pool};
+
+impl Validator<'_> {
+    /// Resolves what sinks refer to, and sees whether it fits together.
+    pub(super) fn sinks(&mut self, settings: &mut Settings) {
+        let plugins_dir = settings.storage.plugins_dir();
+        for (index, sink) in settings.sinks.iter_mut().enumerate() {
+            if sink.name == pool::NAME && !settings.pool.enabled {
+                let switch = match self.origins.of("pool.enabled") {
+                    Some(origin) => origin.to_string(),
+                    None => "default".to_owned(),
+                };
+                self.problem(
+                    &format!("sinks[{index}]"),
+                    format!(
+                        "the sink pool is declared here, and {switch} does without it (pool.enabled = false); take one of the two away"
+                    ),
+                );
+            }
+            if let Some(http) = &mut sink.http {
+                self.http(&format!("sinks[{index}].http"), http);
+            }
+            if let Some(postgres) = &mut sink.postgres {
+                let path = format!("sinks[{index}].postgres.url");
+                match postgres.url.resolve(&self.env) {
+                    Ok(()) => self.secret_shape(&path, &postgres.url, checks::postgres_url),
+                    Err(error) => self.problem(&path, error.to_string()),
+                }
+            }
+            for (name, secret) in &mut sink.secrets {
+                if let Err(error) = secret.resolve(&self.env) {
+                    let path = problem::join(&format!("sinks[{index}].secrets"), name);
+                    self.problem(&path, error.to_string());
+                }
+            }
+            if !BUILT_IN_PLUGINS.contains(&sink.plugin.as_str()) {
+                let path = format!("sinks[{index}].plugin");
+                self.plugin_file(&path, &plugins_dir, &mut sink.plugin);
+            } else if sink.sha256.is_some() {
+                self.problem(
+                    &format!("sinks[{index}].sha256"),
+                    format!("\"{}\" is built in; only a file can be pinned", sink.plugin),
+                );
+            }
+            self.plugin_secrets(&format!("sinks[{index}].config"), &sink.config);
+            let writes = sink.writes();
+            let unlisted = sink.targets().find(|to| writes.lists(to) == Listed::No);
+            if let Some(target) = unlisted {
+                let message = format!(
+                    "does not list {}, where a rule puts items: they will be dead letters",
+                    quoted(target)
+                );
+                self.warning(&format!("sinks[{index}].writes"), message);
+            }
+            if sink.retry.max_ms < sink.retry.first_ms {
+                self.problem(
+                    &format!("sinks[{index}].retry.max_ms"),
+                    format!(
+                        "{} is shorter than the first pause, retry.first_ms = {}",
+                        sink.retry.max_ms, sink.retry.first_ms
+                    ),
+                );
+            }
+        }
+    }
+
+    /// What is in `config` is the plugin's, and no secret.
+    fn plugin_secrets(&mut self, path: &str, config: &serde_json::Value) {
+        let headers = config["headers"].as_object();
+        let authorization = headers.and_then(|headers| {
+            let mut names = headers.keys();
+            names.find(|name| name.eq_ignore_ascii_case("authorization"))
+        });
+        let refused = authorization.map(|name| problem::join("headers", name));
+        if let Some(place) = &refused {
+            self.problem(
+                &format!("{path}.{place}"),
+                "no secret may stand in `config`, which the plugin reads; put it into `http.headers` of this sink, whose values it never sees: headers = { authorization = { env = \"…\" } }".to_owned(),
+            );
+        }
+        for place in hidden::named_secrets(config) {
+            if Some(&place) != refused.as_ref() {
+                self.warning(
+                    &format!("{path}.{place}"),
+                    "its name is that of a secret, and the plugin reads it; `http.headers` and `secrets` of the sink keep secrets in files and variables".to_owned(),
+                );
+            }
+        }
+    }
+
+    fn http(&mut self, path: &str, http: &mut Http) {
+        for (name, secret) in &mut http.headers {
+            let path = problem::join(&format!("{path}.headers"), name);
+            match secret.resolve(&self.env) {
+                Ok(()) => self.secret_shape(&path, secret, checks::header_value),
+                Err(error) => self.problem(&path, error.to_string()),
+            }
+        }
+        let open = http.hosts().into_iter().find(|host| !host.is_encrypted());
+        if let (Some(host), false) = (open, http.headers.is_empty()) {
+            self.warning(
+                &format!("{path}.headers"),
+                format!("they are sent to {host} too, without encryption"),
+            );
+        }
+    }
+
+    /// Makes a path of a bare name, and looks whether the file is there.
+    fn plugin_file(&mut self, path: &str, plugins_dir: &Path, plugin: &mut String) {
+        let name = plugin.clone();
+        if !plugin.contains('/') && !plugin.ends_with(".wasm") {
+            let file = plugins_dir.join(format!("{plugin}.wasm"));
+            *plugin = file.to_string_lossy().into_owned();
+        }
+        if Path::new(plugin).is_file() {
+            return;
+        }
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let meant = match problem::nearest(name, BUILT_IN_PLUGINS.iter().copied()) {
+            Some(meant) => format!("; did you mean \"{meant}\"?"),
+            None => format!("; built in: {}", BUILT_IN_PLUGINS.join(", ")),
+        };
+        self.problem(
+            path,
+            format!("neither a built-in plugin nor a file: {plugin}{meant}"),
+        );
+    }
+}
