@@ -1,0 +1,237 @@
+//! Writing the items of a batch.
+//!
+//! **Invariant**: of updates of one item in a batch the last one that counts is written, once. What was left behind by a
+//! higher version is in the log.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::merge::{Merged, merge_into_pool};
+use super::{Target, stored};
+use crate::batch::{Batch, Slice};
+use crate::clock;
+use crate::config::OnUpdate;
+use crate::item::ItemRef;
+use crate::pool::changes::Change;
+use crate::pool::merge::Order;
+use crate::pool::pass::Pass;
+use crate::pool::removal::Removed;
+use crate::pool::sizes;
+
+/// An unchanged item is written all the same: its `updated_at` tells that the source lives, and its
+/// `accepted_seq` guards against older requests that are retried.
+const UPSERT: &str = "INSERT INTO items (stream, key, fields, seq, created_at, updated_at, request_id, accepted_seq, position, merged, version, expires_ms) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+     ON CONFLICT (stream, key) DO UPDATE SET fields = excluded.fields, seq = excluded.seq, \
+     updated_at = excluded.updated_at, request_id = excluded.request_id, \
+     accepted_seq = excluded.accepted_seq, position = excluded.position, merged = excluded.merged, \
+     version = excluded.version, expires_ms = excluded.expires_ms \
+     WHERE iif(excluded.version <> items.version, excluded.version > items.version, \
+     excluded.accepted_seq > items.accepted_seq \
+     OR (excluded.accepted_seq = items.accepted_seq AND excluded.position > items.position)) \
+     AND headgate_replaces(octet_length(items.fields))";
+
+/// One item of the batch with what the row needs beside it.
+#[derive(Clone)]
+pub(super) struct Row<'a> {
+    pub(super) stream: &'a Arc<str>,
+    pub(super) item: ItemRef<'a>,
+    position: u32,
+    origin: &'a Origin,
+}
+
+impl Row<'_> {
+    /// Its place in the order of acceptance.
+    pub(super) fn order(&self) -> Order {
+        (self.origin.accepted_seq, self.position)
+    }
+
+    pub(super) fn version(&self) -> Option<i64> {
+        self.item.standing.version
+    }
+
+    /// When it goes if nothing renews it: milliseconds of time lived.
+    fn expires_ms(&self) -> Option<i64> {
+        let seconds = self.item.standing.expire_after_seconds?;
+        let ms = clock::lived_ms() + u64::from(seconds.get()) * 1_000;
+        Some(ms.cast_signed())
+    }
+}
+
+pub(super) struct Origin {
+    accepted_seq: i64,
+    received_ms: u64,
+    time: String,
+    request_id: String,
+}
+
+/// Writes every item of the batch. Renderers hear of it if `published`.
+pub(in crate::pool) fn upsert(
+    target: &mut Target<'_>,
+    batch: &Batch,
+    published: bool,
+    pass: &mut Pass<'_>,
+) -> Result<(), rusqlite::Error> {
+    let connection = target.connection;
+    let origins: Vec<Origin> = batch.slices().iter().map(origin).collect();
+    let mut rows = Vec::with_capacity(batch.len() as usize);
+    for (slice, origin) in batch.slices().iter().zip(&origins) {
+        let stream = &slice.entry.stream;
+        let first = rows.len();
+        rows.extend(slice.items().map(|(position, item)| Row {
+            stream,
+            item,
+            position,
+            origin,
+        }));
+        target
+            .views
+            .note(stream, rows[first..].iter().map(|row| &row.item));
+    }
+    target.views.store(connection)?;
+    // By key: neighbours in the table are written together.
+    rows.sort_by(|a, b| {
+        let (a_place, b_place) = ((a.stream, a.item.key), (b.stream, b.item.key));
+        (a_place, a.order()).cmp(&(b_place, b.order()))
+    });
+    let mut upsert = connection.prepare_cached(UPSERT)?;
+    for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
+        let Some(oldest) = same.first() else { continue };
+        let (stream, key) = (oldest.stream, oldest.item.key);
+        let merges = target.on_update.get(stream).copied() == Some(OnUpdate::Merge);
+        let has_version = same.iter().any(|row| row.version().is_some());
+        let removals = &target.removals;
+        let removed = removals.of(connection, stream, key, oldest.order(), has_version)?;
+        let versions;
+        let same = match has_version {
+            false => {
+                let is_after = |row: &Row<'_>| {
+                    removed.is_some_and(|removed| removed.is_after(row.order(), None))
+                };
+                &same[same.partition_point(is_after)..]
+            }
+            true => {
+                versions = target.by_version(same, removed, merges)?;
+                &versions
+            }
+        };
+        let Some(last) = same.last() else { continue };
+        let merged = match merges {
+            true => merge_into_pool(connection, same, pass.next(), target.counting)?,
+            false => Merged::No,
+        };
+        let (fields, merged) = match &merged {
+            Merged::No => (last.item.fields, None),
+            Merged::Newer { fields, merged } => (&**fields, merged.as_deref()),
+            Merged::FilledIn { fields, updated_at } => {
+                if published {
+                    pass.tell(stream, 0, |seq| {
+                        Change::updated(seq, key, fields, updated_at)
+                    });
+                } else {
+                    pass.keep_quiet();
+                }
+                continue;
+            }
+            Merged::Known => continue,
+        };
+        sizes::begin_upsert();
+        let written = upsert.execute(params![
+            &**stream,
+            key,
+            fields,
+            pass.next(),
+            last.origin.time,
+            last.origin.request_id,
+            last.origin.accepted_seq,
+            last.position,
+            merged,
+            last.version(),
+            last.expires_ms(),
+        ])?;
+        if written == 0 {
+            for row in same {
+                target.note_if_stale(row)?;
+            }
+            continue;
+        }
+        (target.counting).wrote(stream, key, fields, sizes::replaced());
+        if published {
+            pass.tell(stream, last.origin.received_ms, |seq| {
+                Change::updated(seq, key, fields, &last.origin.time)
+            });
+        } else {
+            pass.keep_quiet();
+        }
+    }
+    Ok(())
+}
+
+impl Target<'_> {
+    /// Updates of one item, some of them with a version, without those that a higher version has left behind; the one
+    /// that counts is the last.
+    fn by_version<'a>(
+        &self,
+        same: &[Row<'a>],
+        removed: Option<Removed>,
+        merges: bool,
+    ) -> Result<Vec<Row<'a>>, rusqlite::Error> {
+        let mut rows: Vec<Row<'a>> = Vec::with_capacity(same.len());
+        let mut highest = match same.first() {
+            Some(row) => stored(self.connection, row.stream, row.item.key)?
+                .filter(|_| merges)
+                .and_then(|row| row.version),
+            None => None,
+        };
+        for row in same {
+            let is_removed = removed.is_some_and(|one| one.is_after(row.order(), row.version()));
+            let is_lower =
+                matches!((highest, row.version()), (Some(highest), Some(own)) if own < highest);
+            if is_removed || is_lower {
+                let by_version = |one: Removed| one.version.is_some() && row.version().is_some();
+                if is_lower || removed.is_some_and(by_version) {
+                    self.note_stale(row)?;
+                }
+                continue;
+            }
+            // One without a version leaves it to the order again, as in the table.
+            highest = row.version();
+            rows.push(row.clone());
+        }
+        Ok(rows)
+    }
+
+    /// The same, if it was left out for its version and not because it is there already.
+    fn note_if_stale(&self, row: &Row<'_>) -> Result<(), rusqlite::Error> {
+        if row.version().is_none() {
+            return Ok(());
+        }
+        match stored(self.connection, row.stream, row.item.key)? {
+            Some(there) if there.version > row.version() && there.order < row.order() => {
+                self.note_stale(row)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The log is to say that it changed nothing.
+    fn note_stale(&self, row: &Row<'_>) -> Result<(), rusqlite::Error> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO stale (sink, seq, items) VALUES (?1, ?2, 1)
+                 ON CONFLICT (sink, seq) DO UPDATE SET items = items + 1",
+            )?
+            .execute(params![self.sink, row.origin.accepted_seq])?;
+        Ok(())
+    }
+}
+
+fn origin(slice: &Slice) -> Origin {
+    Origin {
+        accepted_seq: slice.entry.seq.cast_signed(),
+        received_ms: slice.entry.received_ms,
+        time: clock::rfc3339(slice.entry.received_ms),
+        request_id: slice.entry.request_id.to_string(),
+    }
+}
