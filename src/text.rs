@@ -18,6 +18,19 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// Bytes as lower-case hexadecimal digits, two for each.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for half in [byte >> 4, byte & 15] {
+            text.push(char::from(HEX_DIGITS[usize::from(half)]));
+        }
+    }
+    text
+}
+
 /// The text with what cannot be seen written out: `\u{1b}`, `\n`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, &[], |out, character| {
@@ -142,6 +155,12 @@ mod tests {
         );
         let read = |json| serde_json::from_str::<serde_json::Value>(json).expect("JSON");
         assert_eq!(read(&shown), read(json));
+    }
+
+    #[test]
+    fn bytes_are_two_lower_case_digits_each() {
+        assert_eq!(hex(&[0, 0x0a, 0x7f, 0xf0]), "000a7ff0");
+        assert_eq!(hex(&[]), "");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::folder::{Folder, cannot_use, write_failed};
 use super::manifest::{self, CopiedFile, Manifest};
 use super::{BackupError, FILES, OWN_FOLDER};
 use crate::journal::{self, Hold};
+use crate::text::hex;
 use crate::{clock, pool, sqlite};
 
 /// One backup on its way, away from the runtime's workers.
@@ -197,6 +198,5 @@ pub(super) fn digest(
         into.write_all(&piece[..read])?;
         bytes += read as u64;
     }
-    let digest: [u8; 32] = sha256.finalize().into();
-    Ok((bytes, digest.map(|byte| format!("{byte:02x}")).concat()))
+    Ok((bytes, hex(&sha256.finalize())))
 }

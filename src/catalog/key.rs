@@ -17,6 +17,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 use crate::config;
+use crate::text::hex;
 
 /// The digits of base62, in the order of their values.
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -123,7 +124,7 @@ impl KeyHash {
 /// 64 lower-case hexadecimal digits.
 impl fmt::Display for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

@@ -4,8 +4,6 @@
 //!
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
-use std::fmt::Write as _;
-
 use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -21,6 +19,7 @@ use crate::item::{Items, field_name, members, string_into, unescape};
 use crate::sender::Preset;
 use crate::sender::body::{self, DecodeError};
 use crate::sender::handshake::{self, Answer as Greeting};
+use crate::text::hex;
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
@@ -181,7 +180,7 @@ impl Ingest {
             repeats: Repeats {
                 // The id of a CloudEvent is one of its source.
                 id: source.zip(id.as_deref()).map(|(source, id)| format!("{source} {id}").into()),
-                body: (replay == Some(Replay::Body)).then(|| format!("body {}", hex(body)).into()),
+                body: (replay == Some(Replay::Body)).then(|| format!("body {}", digest(body)).into()),
             },
             status: of.status(),
             without_item_key,
@@ -306,15 +305,11 @@ fn object(fields: &[(String, String)]) -> String {
 fn idempotency_key(id: &str) -> Box<str> {
     match headers::idempotency_key(Some(id.as_bytes())) {
         Ok(Some(key)) => key,
-        _ => hex(id.as_bytes()).into(),
+        _ => digest(id.as_bytes()).into(),
     }
 }
 
 /// The SHA-256 of some bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+pub(super) fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }

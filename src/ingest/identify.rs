@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::Ingest;
 use super::context::Context;
-use super::conventions::hex;
+use super::conventions::digest;
 use super::standing::Judge;
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter, field_name, members, merge};
@@ -89,7 +89,7 @@ fn without<'a>(fields: &'a str, names: &[&str]) -> Cow<'a, str> {
 /// An id as an item's key.
 fn shortened(id: &str) -> String {
     match id.len() > super::flatten::ITEM_KEY_BYTES_MAX - "-4294967295".len() {
-        true => hex(id.as_bytes()),
+        true => digest(id.as_bytes()),
         false => id.to_owned(),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalog::{KeyHash, Reader};
 use crate::clock;
+use crate::text::hex;
 
 /// How long a ticket is good.
 const TICKET_MS: u64 = 30_000;
@@ -80,10 +81,7 @@ impl Tickets {
     pub fn give(&self, grant: Grant) -> Result<(String, u64), getrandom::Error> {
         let mut secret = [0; 20];
         getrandom::fill(&mut secret)?;
-        let mut ticket = PREFIX.to_owned();
-        for byte in secret {
-            ticket.push_str(&format!("{byte:02x}"));
-        }
+        let ticket = [PREFIX, &hex(&secret)].concat();
         let now_ms = clock::lived_ms();
         let ends_ms = now_ms + TICKET_MS;
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,11 +8,12 @@
 use serde_json::{Value, json};
 
 use super::certified::{SUBSCRIBED, UNSUBSCRIBED, is_sns};
-use super::key::{base64, hex};
+use super::key::base64;
 use super::preset::{Handshake, Source};
 use super::secret::SECRET_LEN_MIN;
 use super::verify::Check;
 use super::{Delivery, Refused, Verifier, field};
+use crate::text::hex;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";

@@ -12,6 +12,7 @@ use ring::hmac;
 use ring::signature::{self, UnparsedPublicKey};
 
 use super::preset::{Algorithm, Encoding};
+use crate::text::hex;
 
 /// Signatures in DER have no one length; these are the bounds for P-256.
 const DER_LEN: std::ops::RangeInclusive<usize> = 8..=72;
@@ -142,11 +143,6 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
     } else {
         None
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Base64 of the standard alphabet, padded.

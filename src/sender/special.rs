@@ -11,10 +11,11 @@ use percent_encoding::percent_decode_str;
 use ring::digest;
 use serde_json::{Value, json};
 
-use super::key::{Key, Token, decode, hex};
+use super::key::{Key, Token, decode};
 use super::preset::{Encoding, Unit};
 use super::sign::{CannotSign, Draft};
 use super::{Delivery, Refused, clock, field, handshake};
+use crate::text::hex;
 
 /// The escapes that HubSpot undoes in the URL; all others stay.
 const HUBSPOT_DECODED: [&str; 12] = [

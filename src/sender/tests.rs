@@ -138,7 +138,7 @@ fn with_post<T>(
 
 /// The HMAC of a text in hexadecimal digits.
 fn signed_hex(secret: &str, message: &str) -> String {
-    super::key::hex(&tag(secret, message))
+    crate::text::hex(&tag(secret, message))
 }
 
 /// The HMAC of a text in Base64.

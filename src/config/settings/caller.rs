@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Verify;
 use crate::config::{Networks, Secret, checks};
+use crate::text::hex;
 
 /// `[[streams]]`: a named destination for items.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -207,7 +208,7 @@ pub(super) fn digest(
 ) -> Option<[u8; 32]> {
     match (secret, sha256, certificate) {
         (Some(secret), ..) => Some(Sha256::digest(secret.reveal()).into()),
-        (None, Some(hex), _) => checks::digest_of_hex(hex),
+        (None, Some(digits), _) => checks::digest_of_hex(digits),
         (None, None, Some(fingerprint)) => {
             checks::digest_of_fingerprint(fingerprint).map(digest_of_certificate)
         }
@@ -224,6 +225,5 @@ pub fn digest_of_certificate(fingerprint: [u8; 32]) -> [u8; 32] {
 
 /// What stands in place of a key's prefix.
 pub fn shown_certificate(fingerprint: [u8; 32]) -> String {
-    let [a, b, c, d, ..] = fingerprint;
-    format!("cert_{a:02x}{b:02x}{c:02x}{d:02x}")
+    format!("cert_{}", hex(&fingerprint[..4]))
 }

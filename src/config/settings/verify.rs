@@ -3,14 +3,13 @@
 //! **Invariant**: `secret` is there, unless the tool sends its own, and fits the scheme; [`load`](crate::config::load) sees to it for what a file
 //! declares, the catalog for what is made at run time.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::Secret;
 use crate::sender::{self, Options, Preset, Unfit, Verifier};
+use crate::text::hex;
 
 /// Hex digits that are shown of the SHA-256 of a secret.
 const SHOWN_DIGITS: usize = 8;
@@ -73,9 +72,7 @@ impl Verify {
             shown.push_str("pending");
             return shown;
         }
-        for byte in &Sha256::digest(self.secret())[..SHOWN_DIGITS / 2] {
-            let _ = write!(shown, "{byte:02x}");
-        }
+        shown.push_str(&hex(&Sha256::digest(self.secret())[..SHOWN_DIGITS / 2]));
         shown
     }
 

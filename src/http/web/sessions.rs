@@ -24,6 +24,7 @@ use crate::catalog::{AuditChange, KeyHash, Kind};
 use crate::clock;
 use crate::journal::log::Client;
 use crate::operate::access::{Access, Token};
+use crate::text::hex;
 pub use invitation::Invitation;
 pub(super) use visitor::{IssuedKey, Visitor};
 
@@ -195,5 +196,5 @@ impl Sessions {
 fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }

@@ -152,7 +152,7 @@ fn the_secret_token_of_gitlab_is_sent_as_it_is() {
 fn json_of_twilio_needs_its_digest_in_the_url() {
     let verifier = verifier("twilio");
     let digest = ring::digest::digest(&ring::digest::SHA256, b"{}");
-    let digest = crate::sender::key::hex(digest.as_ref());
+    let digest = crate::text::hex(digest.as_ref());
     let url = format!("http://127.0.0.1:8080/x?bodySHA256={digest}");
     let draft = Draft {
         url: &url,
