@@ -118,6 +118,26 @@ pub(super) fn require_token(operator: &Operator, needs: Needs, routes: Router) -
         .push(routes)
 }
 
+/// The frame of a guard: goes on with what is guarded, or ends here, for the caller to answer.
+///
+/// # Errors
+/// Why nothing was let through.
+pub(super) async fn go_on<E>(
+    admitted: Result<(), E>,
+    req: &mut Request,
+    depot: &mut Depot,
+    res: &mut Response,
+    ctrl: &mut FlowCtrl,
+) -> Result<(), E> {
+    match admitted {
+        Ok(()) => {
+            ctrl.call_next(req, depot, res).await;
+        }
+        Err(_) => ctrl.skip_rest(),
+    }
+    admitted
+}
+
 /// Lets only those through who know a token with the role.
 struct RequireToken {
     operator: Operator,
@@ -133,22 +153,21 @@ impl Handler for RequireToken {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
+        let admitted = self.admit(req).await;
+        if let Err(refusal) = go_on(admitted, req, depot, res, ctrl).await {
+            refusal.answer(req, res);
+        }
+    }
+}
+
+impl RequireToken {
+    async fn admit(&self, req: &mut Request) -> Result<(), ApiError> {
         let operator = &self.operator;
         if let Some(token) = identify(req, &operator.access) {
             let needed = self.needs.role(req.method());
-            match admit(operator, needed, &token, by_token, req).await {
-                Ok(()) => {
-                    ctrl.call_next(req, depot, res).await;
-                }
-                Err(why) => {
-                    ctrl.skip_rest();
-                    let status = StatusCode::FORBIDDEN;
-                    ApiError::new(status, "FORBIDDEN", why).answer(req, res);
-                }
-            }
-            return;
+            let admitted = admit(operator, needed, &token, by_token, req).await;
+            return admitted.map_err(|why| ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", why));
         }
-        ctrl.skip_rest();
         // Who sends none guesses nothing.
         let sent = reader::bearer(req.headers()).is_some_and(|token| !token.is_empty());
         let pause = match sent {
@@ -159,13 +178,16 @@ impl Handler for RequireToken {
             }
             false => None,
         };
-        if let Some(seconds) = pause {
-            let message = format!(
-                "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
-            );
-            return ApiError::wait(seconds, message).answer(req, res);
-        }
-        let message = "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder";
-        ApiError::unauthorized(message).answer(req, res);
+        Err(match pause {
+            Some(seconds) => {
+                let message = format!(
+                    "too many wrong admin tokens came from this address; send the right one, or wait {seconds} s"
+                );
+                ApiError::wait(seconds, message)
+            }
+            None => ApiError::unauthorized(
+                "send the admin token in the header `Authorization: Bearer …`; without a setting it is in the file admin.token of the data folder",
+            ),
+        })
     }
 }

@@ -5,6 +5,7 @@
 //! session and that session's form token, whose token has the role for it. The admin API takes calls under its own names only too; programs do not say
 //! that they are of an origin, and a browser that says so must name this one.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use salvo_core::http::Method;
@@ -60,24 +61,34 @@ impl Handler for CheckSite {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
+        let asked = self.check(req);
+        let Err(sentence) = access::go_on(asked, req, depot, res, ctrl).await else {
+            return;
+        };
+        let status = StatusCode::FORBIDDEN;
+        match self.of_api {
+            true => ApiError::new(status, "FORBIDDEN", sentence).answer(req, res),
+            false => frame::notice(res, status, "Refused", sentence),
+        }
+    }
+}
+
+impl CheckSite {
+    fn check(&self, req: &Request) -> Result<(), &'static str> {
         let headers = req.headers();
         let silent = headers.get(SEC_FETCH_SITE).is_none() && headers.get(ORIGIN).is_none();
         let may_write = from_same_origin(headers) || (self.of_api && silent);
-        let refusal = if !is_own(headers, &self.hosts) {
-            "The admin listener is asked for by an address or as localhost. For any other name add it to hosts of [admin] in the configuration."
-        } else if *req.method() != Method::GET && !may_write {
-            "This was sent from a page of another site, so nothing was done. Open the page here and try again."
-        } else {
-            ctrl.call_next(req, depot, res).await;
-            return;
-        };
-        ctrl.skip_rest();
-        if self.of_api {
-            let status = StatusCode::FORBIDDEN;
-            ApiError::new(status, "FORBIDDEN", refusal).answer(req, res);
-        } else {
-            frame::notice(res, StatusCode::FORBIDDEN, "Refused", refusal);
+        if !is_own(headers, &self.hosts) {
+            return Err(
+                "The admin listener is asked for by an address or as localhost. For any other name add it to hosts of [admin] in the configuration.",
+            );
         }
+        if *req.method() != Method::GET && !may_write {
+            return Err(
+                "This was sent from a page of another site, so nothing was done. Open the page here and try again.",
+            );
+        }
+        Ok(())
     }
 }
 
@@ -116,54 +127,65 @@ impl Handler for RequireSession {
         let secret = cookie::secret(req.headers()).map(str::to_owned);
         let Some(visitor) = secret.and_then(|secret| self.sessions.visitor(&secret)) else {
             ctrl.skip_rest();
-            if frame::is_poll(req) {
-                // The whole page again, which asks to sign in.
-                let yes = HeaderValue::from_static("true");
-                res.headers_mut().insert(HX_REFRESH, yes);
-            }
-            let next = match *req.method() {
-                Method::GET => req.uri().path_and_query().map_or("/", |next| next.as_str()),
-                _ => "/",
-            };
-            let page = sign_in::form(next, None);
-            return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+            return ask_to_sign_in(req, res);
         };
+        let admitted = self.admit(visitor, req, depot).await;
+        if let Err(refusal) = access::go_on(admitted, req, depot, res, ctrl).await {
+            refusal.answer(res);
+        }
+    }
+}
+
+impl RequireSession {
+    async fn admit(
+        &self,
+        visitor: Visitor,
+        req: &mut Request,
+        depot: &mut Depot,
+    ) -> Result<(), Refusal> {
         let Guarding { operator, needs } = &*self.guarding;
         let needed = needs.role(req.method());
         let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
-        if let Err(why) = admitted {
-            ctrl.skip_rest();
-            return refuse(res, &why);
-        }
+        admitted.map_err(|why| Refusal::of_role(&why))?;
         if *req.method() != Method::GET {
-            let form = match FormData::read(req, FORM_BYTES_MAX).await {
-                Ok(form) => form,
-                Err(why) => {
-                    ctrl.skip_rest();
-                    let status = StatusCode::PAYLOAD_TOO_LARGE;
-                    return frame::notice(
-                        res,
-                        status,
-                        "Refused",
-                        &format!("Nothing was done: {why}."),
-                    );
-                }
-            };
-            let sent = form.get(FORM_TOKEN).map(KeyHash::of);
-            if sent != Some(KeyHash::of(&visitor.form_token)) {
-                ctrl.skip_rest();
-                return frame::notice(
-                    res,
-                    StatusCode::FORBIDDEN,
-                    "Refused",
-                    "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.",
-                );
-            }
-            depot.insert_typed(form);
+            depot.insert_typed(read_form(&visitor, req).await?);
         }
         depot.insert_typed(visitor);
         depot.insert_typed(Arc::clone(&self.guarding));
-        ctrl.call_next(req, depot, res).await;
+        Ok(())
+    }
+}
+
+fn ask_to_sign_in(req: &Request, res: &mut Response) {
+    if frame::is_poll(req) {
+        // The whole page again, which asks to sign in.
+        let yes = HeaderValue::from_static("true");
+        res.headers_mut().insert(HX_REFRESH, yes);
+    }
+    let next = match *req.method() {
+        Method::GET => req.uri().path_and_query().map_or("/", |next| next.as_str()),
+        _ => "/",
+    };
+    let page = sign_in::form(next, None);
+    frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+}
+
+/// The fields of a form of this visitor's session.
+async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Refusal> {
+    let form = FormData::read(req, FORM_BYTES_MAX).await;
+    let form = form.map_err(|why| Refusal {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        title: "Refused",
+        sentence: format!("Nothing was done: {why}.").into(),
+    })?;
+    let sent = form.get(FORM_TOKEN).map(KeyHash::of);
+    match sent == Some(KeyHash::of(&visitor.form_token)) {
+        true => Ok(form),
+        false => Err(Refusal {
+            status: StatusCode::FORBIDDEN,
+            title: "Refused",
+            sentence: "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.".into(),
+        }),
     }
 }
 
@@ -184,20 +206,32 @@ impl Handler for AsWrite {
             return ctrl.skip_rest();
         };
         let (operator, needed) = (&guarding.operator, guarding.needs.writes);
-        match access::admit(operator, needed, &visitor.token, by, req).await {
-            Ok(()) => {
-                ctrl.call_next(req, depot, res).await;
-            }
-            Err(why) => {
-                ctrl.skip_rest();
-                refuse(res, &why);
-            }
+        let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
+        let admitted = admitted.map_err(|why| Refusal::of_role(&why));
+        if let Err(refusal) = access::go_on(admitted, req, depot, res, ctrl).await {
+            refusal.answer(res);
         }
     }
 }
 
-/// Nothing was done, for the role does not allow it.
-fn refuse(res: &mut Response, why: &str) {
-    let sentence = format!("Nothing was done: {why}.");
-    frame::notice(res, StatusCode::FORBIDDEN, "Not with this role", &sentence);
+/// What a page says in place of what was asked for.
+struct Refusal {
+    status: StatusCode,
+    title: &'static str,
+    sentence: Cow<'static, str>,
+}
+
+impl Refusal {
+    /// Nothing was done, for the role does not allow it.
+    fn of_role(why: &str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            title: "Not with this role",
+            sentence: format!("Nothing was done: {why}.").into(),
+        }
+    }
+
+    fn answer(&self, res: &mut Response) {
+        frame::notice(res, self.status, self.title, &self.sentence);
+    }
 }
