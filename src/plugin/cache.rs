@@ -16,6 +16,8 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::text::hex;
+
 /// A SHA-256.
 pub(super) type Digest = [u8; DIGEST_BYTES];
 
@@ -191,9 +193,4 @@ fn trailer(file: &mut File) -> io::Result<Digest> {
     file.seek(SeekFrom::End(-(DIGEST_BYTES as i64)))?;
     file.read_exact(&mut trailer)?;
     Ok(trailer)
-}
-
-/// A digest as 64 lowercase hex digits.
-pub(super) fn hex(digest: &Digest) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

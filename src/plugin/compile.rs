@@ -23,9 +23,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sha2::{Digest as _, Sha256};
 
-use super::cache::{Digest, Unfinished, hex};
+use super::cache::{Digest, Unfinished};
 #[cfg(target_os = "linux")]
 use crate::process;
+use crate::text::hex;
 use crate::{clock, config};
 
 /// How often a running compiler is looked at.

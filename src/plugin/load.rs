@@ -17,6 +17,7 @@ use super::postgres::Database;
 use super::{BUILT_IN, Exports, Grants, Plugin, PluginError, Plugins, host};
 use crate::config;
 use crate::opaque::Opaque;
+use crate::text::hex;
 
 /// What a component imports to write the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
@@ -75,7 +76,7 @@ impl Plugins {
         })?;
         Ok(Plugin {
             name: sink.plugin.as_str().into(),
-            sha256: cache::hex(&digest).into(),
+            sha256: hex(&digest).into(),
             pre: Opaque::new(pre),
             exports,
             asks_for_pool: self.asks_for(&component, POOL),
@@ -128,7 +129,7 @@ impl Plugins {
         let bytes_max = self.limits.compile.file_bytes_max;
         let source = Source::open(Path::new(name), bytes_max).map_err(unreadable)?;
         let digest = source.digest;
-        let found = cache::hex(&digest);
+        let found = hex(&digest);
         if let Some(wanted) = sha256.filter(|wanted| *wanted != found) {
             return Err(PluginError::Pin {
                 name: name.to_owned(),

@@ -21,6 +21,7 @@ use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
 use crate::batch::{Batch, Span};
+use crate::text::hex;
 
 /// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
@@ -152,10 +153,7 @@ impl Call {
         let digest: [u8; 32] = digest.finalize().into();
         let count = self.keys.entry(digest).or_default();
         *count += 1;
-        let mut key = String::new();
-        for byte in &digest[..16] {
-            let _ = write!(key, "{byte:02x}");
-        }
+        let mut key = hex(&digest[..16]);
         if *count > 1 {
             let _ = write!(key, "-{count}");
         }
