@@ -7,7 +7,7 @@
 //! that of the order of acceptance. Every change takes the next number of the one sequence.
 
 mod delete;
-mod merge;
+mod merged;
 mod upsert;
 
 use std::collections::{HashMap, HashSet};

@@ -1,6 +1,6 @@
 //! Merging updates of one item, field by field.
 //!
-//! An item of a stream with `on_update = "merge"` has fields of several requests. `pool/apply.rs` keeps, beside the
+//! An item of a stream with `on_update = "merge"` has fields of several requests. `pool/apply/` keeps, beside the
 //! fields, which request each is of, so that updates and removals that come late do what they would have done in time.
 //!
 //! **Invariant**: whatever the order in which updates and removals come, the item ends with the fields that it has in

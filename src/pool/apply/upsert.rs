@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::merge::{Merged, merge_into_pool};
+use super::merged::{Merged, merge_into_pool};
 use super::{Target, stored};
 use crate::batch::{Batch, Slice};
 use crate::clock;
