@@ -188,6 +188,7 @@ impl Daemon {
                 storage: settings.storage.clone(),
             }),
             configuration: Arc::new(InUse::new(config::explain(loaded))),
+            certificates: Arc::default(),
         };
         let stop = CancellationToken::new();
         let sinks = Sinks::start(&operator.delivery, &settings.sinks, stop.child_token()).await?;
@@ -211,6 +212,7 @@ impl Daemon {
             operator,
         };
         daemon.reload().tell_gaps();
+        daemon.reload().tell_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.spawn(settings, service_listener, admin_listener);
         let counting = hour::count(daemon.operator.clone(), logged, daemon.stop.clone());

@@ -6,6 +6,7 @@
 
 pub mod access;
 mod backups;
+pub mod certificates;
 pub mod condition;
 pub mod content;
 mod dead_letters;
@@ -37,6 +38,7 @@ use crate::metrics::Metrics;
 use crate::pool::Pool;
 
 use access::Access;
+use certificates::Certificates;
 pub use error::OperateError;
 pub use guesses::Guesses;
 pub use items::RemoveError;
@@ -90,6 +92,8 @@ pub struct Operator {
     pub about: Arc<About>,
     /// The configuration, and how the last reading of it went.
     pub configuration: Arc<InUse>,
+    /// The certificates of the listeners.
+    pub certificates: Arc<Certificates>,
 }
 
 /// Who does something, and by which request.

@@ -34,6 +34,7 @@ mod sign;
 mod special;
 mod verify;
 
+pub use certificate::validity;
 pub use options::{Options, Timestamp};
 pub use preset::{
     Algorithm, Detail, Encoding, Handshake, Part, Place, Preset, SecretForm, Source, Time, Unit,

@@ -1,4 +1,5 @@
-//! `headgate check`: everything that is wrong with the configuration and the plugins, at once; or with the data.
+//! `headgate check`: everything that is wrong with the configuration, the plugins and the certificates, at once; or with
+//! the data.
 //!
 //! **Invariant**: starts nothing and writes nothing.
 
@@ -7,8 +8,10 @@ use std::sync::Arc;
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair};
-use crate::config::{Sink, quoted, reach};
+use crate::clock;
+use crate::config::{Settings, Sink, quoted, reach};
 use crate::daemon::ConnectionLimits;
+use crate::http::tls;
 use crate::metrics::Metrics;
 use crate::plugin::{Plugin, PluginError, Plugins, SinkContext, Voice};
 use crate::process::{Held, kernel_holds, open_files_to_take};
@@ -46,7 +49,7 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
-    let mut problems = Vec::new();
+    let (mut problems, ending) = certificates(settings);
     let mut sinks = Vec::new();
     let mut unsaid = Vec::new();
     for sink in &settings.sinks {
@@ -68,6 +71,9 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         });
     }
     for warning in &loaded.warnings {
+        print(&format!("warning: {warning}\n"))?;
+    }
+    for warning in ending {
         print(&format!("warning: {warning}\n"))?;
     }
     if let Some(shortage) = ConnectionLimits::of(settings, open_files_to_take()).shortage() {
@@ -97,6 +103,29 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
         settings.connectors.len(),
         settings.sinks.len()
     ))
+}
+
+/// What is wrong with the certificates of the listeners; and those that end soon, with which a listener starts all the same.
+fn certificates(settings: &Settings) -> (Vec<String>, Vec<String>) {
+    let (mut problems, mut ending) = (Vec::new(), Vec::new());
+    let listeners = [
+        ("service", "server.tls", &settings.server.tls),
+        ("admin", "admin.tls", &settings.admin.tls),
+    ];
+    for (listener, setting, tls) in listeners {
+        match tls.as_ref().map(tls::look) {
+            None => {}
+            Some(Err(wrong)) => {
+                problems.extend(wrong.iter().map(|wrong| format!("{setting}: {wrong}")));
+            }
+            Some(Ok(terms)) => {
+                let now_ms = clock::unix_ms();
+                let told = terms.iter().map(|term| term.problem(listener, now_ms));
+                ending.extend(told.flatten());
+            }
+        }
+    }
+    (problems, ending)
 }
 
 /// Loads the plugin, starts it, and gives it its settings.

@@ -64,6 +64,7 @@ impl Reload {
             tracing::error!("{wrong}");
             self.operator.configuration.set_problem(wrong);
         }
+        self.tell_terms();
         tracing::info!(
             "the configuration was read again: certificates, read keys, secrets of signing keys, admin tokens and sinks are as it says; other changes take effect at the next start"
         );
@@ -73,6 +74,22 @@ impl Reload {
     pub(super) fn tell_gaps(&self) {
         for gap in self.operator.delivery.gaps(&self.operator.catalog) {
             tracing::warn!("{gap}");
+        }
+    }
+
+    /// Says which certificates are in use, and in the log those that end soon.
+    pub(super) fn tell_terms(&self) {
+        let certificates = &self.operator.certificates;
+        let listeners = [
+            ("service", &self.encryption.service),
+            ("admin", &self.encryption.admin),
+        ];
+        for (listener, encryption) in listeners {
+            let terms = encryption.as_ref().map(Encryption::terms);
+            certificates.set(listener, terms.unwrap_or_default());
+        }
+        for problem in certificates.problems() {
+            tracing::warn!("{problem}");
         }
     }
 

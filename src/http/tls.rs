@@ -1,18 +1,19 @@
 //! Encrypted connections: the certificate of a listener, and those of its clients.
 //!
-//! `listen` builds it; the daemon has it read again when files have changed.
+//! `listen` builds it; the daemon has it read again when files have changed; `headgate check` looks whether it could be
+//! built.
 //!
 //! **Invariant**: files that cannot be used change nothing; TLS 1.2 and 1.3 and nothing older; a client's certificate
 //! that nobody vouches for proves only that its holder has the key, so that what it may do its fingerprint says.
 
-use std::path::Path;
+mod files;
+
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{self, CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::version::{TLS12, TLS13};
@@ -28,10 +29,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ClientCertificates, Tls};
+use crate::operate::certificates::Term;
 
 /// What new connections of a listener are encrypted with.
 #[derive(Clone)]
-pub struct Encryption(Arc<ArcSwapOption<TlsAcceptor>>);
+pub struct Encryption {
+    acceptor: Arc<ArcSwapOption<TlsAcceptor>>,
+    terms: Arc<ArcSwap<Vec<Term>>>,
+}
 
 impl std::fmt::Debug for Encryption {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,18 +47,29 @@ impl std::fmt::Debug for Encryption {
 impl Encryption {
     /// Reads the files.
     pub(super) fn of(tls: &Tls) -> Result<Self, String> {
-        let acceptor = TlsAcceptor::from(Arc::new(server(tls)?));
-        Ok(Self(Arc::new(ArcSwapOption::from_pointee(acceptor))))
+        let (server, terms) = server(tls).map_err(|wrong| wrong.join("; "))?;
+        let acceptor = TlsAcceptor::from(Arc::new(server));
+        Ok(Self {
+            acceptor: Arc::new(ArcSwapOption::from_pointee(acceptor)),
+            terms: Arc::new(ArcSwap::from_pointee(terms)),
+        })
     }
 
     /// Reads the files again, for connections that begin from now on.
     ///
     /// # Errors
-    /// The sentence about the file that cannot be used; what there was stays.
+    /// The sentences about files that cannot be used; what there was stays.
     pub fn renew(&self, tls: &Tls) -> Result<(), String> {
-        let acceptor = TlsAcceptor::from(Arc::new(server(tls)?));
-        self.0.store(Some(Arc::new(acceptor)));
+        let (server, terms) = server(tls).map_err(|wrong| wrong.join("; "))?;
+        let acceptor = TlsAcceptor::from(Arc::new(server));
+        self.acceptor.store(Some(Arc::new(acceptor)));
+        self.terms.store(Arc::new(terms));
         Ok(())
+    }
+
+    /// When the certificates in use end.
+    pub fn terms(&self) -> Vec<Term> {
+        self.terms.load().to_vec()
     }
 
     pub(super) fn over<A>(&self, acceptor: A) -> RustlsAcceptor<A>
@@ -61,41 +77,50 @@ impl Encryption {
         A: Acceptor + 'static,
         A::Stream: AsyncRead + AsyncWrite,
     {
-        RustlsAcceptor::new(acceptor, Arc::clone(&self.0), CancellationToken::new())
+        RustlsAcceptor::new(
+            acceptor,
+            Arc::clone(&self.acceptor),
+            CancellationToken::new(),
+        )
     }
 }
 
-fn server(tls: &Tls) -> Result<ServerConfig, String> {
+/// When the certificates end that a listener would use.
+///
+/// # Errors
+/// A sentence for each thing that keeps them from being used.
+pub fn look(tls: &Tls) -> Result<Vec<Term>, Vec<String>> {
+    server(tls).map(|(_, terms)| terms)
+}
+
+fn server(tls: &Tls) -> Result<(ServerConfig, Vec<Term>), Vec<String>> {
     let provider = Arc::new(ring::default_provider());
-    let chain = certificates(&tls.certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key)
-        .map_err(|error| format!("{}: no private key: {error}", tls.key.display()))?;
+    let files::Read {
+        chain,
+        key,
+        roots,
+        terms,
+    } = files::read(tls)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&TLS13, &TLS12])
-        .map_err(|error| error.to_string())?;
-    let builder = match client_verifier(tls, provider)? {
+        .map_err(|error| vec![error.to_string()])?;
+    let builder = match client_verifier(tls, roots, provider).map_err(|wrong| vec![wrong])? {
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
     let mut server = builder.with_single_cert(chain, key).map_err(|error| {
         let (certificate, key) = (tls.certificate.display(), tls.key.display());
-        format!("{certificate} and {key} cannot be used together: {error}")
+        vec![format!(
+            "{certificate} and {key} cannot be used together: {error}; put the key there that the first certificate of the file was issued for"
+        )]
     })?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(server)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let chain: Vec<_> = read.map_err(|error| format!("{}: {error}", path.display()))?;
-    match chain.is_empty() {
-        true => Err(format!("{} has no certificate", path.display())),
-        false => Ok(chain),
-    }
+    Ok((server, terms))
 }
 
 fn client_verifier(
     tls: &Tls,
+    roots: Option<RootCertStore>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let is_mandatory = match tls.client_certificates {
@@ -103,18 +128,12 @@ fn client_verifier(
         ClientCertificates::Optional => false,
         ClientCertificates::Required => true,
     };
-    let Some(path) = &tls.client_ca else {
+    let Some(roots) = roots else {
         return Ok(Some(Arc::new(AnyCertificate {
             provider,
             is_mandatory,
         })));
     };
-    let mut roots = RootCertStore::empty();
-    for root in certificates(path)? {
-        roots
-            .add(root)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = match is_mandatory {
         true => builder,
@@ -122,7 +141,7 @@ fn client_verifier(
     };
     let verifier = builder
         .build()
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+        .map_err(|error| format!("client_ca: {error}"))?;
     Ok(Some(verifier))
 }
 

@@ -33,6 +33,7 @@ impl Operator {
             problems.push(error.to_string());
         }
         problems.extend(self.configuration.problem());
+        problems.extend(self.certificates.problems());
         problems.extend(self.delivery.gaps(&self.catalog));
         problems.extend(report::problems(Path::new(&self.about.data_dir)));
         problems.extend(condition.unreadable.iter().cloned());

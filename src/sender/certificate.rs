@@ -1,9 +1,12 @@
 //! X.509 certificates, as far as a signature needs them: the RSA key, and when they end.
 //!
-//! `certified` reads them from the settings once, and every check compares with them.
+//! `certified` reads them from the settings once, and every check compares with them. Of those of listeners
+//! [`validity`] says when they end.
 //!
 //! **Invariant**: a certificate is believed because it stands in the settings; who issued it is not looked at. No
 //! message shows a signature that was sent.
+
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -134,21 +137,32 @@ fn date(at_ms: u64) -> String {
 fn read(body: &str) -> Option<Option<Certificate>> {
     let body: String = body.split_ascii_whitespace().collect();
     let der = STANDARD.decode(body).ok()?;
-    let mut signed = Der(&der).within(SEQUENCE)?.within(SEQUENCE)?;
+    let (counts, mut signed) = until_key(&der)?;
+    let mut subject_key = signed.within(SEQUENCE)?;
+    let algorithm = subject_key.within(SEQUENCE)?.take(OBJECT)?;
+    let bits = subject_key.take(BIT_STRING)?;
+    let key = if algorithm == RSA { rsa(bits) } else { None };
+    let ends_ms = counts.end;
+    Some(key.map(|key| Certificate { key, ends_ms }))
+}
+
+/// From when to when a certificate in DER counts, in Unix milliseconds; `None` if it cannot be read.
+pub fn validity(der: &[u8]) -> Option<Range<u64>> {
+    until_key(der).map(|(counts, _)| counts)
+}
+
+/// From when to when a certificate counts, and what follows its subject.
+fn until_key(der: &[u8]) -> Option<(Range<u64>, Der<'_>)> {
+    let mut signed = Der(der).within(SEQUENCE)?.within(SEQUENCE)?;
     // The first version has no number.
     signed.take(VERSION);
     let _serial = signed.take(INTEGER)?;
     let _algorithm = signed.take(SEQUENCE)?;
     let _issuer = signed.take(SEQUENCE)?;
     let mut validity = signed.within(SEQUENCE)?;
-    let _begins_ms = validity.time_ms()?;
-    let ends_ms = validity.time_ms()?;
+    let counts = validity.time_ms()?..validity.time_ms()?;
     let _subject = signed.take(SEQUENCE)?;
-    let mut subject_key = signed.within(SEQUENCE)?;
-    let algorithm = subject_key.within(SEQUENCE)?.take(OBJECT)?;
-    let bits = subject_key.take(BIT_STRING)?;
-    let key = if algorithm == RSA { rsa(bits) } else { None };
-    Some(key.map(|key| Certificate { key, ends_ms }))
+    Some((counts, signed))
 }
 
 /// The key of a bit string, whose first byte says how many bits at the end are unused.

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::command_line::demo::there_is;
+use crate::command_line::{Done, finish, headgate};
 use crate::process::{Process, skipped};
 use crate::program::output;
 use crate::setup::Setup;
@@ -17,13 +20,19 @@ struct Pair {
 
 /// A certificate that this machine's names and addresses may be called by, signed by its own key.
 fn pair(setup: &Setup, name: &str) -> Pair {
+    pair_for(setup, name, 60)
+}
+
+/// One that ends in so many days.
+fn pair_for(setup: &Setup, name: &str, days: u32) -> Pair {
     let pair = Pair {
         certificate: setup.path(&format!("{name}.pem")),
         key: setup.path(&format!("{name}-key.pem")),
     };
     let mut openssl = Command::new("openssl");
     openssl
-        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"])
+        .args(["req", "-x509", "-newkey", "ec", "-nodes", "-days"])
+        .arg(days.to_string())
         .args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj"])
         .arg(format!("/CN={name}"))
         .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
@@ -35,6 +44,36 @@ fn pair(setup: &Setup, name: &str) -> Pair {
     let made = output(&mut openssl).expect("openssl runs");
     assert!(made.status.success(), "{made:?}");
     pair
+}
+
+/// Ends a certificate yesterday.
+fn end(pair: &Pair) {
+    let signing = pair.certificate.with_extension("csr");
+    let run = |arguments: &[&str]| {
+        let done = output(Command::new("openssl").args(arguments)).expect("openssl runs");
+        assert!(done.status.success(), "{done:?}");
+    };
+    let [certificate, key, signing] =
+        [&pair.certificate, &pair.key, &signing].map(|path| shown(path));
+    let name = [
+        "-subj",
+        "/CN=ended",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ];
+    run(&[&["req", "-new", "-key", key, "-out", signing], &name[..]].concat());
+    let days = ["-days", "-1", "-copy_extensions", "copyall"];
+    let request = [
+        "x509",
+        "-req",
+        "-in",
+        signing,
+        "-signkey",
+        key,
+        "-out",
+        certificate,
+    ];
+    run(&[&request[..], &days].concat());
 }
 
 /// As `openssl` prints it.
@@ -215,4 +254,94 @@ fn a_listener_without_a_usable_certificate_does_not_start() {
     let ended = setup.toml(&tls("server", &mixed, "")).try_spawn();
     let log = ended.expect_err("it cannot start").log;
     assert!(log.contains("cannot be used together"), "{log}");
+}
+
+#[test]
+fn check_says_what_is_wrong_with_each_file_and_what_to_do() {
+    if !is_there("check_says_what_is_wrong_with_each_file_and_what_to_do") {
+        return;
+    }
+    let setup = Setup::shop();
+    let [one, other] = ["one", "other"].map(|name| pair(&setup, name));
+    let junk = setup.path("junk.pem");
+    std::fs::write(&junk, "nothing\n").expect("a file");
+    let cut = setup.path("cut.pem");
+    let whole = std::fs::read_to_string(&one.certificate).expect("a file");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
+    let gone = Pair {
+        certificate: setup.path("gone.pem"),
+        key: junk,
+    };
+    let clients = format!("client_certificates = \"optional\"\nclient_ca = {cut:?}");
+    let mixed = Pair {
+        certificate: one.certificate.clone(),
+        key: other.key,
+    };
+    let bad = setup
+        .toml(&tls("server", &gone, &clients))
+        .toml(&tls("admin", &mixed, ""));
+    let told = check(&bad).failed(2);
+    for words in [
+        "server.tls: certificate: ",
+        "gone.pem cannot be read: No such file",
+        "let the daemon's user read it",
+        "server.tls: key: ",
+        "junk.pem has nothing of the kind that is wanted; this setting wants a private key",
+        "server.tls: client_ca: ",
+        "cut.pem is damaged",
+        "admin.tls: ",
+        "cannot be used together",
+        "put the key there that the first certificate of the file was issued for",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_certificate_that_ends_is_told_until_its_file_is_replaced() {
+    if !is_there("a_certificate_that_ends_is_told_until_its_file_is_replaced") {
+        return;
+    }
+    let setup = Setup::shop();
+    let soon = pair_for(&setup, "soon", 9);
+    let ended = pair(&setup, "ended");
+    end(&ended);
+    let good = pair(&setup, "good");
+    let setup = setup
+        .toml(&tls("server", &soon, ""))
+        .toml(&tls("admin", &ended, ""));
+    let expires = format!(
+        "the certificate of the service listener, {}, expires on ",
+        shown(&soon.certificate)
+    );
+    let expired = format!(
+        "the certificate of the admin listener, {}, expired on ",
+        shown(&ended.certificate)
+    );
+    let told = check(&setup).ok();
+    assert!(told.contains("in 8 days"), "{told}");
+    for words in [&expires, &expired] {
+        assert!(told.contains(&format!("warning: {words}")), "{told}");
+    }
+    let process = setup.spawn();
+    let problems = || {
+        let url = format!("https://{}/api/admin/status", process.admin);
+        let token = format!("Authorization: Bearer {}", process.setup.admin_token());
+        let (_, body) = curl(&good.certificate, &["--insecure", &url, "-H", &token]);
+        let status: Value = serde_json::from_str(&body).expect("JSON");
+        status["data"]["problems"].to_string()
+    };
+    let told = problems();
+    assert!(told.contains(&expires) && told.contains(&expired), "{told}");
+    assert!(process.log().contains(&expired), "{}", process.log());
+    for old in [&soon, &ended] {
+        std::fs::copy(&good.certificate, &old.certificate).expect("a copy");
+        std::fs::copy(&good.key, &old.key).expect("a copy");
+    }
+    eventually("nothing ends", || (problems() == "[]").then_some(()));
+}
+
+fn check(setup: &Setup) -> Done {
+    let mut command = headgate(&setup.path(""));
+    finish(command.args(["check", "--config"]).arg(setup.write()), "")
 }

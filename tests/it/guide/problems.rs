@@ -5,13 +5,14 @@
 use super::{code, read, root};
 
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
-const SENTENCES: [(&str, &str, &str); 11] = [
+const SENTENCES: [(&str, &str, &str); 12] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
     ("config/reach.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
     ("repair/report.rs", "", "vec![format!("),
     ("repair/report.rs", "", "problems.push(format!("),
     ("operate/status.rs", "", "problems.push(format!("),
+    ("operate/certificates.rs", "fn problem(", "Some(format!("),
     ("operate/limits.rs", "fn used_up(", "problems.push(format!("),
     ("operate/limits.rs", "fn fullness(", "Some(format!("),
     ("operate/condition.rs", "", "let sentence = format!("),

@@ -28,7 +28,7 @@ impl Setup {
     }
 
     /// Writes the configuration file, at once as a whole.
-    pub(super) fn write(&self) -> PathBuf {
+    pub(crate) fn write(&self) -> PathBuf {
         let file = self.path("headgate.toml");
         let new = file.with_extension("new");
         std::fs::write(&new, self.text()).expect("a configuration file");

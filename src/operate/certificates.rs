@@ -1,0 +1,154 @@
+//! The certificates of the listeners, and when they end.
+//!
+//! The daemon says here which ones are in use; the status tells of those that end soon, and `headgate check` of those
+//! that would be in use.
+//!
+//! **Invariant**: what is told is so at the moment in which somebody asks.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock;
+
+/// For so long before its end a certificate is told of: what renews them does it earlier.
+const SOON_DAYS: u64 = 14;
+const DAY_MS: u64 = 86_400_000;
+
+/// The certificates in use, of each listener.
+#[derive(Debug, Default)]
+pub struct Certificates(Mutex<BTreeMap<&'static str, Vec<Term>>>);
+
+/// When certificates of a file count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// Where they lie.
+    pub file: String,
+    /// For whom they stand.
+    pub whose: Whose,
+    /// Unix milliseconds; before that nobody takes them.
+    pub begins_ms: u64,
+    /// Unix milliseconds; from then on nobody takes them.
+    pub ends_ms: u64,
+}
+
+/// For whom a certificate stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The listener shows it.
+    Listener,
+    /// It has issued those of the listener's clients.
+    Clients,
+}
+
+impl Certificates {
+    /// From now on a listener, `service` or `admin`, uses these.
+    pub fn set(&self, listener: &'static str, terms: Vec<Term>) {
+        let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.insert(listener, terms);
+    }
+
+    /// Those that have ended or end soon, in sentences.
+    pub fn problems(&self) -> Vec<String> {
+        let now_ms = clock::unix_ms();
+        let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = listeners.iter().flat_map(|(listener, terms)| {
+            let told = terms.iter().map(|term| term.problem(listener, now_ms));
+            told.flatten()
+        });
+        told.collect()
+    }
+}
+
+impl Term {
+    /// That they end soon, have ended, or do not count yet, and what to do.
+    pub fn problem(&self, listener: &str, now_ms: u64) -> Option<String> {
+        let file = &self.file;
+        let (what, refused) = match self.whose {
+            Whose::Listener => ("certificate", "clients refuse it"),
+            Whose::Clients => ("issuer of client certificates", "should issue no more"),
+        };
+        let what = format!("the {what} of the {listener} listener");
+        let renew = "put a new one there: the file is read again when it changes";
+        if self.ends_ms <= now_ms {
+            let day = day(self.ends_ms);
+            return Some(format!(
+                "{what}, {file}, expired on {day}, and {refused}; {renew}"
+            ));
+        }
+        if self.begins_ms > now_ms {
+            let day = day(self.begins_ms);
+            return Some(format!(
+                "{what}, {file}, counts from {day} on, and not yet; set this machine's clock if it is wrong, or {renew}"
+            ));
+        }
+        let left = match (self.ends_ms - now_ms) / DAY_MS {
+            SOON_DAYS.. => return None,
+            0 => "in less than a day".to_owned(),
+            1 => "in a day".to_owned(),
+            days => format!("in {days} days"),
+        };
+        let day = day(self.ends_ms);
+        Some(format!("{what}, {file}, expires on {day}, {left}; {renew}"))
+    }
+}
+
+/// The day of a time in UTC: `2030-01-31`.
+fn day(at_ms: u64) -> String {
+    clock::rfc3339(at_ms).chars().take(10).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: u64 = 1_769_860_800_000;
+
+    fn told(begins_ms: u64, ends_ms: u64) -> Option<String> {
+        let term = Term {
+            file: "/etc/a.pem".to_owned(),
+            whose: Whose::Listener,
+            begins_ms,
+            ends_ms,
+        };
+        term.problem("service", NOW_MS)
+    }
+
+    #[test]
+    fn what_ends_within_two_weeks_is_told_with_its_day_and_nothing_else() {
+        let ends = |in_ms: u64| told(0, NOW_MS + in_ms);
+        let what = "the certificate of the service listener, /etc/a.pem,";
+        let renew = "put a new one there: the file is read again when it changes";
+        assert_eq!(ends(SOON_DAYS * DAY_MS), None);
+        for (in_ms, words) in [
+            (SOON_DAYS * DAY_MS - 1, "expires on 2026-02-14, in 13 days"),
+            (2 * DAY_MS, "expires on 2026-02-02, in 2 days"),
+            (2 * DAY_MS - 1, "expires on 2026-02-02, in a day"),
+            (1, "expires on 2026-01-31, in less than a day"),
+            (0, "expired on 2026-01-31, and clients refuse it"),
+        ] {
+            assert_eq!(ends(in_ms), Some(format!("{what} {words}; {renew}")));
+        }
+        let early = told(NOW_MS + 1, NOW_MS + 30 * DAY_MS).expect("it is told");
+        assert!(early.contains("counts from 2026-01-31 on"), "{early}");
+    }
+
+    #[test]
+    fn those_in_use_are_told_until_others_are() {
+        let certificates = Certificates::default();
+        let term = |ends_ms| Term {
+            file: "a.pem".to_owned(),
+            whose: Whose::Clients,
+            begins_ms: 0,
+            ends_ms,
+        };
+        certificates.set("service", vec![term(NOW_MS)]);
+        certificates.set("admin", vec![term(u64::MAX), term(NOW_MS)]);
+        let told = certificates.problems();
+        assert_eq!(told.len(), 2, "{told:?}");
+        let issuer = "the issuer of client certificates of the admin listener, a.pem, expired";
+        assert!(told[0].starts_with(issuer), "{told:?}");
+        certificates.set("admin", vec![term(u64::MAX)]);
+        certificates.set("service", Vec::new());
+        assert!(certificates.problems().is_empty());
+    }
+}
