@@ -36,7 +36,9 @@ use crate::config::{Limits, Settings};
 use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
 use audit::chain::Verifier;
 pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
-pub use audit::{Actor, AuditEntry, Change as AuditChange};
+pub use audit::{
+    ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
+};
 pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
 pub use change::read_key::{NewReadKey, ReadKeyPatch};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
@@ -256,12 +258,12 @@ impl Catalog {
         self.read(|entries| entries.read_keys.get(name).cloned())
     }
 
-    /// A page of the audit trail, newest first: entries before the one with the id `before`. Blocks.
+    /// A page of the audit trail, newest first: at most `limit` of the entries that are wanted. Blocks.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn audit(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, CatalogError> {
-        Ok(audit::page(&self.store().connection, before, limit)?)
+    pub fn audit(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditEntry>, CatalogError> {
+        Ok(audit::page(&self.store().connection, filter, limit)?)
     }
 
     /// Reads the whole audit trail, and whether it is as it was written; `expected` is a digest that should be in it.

@@ -27,7 +27,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::backup::Backups;
-use crate::catalog::{Actor, AuditChange, AuditEntry, Catalog, CatalogError, KeyHash, Verified};
+use crate::catalog::{
+    Actor, AuditChange, AuditEntry, AuditFilter, Catalog, CatalogError, KeyHash, Verified,
+};
 use crate::config::{InUse, Storage};
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
@@ -149,16 +151,16 @@ impl Operator {
         .await;
     }
 
-    /// A page of the audit trail, newest first: entries before the one with the id `before`, and whether there are
+    /// A page of the audit trail, newest first: at most `limit` of the entries that are wanted, and whether there are
     /// more.
     pub async fn audit(
         &self,
-        before: Option<i64>,
+        filter: AuditFilter,
         limit: u32,
     ) -> Result<(Vec<AuditEntry>, bool), CatalogError> {
         let catalog = Arc::clone(&self.catalog);
         // One more tells whether there is a next page.
-        let mut entries = in_background(move || catalog.audit(before, limit + 1)).await?;
+        let mut entries = in_background(move || catalog.audit(&filter, limit + 1)).await?;
         let more = entries.len() > limit as usize;
         entries.truncate(limit as usize);
         Ok((entries, more))

@@ -4,6 +4,7 @@
 //! file, dead letters above all, has its entry after it: [`super::Catalog::note`].)
 
 pub(super) mod chain;
+mod page;
 
 use std::sync::Arc;
 
@@ -12,12 +13,35 @@ use serde_json::Value;
 
 use super::{KeyHash, Kind};
 use crate::clock;
+pub use page::Filter;
+pub(super) use page::page;
 
 /// The newest are kept.
 const ENTRIES_MAX: i64 = 100_000;
 /// As [`entry`] reads them.
 const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
+
+/// Every verb of [`Change::action`].
+pub const ACTIONS: [&str; 17] = [
+    "change",
+    "create",
+    "delete",
+    "discard",
+    "forget",
+    "give_up",
+    "remove",
+    "retry",
+    "revoke",
+    "role_refused",
+    "rotate",
+    "send_again",
+    "sign_in",
+    "sign_in_refused",
+    "sign_out",
+    "take-secret",
+    "trigger",
+];
 
 /// Who makes a change.
 #[derive(Debug, Clone)]
@@ -31,8 +55,7 @@ pub struct Actor {
 /// What is written of a change.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What was done, a verb: `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `sign_in`,
-    /// `sign_in_refused`, `sign_out`.
+    /// What was done, a verb: one of [`ACTIONS`].
     pub action: &'static str,
     /// To what kind of thing.
     pub kind: Kind,
@@ -92,6 +115,7 @@ pub(super) fn write(
     actor: &Actor,
     change: &Change,
 ) -> Result<(), rusqlite::Error> {
+    debug_assert!(ACTIONS.contains(&change.action), "{}", change.action);
     let json = |value: &Option<Value>| value.as_ref().map(Value::to_string);
     let at_ms = clock::unix_ms();
     let mut entry = AuditEntry {
@@ -129,18 +153,6 @@ pub(super) fn write(
         .prepare_cached("DELETE FROM audit WHERE id <= ?1")?
         .execute([entry.id - ENTRIES_MAX])?;
     Ok(())
-}
-
-pub(super) fn page(
-    connection: &Connection,
-    before: Option<i64>,
-    limit: u32,
-) -> Result<Vec<AuditEntry>, rusqlite::Error> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2"
-    ))?;
-    let rows = statement.query_map(params![before.unwrap_or(i64::MAX), limit], entry)?;
-    rows.collect()
 }
 
 /// Reads [`COLUMNS`].

@@ -42,6 +42,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Stream,
+        Self::Connector,
+        Self::Key,
+        Self::ReadKey,
+        Self::Request,
+        Self::Sink,
+        Self::Item,
+        Self::Backup,
+        Self::Ticket,
+        Self::Session,
+        Self::SignInLink,
+    ];
+
     /// In the audit trail.
     pub fn as_str(self) -> &'static str {
         match self {

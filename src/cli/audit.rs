@@ -6,14 +6,16 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, json_pretty, plain, print, print_list, shown};
 use super::repair::Output;
+use super::requests::{UnixMs, moment};
 use super::resource::{Column, table};
-use crate::catalog::{self, KeyHash, Mark, Verified};
+use crate::catalog::{self, AUDIT_ACTIONS, KeyHash, Kind, Mark, Verified};
 use crate::clock;
 use crate::text::percent_encoded;
 
@@ -26,6 +28,9 @@ const LIMIT_MAX: u64 = 100_000;
     after_help = "\
 Examples:
   headgate audit --limit 500 --output ndjson
+  headgate audit --since 2h --kind key --action revoke
+  headgate audit --name shop --since 2026-01-31T00:00:00Z    # the connector shop, its keys and requests
+  headgate audit --who night-shift                           # a token, in calls and on the pages
   headgate audit verify
   headgate audit verify --expect 4f0c1d…    # a digest that was noted before
   headgate audit verify --folder /var/backups/headgate-1"
@@ -33,6 +38,24 @@ Examples:
 pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
+    /// Only what was done with this verb
+    #[arg(long, value_name = "VERB", value_parser = PossibleValuesParser::new(AUDIT_ACTIONS))]
+    action: Option<String>,
+    /// Only what was done to things of this kind
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)))]
+    kind: Option<String>,
+    /// Only what was done to what has this name, or belongs to the connector of this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Only what these did: BY of an entry, or the name of a token
+    #[arg(long, value_name = "WHO")]
+    who: Option<String>,
+    /// Only entries from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    since: Option<UnixMs>,
+    /// Only entries before then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    until: Option<UnixMs>,
     /// How many entries to show, the newest
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
@@ -95,13 +118,33 @@ pub async fn run(args: AuditArgs) -> Result<(), CliError> {
     }
     let client = args.admin.client()?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let entries = client.list("/api/admin/audit", "", limit).await?;
-    print_list(
-        args.output,
-        &entries,
-        "nothing was changed yet",
-        |entries| table(COLUMNS, entries),
-    )
+    let filter = filter(&args);
+    let entries = client.list("/api/admin/audit", &filter, limit).await?;
+    let none = match filter.is_empty() {
+        true => "nothing was changed yet",
+        false => "no entries match",
+    };
+    print_list(args.output, &entries, none, |entries| {
+        table(COLUMNS, entries)
+    })
+}
+
+/// The filters as a part of the query, `&name=value` each.
+fn filter(args: &AuditArgs) -> String {
+    let time = |at: Option<UnixMs>| at.map(clock::rfc3339);
+    let filters = [
+        ("action", args.action.clone()),
+        ("kind", args.kind.clone()),
+        ("name", args.name.clone()),
+        ("who", args.who.clone()),
+        ("since", time(args.since)),
+        ("until", time(args.until)),
+    ];
+    let given = filters.into_iter().filter_map(|(name, value)| {
+        let value = percent_encoded(&value?);
+        Some(format!("&{name}={value}"))
+    });
+    given.collect()
 }
 
 async fn verify(args: VerifyArgs) -> Result<(), CliError> {

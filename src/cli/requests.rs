@@ -116,7 +116,7 @@ struct SendAgainArgs {
 }
 
 /// Unix time in milliseconds.
-type UnixMs = u64;
+pub(super) type UnixMs = u64;
 
 impl clap::ValueEnum for Status {
     fn value_variants<'a>() -> &'a [Self] {
@@ -393,7 +393,8 @@ fn describe(value: &Value, depth: usize, text: &mut String) {
 }
 
 /// Reads `15m` as fifteen minutes ago, or an RFC 3339 time.
-fn moment(text: &str) -> Result<UnixMs, String> {
+/// Reads a moment: how long ago, or an RFC 3339 time.
+pub(super) fn moment(text: &str) -> Result<UnixMs, String> {
     moment_before(text, clock::unix_ms())
 }
 

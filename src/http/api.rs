@@ -30,7 +30,9 @@ use std::sync::Arc;
 use salvo_core::{Request, Router};
 
 use super::access::{Needs, by_token as by, require_token};
+use crate::clock;
 use crate::http::Sessions;
+use crate::http::error::ApiError;
 use crate::operate::Operator;
 
 /// Every route of the admin API, and the roles that it needs.
@@ -59,6 +61,18 @@ pub(super) fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     (subjects.into_iter()).fold(all, |all, (needs, routes)| {
         all.push(require_token(operator, needs, routes))
     })
+}
+
+/// A time of the query, Unix milliseconds; none: it is not there.
+fn time(req: &mut Request, name: &str) -> Result<Option<u64>, ApiError> {
+    match req.query::<String>(name) {
+        None => Ok(None),
+        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
+            ))
+        }),
+    }
 }
 
 /// A part of the path.

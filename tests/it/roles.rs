@@ -342,6 +342,28 @@ fn the_audit_trail_is_printed_and_verified_in_a_daemon_and_in_a_folder() {
     }
     let listed = operate(&process, ["audit"]).ok();
     assert_eq!(listed.lines().count(), 4, "{listed}");
+    let retries = [
+        "audit", "--action", "retry", "--kind", "sink", "--name", "pool",
+    ];
+    let listed = operate(&process, retries).ok();
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    for [option, value] in [
+        ["--until", "1h"],
+        ["--who", "nobody"],
+        ["--action", "trigger"],
+    ] {
+        let listed = operate(&process, ["audit", option, value]).ok();
+        assert!(!listed.contains("retry"), "{option}: {listed}");
+    }
+    let since = ["audit", "--since", "1h", "--who", "admin token"];
+    let listed = operate(&process, since).ok();
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    let refused = operate(&process, ["audit", "--kind", "sinks"]).failed(2);
+    assert!(refused.contains("sign_in_link"), "{refused}");
+    let first = process.list("/api/admin/audit?action=retry&limit=2");
+    let next = first[1]["id"].as_str().expect("an id");
+    let path = format!("/api/admin/audit?action=retry&cursor={next}");
+    assert_eq!(process.list(&path).len(), 1);
     let entries = process.list("/api/admin/audit");
     let newest = entries[0]["digest"].as_str().expect("a digest").to_owned();
     let told = operate(&process, ["audit", "verify"]).ok();

@@ -36,7 +36,10 @@ fn a_trail_as_it_was_written_verifies() {
     let verified = verify(&desk, None);
     assert!(verified.is_good(), "{verified:?}");
     assert_eq!(verified.entries, 4);
-    let entries = desk.catalog.audit(None, 10).expect("a page");
+    let entries = desk
+        .catalog
+        .audit(&AuditFilter::default(), 10)
+        .expect("a page");
     let newest = verified.newest.expect("entries");
     assert_eq!((newest.id, Some(newest.digest)), (4, entries[0].digest));
     assert_eq!(verified.oldest.map(|oldest| oldest.id), Some(1));

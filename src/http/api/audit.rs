@@ -8,12 +8,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::paging::{cursor, limit};
+use super::time;
 use crate::catalog::key::KeyHashError;
-use crate::catalog::{AuditEntry, Mark, Verified};
+use crate::catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind, Mark, Verified};
 use crate::clock;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+/// Longer is no name, and nobody is called.
+const TEXT_CHARS_MAX: usize = 256;
 
 /// The audit trail.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -35,8 +39,8 @@ struct AuditData {
     who: String,
     /// Their address, or `unix`.
     client: String,
-    /// `create`, `change`, `delete`, `rotate`, `revoke`, `send_again`, `retry`, `discard`, `remove`, `sign_in`,
-    /// `sign_in_refused`, `role_refused`, `sign_out`…
+    /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `retry`, `revoke`, `role_refused`, `rotate`,
+    /// `send_again`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`.
     action: String,
     /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
     /// `sign_in_link`.
@@ -80,18 +84,60 @@ struct ListAudit(Operator);
 #[endpoint(
     operation_id = "list_audit",
     parameters(
+        ("action" = Option<String>, Query, description = "Only what was done with this verb."),
+        ("kind" = Option<String>, Query, description = "Only what was done to things of this kind."),
+        ("name" = Option<String>, Query, description = "Only what was done to what has this name, or belongs to the connector of this name. At most 256 characters."),
+        ("who" = Option<String>, Query, description = "Only what these did: `who` of an entry, or the name at its end, so that `night-shift` is `token night-shift` and `page of token night-shift`. At most 256 characters."),
+        ("since" = Option<String>, Query, description = "At or after this time, RFC 3339."),
+        ("until" = Option<String>, Query, description = "At or before this time, RFC 3339."),
         ("limit" = Option<u32>, Query, description = "1 to 500, default 50."),
-        ("cursor" = Option<String>, Query, description = "`next` of the page before."),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before, with the same filters."),
     ),
 )]
 impl ListAudit {
     async fn handle(&self, req: &mut Request) -> Result<Listing<AuditData>, ApiError> {
-        let (limit, before) = (limit(req)?, cursor(req)?);
-        let (entries, more) = self.0.audit(before, limit).await?;
+        let (filter, limit) = (filter(req)?, limit(req)?);
+        let (entries, more) = self.0.audit(filter, limit).await?;
         let next = entries.last().filter(|_| more);
         let next = next.map(|last| last.id.to_string());
         let entries = entries.into_iter().map(AuditData::from);
         Ok(envelope::list(entries.collect(), next))
+    }
+}
+
+fn filter(req: &mut Request) -> Result<AuditFilter, ApiError> {
+    let kinds = Kind::ALL.map(Kind::as_str);
+    Ok(AuditFilter {
+        before: cursor(req)?,
+        action: word(req, "action", &AUDIT_ACTIONS)?,
+        kind: word(req, "kind", &kinds)?,
+        name: text(req, "name")?,
+        who: text(req, "who")?,
+        since_ms: time(req, "since")?,
+        until_ms: time(req, "until")?,
+    })
+}
+
+/// One of a few words.
+fn word(req: &mut Request, name: &str, known: &[&str]) -> Result<Option<String>, ApiError> {
+    let word = req.query::<String>(name);
+    match word.as_deref() {
+        Some(word) if !known.contains(&word) => {
+            let known = known.join(", ");
+            Err(ApiError::invalid(format!("{name} must be one of {known}")))
+        }
+        _ => Ok(word),
+    }
+}
+
+fn text(req: &mut Request, name: &str) -> Result<Option<String>, ApiError> {
+    let text = req.query::<String>(name);
+    let chars = text.as_ref().map_or(1, |text| text.chars().count());
+    match (1..=TEXT_CHARS_MAX).contains(&chars) {
+        true => Ok(text),
+        false => Err(ApiError::invalid(format!(
+            "{name} must have 1 to {TEXT_CHARS_MAX} characters"
+        ))),
     }
 }
 

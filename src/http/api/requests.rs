@@ -10,7 +10,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::paging::{cursor, limit};
-use super::param;
+use super::{param, time};
 use crate::clock;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
@@ -198,16 +198,8 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
             }
         }
     }
-    let time = |name: &str| match req.query::<String>(name) {
-        None => Ok(None),
-        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
-            ApiError::invalid(format!(
-                "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
-            ))
-        }),
-    };
-    let since_ms = time("since")?;
-    let until_ms = time("until")?;
+    let since_ms = time(req, "since")?;
+    let until_ms = time(req, "until")?;
     let text = req.query::<String>("text").filter(|text| !text.is_empty());
     if text
         .as_ref()

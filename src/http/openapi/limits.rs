@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::GRACE_SECONDS_MAX;
+use crate::catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
 use crate::config::{DESCRIPTION_CHARS_MAX, ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::operate::requests::Status;
 use crate::sender;
@@ -82,7 +82,10 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         (_, "max_rate") => within(1, 1_000),
         (_, "Idempotency-Key") => json!({ "pattern": "^[!-~]{1,255}$" }),
         (_, "X-Item-Key") => name_of_field(),
-        ("list_requests", "since" | "until") => time(),
+        ("list_requests" | "list_audit", "since" | "until") => time(),
+        ("list_audit", "action") => json!({ "enum": AUDIT_ACTIONS }),
+        ("list_audit", "kind") => json!({ "enum": Kind::ALL.map(Kind::as_str) }),
+        ("list_audit", "name" | "who") => json!({ "minLength": 1, "maxLength": 256 }),
         ("list_requests", "text") => json!({ "maxLength": 200 }),
         ("list_requests", "status") => {
             let names = Status::ALL.map(Status::as_str).join("|");

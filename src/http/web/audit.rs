@@ -3,16 +3,20 @@
 //! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
 
 use maud::{Markup, html};
+use salvo_core::http::StatusCode;
 use salvo_core::{Request, handler};
 
+use super::form::unix_ms;
 use super::frame::{NoPage, Page, Place};
-use super::text::{text, text_of, time};
-use crate::catalog::AuditEntry;
+use super::text::{segment, text, text_of, time};
+use crate::catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind};
 use crate::clock;
 use crate::operate::Operator;
 
 /// Entries on a page.
 const ENTRIES: u32 = 50;
+/// Characters of a name that is looked for.
+const TYPED_CHARS_MAX: usize = 256;
 /// Characters of what something was, or is.
 const CHARS_MAX: usize = 4_000;
 
@@ -26,32 +30,156 @@ impl Audit {
     }
 }
 
+/// Which entries are asked for, as the form has them; an empty text is no wish.
+#[derive(Debug)]
+struct Query {
+    action: String,
+    kind: String,
+    name: String,
+    who: String,
+    /// `2026-01-31T12:00`, UTC.
+    since: String,
+    until: String,
+    before: Option<i64>,
+}
+
+impl Query {
+    fn read(req: &mut Request) -> Result<Self, NoPage> {
+        let text = |name: &str| req.query::<String>(name).unwrap_or_default();
+        let refused = |why: &str| NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned());
+        let typed = |name: &str| text(name).trim().chars().take(TYPED_CHARS_MAX).collect();
+        let before = match text("before").as_str() {
+            "" => None,
+            number => Some(
+                (number.parse())
+                    .map_err(|_| refused("The page before has the link to this one."))?,
+            ),
+        };
+        let query = Self {
+            action: text("action"),
+            kind: text("kind"),
+            name: typed("name"),
+            who: typed("who"),
+            since: text("since"),
+            until: text("until"),
+            before,
+        };
+        let is_of = |word: &String, words: &[&str]| word.is_empty() || words.contains(&&**word);
+        if !is_of(&query.action, &AUDIT_ACTIONS)
+            || !is_of(&query.kind, &Kind::ALL.map(Kind::as_str))
+        {
+            return Err(refused("The audit trail has nothing of this name."));
+        }
+        for time in [&query.since, &query.until] {
+            if !time.is_empty() && unix_ms(time).is_none() {
+                return Err(refused("A time is wanted like 2026-01-31T12:00, in UTC."));
+            }
+        }
+        Ok(query)
+    }
+
+    fn fields(&self) -> [(&'static str, &str); 6] {
+        [
+            ("action", &self.action),
+            ("kind", &self.kind),
+            ("name", &self.name),
+            ("who", &self.who),
+            ("since", &self.since),
+            ("until", &self.until),
+        ]
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.fields().iter().any(|(_, text)| !text.is_empty())
+    }
+
+    fn filter(&self) -> AuditFilter {
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        AuditFilter {
+            before: self.before,
+            action: given(&self.action),
+            kind: given(&self.kind),
+            name: given(&self.name),
+            who: given(&self.who),
+            since_ms: unix_ms(&self.since),
+            until_ms: unix_ms(&self.until),
+        }
+    }
+
+    /// The address of the newest page, or of the one that begins before an entry.
+    fn address(&self, before: Option<i64>) -> String {
+        let fields = self.fields().map(|(name, text)| (name, segment(text)));
+        let before = before.map(|before| ("before", before.to_string()));
+        let given = fields.into_iter().filter(|(_, text)| !text.is_empty());
+        let parts: Vec<String> = (before.into_iter().chain(given))
+            .map(|(name, text)| format!("{name}={text}"))
+            .collect();
+        match parts.is_empty() {
+            true => "/audit".to_owned(),
+            false => format!("/audit?{}", parts.join("&")),
+        }
+    }
+}
+
 async fn page(operator: &Operator, req: &mut Request) -> Result<Page, NoPage> {
-    let before = req.query::<i64>("before");
-    let (entries, more) = operator.audit(before, ENTRIES).await?;
+    let query = Query::read(req)?;
+    let (entries, more) = operator.audit(query.filter(), ENTRIES).await?;
+    let is_later = query.before.is_some();
     Ok(Page {
         title: "Audit trail".to_owned(),
         place: Place::Audit,
         still: html! {
             p.quiet { "Changes of connectors, keys, streams and read keys while the daemon runs, and what was done to dead letters, retries, items and backups: on these pages, with the command line or over the admin API. What a configuration declares is not among them." }
+            (form(&query))
         },
         live: html! {
-            (table(&entries, before.is_some()))
+            (table(&entries, &query))
             p.row {
-                @if before.is_some() { a.button.plain href="/audit" { "Newest" } }
+                @if is_later { a.button.plain href=(query.address(None)) { "Newest" } }
                 @if let Some(last) = entries.last().filter(|_| more) {
-                    a.button.plain href={ "/audit?before=" (last.id) } { "Older" }
+                    a.button.plain href=(query.address(Some(last.id))) { "Older" }
                 }
             }
         },
-        old: before.is_some(),
+        old: is_later,
     })
 }
 
-fn table(entries: &[AuditEntry], later: bool) -> Markup {
+/// The form that filters the trail.
+fn form(query: &Query) -> Markup {
+    let select = |id: &str, label: &str, words: &[&str], chosen: &str| {
+        html! {
+            div {
+                label for=(id) { (label) }
+                select id=(id) name=(id) {
+                    option value="" { "all" }
+                    @for word in words { option value=(word) selected[chosen == *word] { (word) } }
+                }
+            }
+        }
+    };
+    html! {
+        form.filter method="get" action="/audit" {
+            (select("action", "What was done", &AUDIT_ACTIONS, &query.action))
+            (select("kind", "To what", &Kind::ALL.map(Kind::as_str), &query.kind))
+            div { label for="name" { "Name, or connector" } input #name type="search" name="name" value=(query.name) maxlength=(TYPED_CHARS_MAX); }
+            div { label for="who" { "By" } input #who type="search" name="who" value=(query.who) maxlength=(TYPED_CHARS_MAX); }
+            div { label for="since" { "From (UTC)" } input #since type="datetime-local" step="1" name="since" value=(query.since); }
+            div { label for="until" { "To (UTC)" } input #until type="datetime-local" step="1" name="until" value=(query.until); }
+            button { "Show" }
+            @if query.is_filtered() { a.button.plain href="/audit" { "All" } }
+        }
+    }
+}
+
+fn table(entries: &[AuditEntry], query: &Query) -> Markup {
     html! {
         @if entries.is_empty() {
-            p.panel role="status" { @if later { "This is the end of the audit trail." } @else { "Nothing was changed yet." } }
+            p.panel role="status" {
+                @if query.before.is_some() { "This is the end of the audit trail." }
+                @else if query.is_filtered() { "No entry is like this." }
+                @else { "Nothing was changed yet." }
+            }
         } @else {
             div.table { table {
                 thead { tr { th { "Time" } th { "What" } th { "Name" } th { "By" } th { "From" } th { "Before and after" } } }

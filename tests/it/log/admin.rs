@@ -168,6 +168,12 @@ async fn bad_queries_are_400_and_say_what_is_wanted() {
         ("/api/admin/connectors/shop/keys", "limit=501", "500"),
         ("/api/admin/read-keys", "limit=-1", "500"),
         ("/api/admin/audit", "cursor=x", "next"),
+        ("/api/admin/audit", "action=creat", "one of change, create,"),
+        ("/api/admin/audit", "kind=streams", "one of stream,"),
+        ("/api/admin/audit", "name=", "1 to 256"),
+        ("/api/admin/audit", "who=", "1 to 256"),
+        ("/api/admin/audit", "since=2h", "2026-01-31T12:00:00Z"),
+        ("/api/admin/audit", "until=now", "2026-01-31T12:00:00Z"),
     ] {
         let reply = app.admin().get(&format!("{path}?{query}")).await;
         let told = reply.refused(400, "INVALID_REQUEST").message;

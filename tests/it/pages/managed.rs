@@ -692,4 +692,30 @@ fn the_audit_trail_is_a_page_newest_first_and_paged() {
     let older = site.page(&format!("/audit?before={before}"));
     assert_eq!(numbers(&older), (0..10).rev().collect::<Vec<u32>>());
     assert!(!older.contains("Older"));
+    // Filters stay on the way back.
+    let page = site.page("/audit?action=create&kind=stream&who=admin+page&name=&since=&until=");
+    assert_eq!(numbers(&page), (10..60).rev().collect::<Vec<u32>>());
+    let filters = "&amp;action=create&amp;kind=stream&amp;who=admin%20page\"";
+    assert!(page.contains(filters), "{page}");
+    let (_, rest) = page.split_once("href=\"/audit?before=").expect("a link");
+    let next = rest
+        .split('"')
+        .next()
+        .expect("a query")
+        .replace("&amp;", "&");
+    let older = site.page(&format!("/audit?before={next}"));
+    assert_eq!(numbers(&older), (0..10).rev().collect::<Vec<u32>>());
+    let page = site.page("/audit?name=stream-7");
+    assert_eq!(numbers(&page), [7]);
+    assert!(page.contains("value=\"stream-7\""), "{page}");
+    let page = site.page("/audit?until=2000-01-01T00:00");
+    assert!(page.contains("No entry is like this."), "{page}");
+    for wrong in [
+        "kind=streams",
+        "action=creat",
+        "since=yesterday",
+        "before=x",
+    ] {
+        assert_eq!(site.get(&format!("/audit?{wrong}")).status, 400, "{wrong}");
+    }
 }

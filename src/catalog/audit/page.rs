@@ -1,0 +1,60 @@
+//! Pages of the audit trail, and which entries stand on them.
+//!
+//! **Invariant**: a page is newest first, and its last entry leads to exactly those after it.
+
+use rusqlite::{Connection, params};
+
+use super::{AuditEntry, COLUMNS, entry};
+
+/// Which entries of the trail are wanted: those to which everything applies that is given.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Entries before the one with this id.
+    pub before: Option<i64>,
+    /// What was done, one of [`ACTIONS`](super::ACTIONS).
+    pub action: Option<String>,
+    /// To what kind of thing, as [`Kind::as_str`](crate::catalog::Kind::as_str).
+    pub kind: Option<String>,
+    /// Name of what was changed, or of the connector that it belongs to.
+    pub name: Option<String>,
+    /// Who made the change, as entries have it or the name at its end: `token night-shift`, `night-shift`.
+    pub who: Option<String>,
+    /// At this time or later: Unix time in milliseconds.
+    pub since_ms: Option<u64>,
+    /// At this time or before it, likewise.
+    pub until_ms: Option<u64>,
+}
+
+/// At most `limit` entries.
+pub(in crate::catalog) fn page(
+    connection: &Connection,
+    filter: &Filter,
+    limit: u32,
+) -> Result<Vec<AuditEntry>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM audit
+         WHERE id < ?1
+           AND (?2 IS NULL OR action = ?2)
+           AND (?3 IS NULL OR kind = ?3)
+           AND (?4 IS NULL OR name = ?4 OR connector = ?4)
+           AND (?5 IS NULL OR who = ?5 OR substr(who, -length(?5) - 1) = ' ' || ?5)
+           AND (?6 IS NULL OR at_ms >= ?6)
+           AND (?7 IS NULL OR at_ms <= ?7)
+         ORDER BY id DESC LIMIT ?8"
+    ))?;
+    let time = |ms: Option<u64>| ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    let rows = statement.query_map(
+        params![
+            filter.before.unwrap_or(i64::MAX),
+            filter.action,
+            filter.kind,
+            filter.name,
+            filter.who,
+            time(filter.since_ms),
+            time(filter.until_ms),
+            limit
+        ],
+        entry,
+    )?;
+    rows.collect()
+}
