@@ -24,6 +24,7 @@ mod live;
 mod middleware;
 mod openapi;
 mod pages;
+mod rate;
 mod reader;
 mod sink_state;
 mod strangers;

@@ -15,7 +15,9 @@ use uuid::Uuid;
 
 use super::error::ApiError;
 use super::forwarded::Proxies;
+use super::rate;
 use super::strangers::Strangers;
+use crate::catalog::VolumeLeft;
 use crate::config::Networks;
 use crate::journal::log::Client;
 use crate::metrics::Metrics;
@@ -122,11 +124,13 @@ impl Outer {
         let Some(address) = client(req).address() else {
             return;
         };
-        if let Some(seconds) = strangers.came(address).await {
+        if let Some(quota) = strangers.came(address).await {
+            let seconds = quota.reset_seconds;
             let message = format!(
                 "too many requests without a valid key came from this address; send a valid one, or wait {seconds} s"
             );
             res.headers_mut().remove(WWW_AUTHENTICATE);
+            rate::tell(res, "address", quota, VolumeLeft::default());
             ApiError::wait(seconds, message).answer(req, res);
         }
     }

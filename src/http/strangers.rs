@@ -16,6 +16,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
+use crate::catalog::QuotaState;
 use crate::clock;
 use crate::config::{Networks, party};
 
@@ -30,6 +31,7 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// Requests without a valid key.
 pub(super) struct Strangers {
+    requests_per_second: NonZeroU32,
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
     /// Time lived.
     swept_ms: AtomicU64,
@@ -47,16 +49,22 @@ impl Strangers {
         let rate = NonZeroU32::new(requests_per_second)?;
         let quota = Quota::per_second(rate).allow_burst(rate.saturating_mul(BURST));
         Some(Self {
+            requests_per_second: rate,
             rate: RateLimiter::hashmap(quota),
             swept_ms: AtomicU64::new(0),
         })
     }
 
-    /// One more of a client. If that is too many: the seconds until the next may come, after having waited a moment.
-    pub(super) async fn came(&self, address: IpAddr) -> Option<u64> {
-        let seconds = self.over(party(address), clock::lived_ms())?;
+    /// One more of a client. If that is too many: when the next may come, after having waited a moment.
+    pub(super) async fn came(&self, address: IpAddr) -> Option<QuotaState> {
+        let reset_seconds = self.over(party(address), clock::lived_ms())?;
         tokio::time::sleep(HELD_BACK).await;
-        Some(seconds)
+        Some(QuotaState {
+            burst: self.requests_per_second.saturating_mul(BURST).get(),
+            window_seconds: BURST.get(),
+            remaining: 0,
+            reset_seconds,
+        })
     }
 
     fn over(&self, party: IpAddr, now_ms: u64) -> Option<u64> {

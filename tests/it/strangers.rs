@@ -163,9 +163,17 @@ async fn requests_without_a_key_wait_and_those_with_one_do_not() {
     .await;
     let told = reply.refused(429, "RATE_LIMITED").message;
     assert!(told.contains("without a valid key"), "{told}");
-    assert!(reply.header("retry-after").is_some());
+    let seconds = reply.header("retry-after").expect("when to come again");
+    let policy = reply.header("ratelimit-policy");
+    assert_eq!(policy, Some("\"address\";q=5;w=5"));
+    let left = format!("\"address\";r=0;t={seconds}");
+    assert_eq!(reply.header("ratelimit"), Some(&*left));
     assert!(reply.header("www-authenticate").is_none());
-    app.caller("shop").ingest("{}").await.receipt();
+    // Who has a key is told of the key.
+    let reply = app.caller("shop").ingest("{}").await;
+    reply.receipt();
+    let policy = reply.header("ratelimit-policy").expect("a policy");
+    assert!(policy.starts_with("\"key\""), "{policy}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

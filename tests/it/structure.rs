@@ -34,12 +34,13 @@ const FLOORS: [(&str, u8); 27] = [
 ];
 
 /// Files of `http` by floor, as far as they have one; all others lie between these.
-const HTTP_FLOORS: [(&str, u8); 10] = [
+const HTTP_FLOORS: [(&str, u8); 11] = [
     ("envelope", 0),
     ("error", 0),
     ("forwarded", 0),
     ("middleware", 0),
     ("body", 0),
+    ("rate", 0),
     ("strangers", 0),
     ("tls", 0),
     ("api", 2),

@@ -11,17 +11,15 @@ use salvo_oapi::ToSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::catalog::{QuotaState, VolumeLeft};
 use crate::http::envelope;
 use crate::http::error::ApiError;
 use crate::http::middleware::set_request_id;
+use crate::http::rate;
 use crate::ingest::{Accepted, Answer, Reply};
 use crate::journal::log::Endpoint;
 use crate::sender::handshake::Answer as Greeting;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
 const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the next one takes its place; set item_key for the connector, or send X-Item-Key";
 
@@ -39,7 +37,7 @@ pub(in crate::http) struct ReceiptData {
 /// Writes what the pipeline says.
 pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
     if let Some(quota) = answer.quota {
-        tell_quota(res, quota, answer.volume);
+        rate::tell(res, "key", quota, answer.volume);
     }
     match answer.result {
         Ok(Reply::Accepted(accepted)) => {
@@ -100,26 +98,5 @@ fn acknowledge(res: &mut Response, accepted: &Accepted) {
         // Some tools want a type even of nothing.
         StatusCode::NO_CONTENT => envelope::write_json(res, status, Vec::new()),
         status => envelope::write_json(res, status, json.into_bytes()),
-    }
-}
-
-/// The fields of the IETF draft "RateLimit header fields for HTTP". Bytes are told of where they are limited.
-pub(super) fn tell_quota(res: &mut Response, quota: QuotaState, volume: VolumeLeft) {
-    let mut policy = format!(r#""key";q={};w={}"#, quota.burst, quota.window_seconds);
-    let mut state = format!(r#""key";r={};t={}"#, quota.remaining, quota.reset_seconds);
-    for (name, left) in [("bytes", volume.rate), ("day", volume.day)] {
-        let Some(left) = left else { continue };
-        let (max, window) = (left.bytes_max, left.window_seconds);
-        let _ = write!(
-            policy,
-            r#", "{name}";q={max};qu="content-bytes";w={window}"#
-        );
-        let (remaining, reset) = (left.remaining, left.reset_seconds);
-        let _ = write!(state, r#", "{name}";r={remaining};t={reset}"#);
-    }
-    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            res.headers_mut().insert(name, value);
-        }
     }
 }

@@ -10,13 +10,13 @@ use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::answer::tell_quota;
 use crate::catalog::Caller;
 use crate::clock;
 use crate::error::AcceptError;
 use crate::http::envelope::{self, Success};
 use crate::http::error::ApiError;
 use crate::http::middleware::client;
+use crate::http::rate;
 use crate::http::sink_state::SinkStateData;
 use crate::http::tls::fingerprint;
 use crate::ingest::{Ingest, check_place};
@@ -29,7 +29,7 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
     check_place(&caller.key.networks, client(req))?;
     let quota = caller.key.quota.take();
     let left = quota.unwrap_or_else(|refused| refused);
-    tell_quota(res, left, caller.key.volume.left());
+    rate::tell(res, "key", left, caller.key.volume.left());
     match quota {
         Ok(_) => Ok(caller),
         Err(refused) => Err(AcceptError::RateLimited {

@@ -1,0 +1,37 @@
+//! What answers tell of limits: the fields of the IETF draft "RateLimit header fields for HTTP".
+//!
+//! **Invariant**: who is told `r=0` is told in how many seconds (`t`) the next request may come.
+
+use std::fmt::Write as _;
+
+use salvo_core::Response;
+use salvo_core::http::header::{HeaderName, HeaderValue};
+
+use crate::catalog::{QuotaState, VolumeLeft};
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What is left to `whom`, a `key` or an `address`. Bytes are told of where they are limited.
+pub(super) fn tell(res: &mut Response, whom: &str, quota: QuotaState, volume: VolumeLeft) {
+    let mut policy = format!(r#""{whom}";q={};w={}"#, quota.burst, quota.window_seconds);
+    let mut state = format!(
+        r#""{whom}";r={};t={}"#,
+        quota.remaining, quota.reset_seconds
+    );
+    for (name, left) in [("bytes", volume.rate), ("day", volume.day)] {
+        let Some(left) = left else { continue };
+        let (max, window) = (left.bytes_max, left.window_seconds);
+        let _ = write!(
+            policy,
+            r#", "{name}";q={max};qu="content-bytes";w={window}"#
+        );
+        let (remaining, reset) = (left.remaining, left.reset_seconds);
+        let _ = write!(state, r#", "{name}";r={remaining};t={reset}"#);
+    }
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, state)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            res.headers_mut().insert(name, value);
+        }
+    }
+}
