@@ -31,7 +31,9 @@ use crate::catalog::Catalog;
 use crate::clock;
 use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
 use crate::delivery::Delivery;
-use crate::http::{self, AdminParts, Bound, Outside, Places, ServiceParts, Sessions, Stopper};
+use crate::http::{
+    self, AdminParts, Bound, Hosts, Outside, Places, ServiceParts, Sessions, Stopper,
+};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
@@ -330,7 +332,10 @@ impl Daemon {
         let routes = http::admin(&AdminParts {
             operator: self.operator.clone(),
             sessions: Arc::clone(&self.sessions),
-            hosts: settings.admin.hosts.as_slice().into(),
+            hosts: Hosts {
+                listed: settings.admin.hosts.as_slice().into(),
+                is_local: settings.admin.listen.is_loopback(),
+            },
             outside: Outside::of(settings),
         });
         let (stopper, serving) = admin.serve(

@@ -46,7 +46,7 @@ use reader::Readers;
 use strangers::Strangers;
 
 pub use listen::{Bound, ListenError, Places, Stopper, bind};
-pub use web::{Invitation, Sessions, SignedIn};
+pub use web::{Hosts, Invitation, Sessions, SignedIn};
 
 /// What both listeners have in common.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ pub struct AdminParts {
     /// Who is signed in to the admin pages.
     pub sessions: Arc<Sessions>,
     /// Names that the admin pages and API may be asked for by, beside addresses and `localhost`.
-    pub hosts: Arc<[String]>,
+    pub hosts: Hosts,
     /// Who asks, and what the log is told of it.
     pub outside: Outside,
 }

@@ -35,6 +35,11 @@ impl Listen {
         }
     }
 
+    /// Whether it is an address of this machine's own network.
+    pub fn is_loopback(&self) -> bool {
+        matches!(self, Listen::Tcp(_)) && self.is_local()
+    }
+
     /// The address by which a program of this machine reaches it; none where the system chooses the port.
     pub fn local_url(&self) -> Option<String> {
         let (host, port) = match (self, self.host_and_port()) {

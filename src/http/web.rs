@@ -42,6 +42,7 @@ use std::sync::Arc;
 use salvo_core::Router;
 
 pub(super) use guard::CheckSite;
+pub use host::Hosts;
 pub use sessions::{Invitation, Sessions, SignedIn};
 
 use super::AdminParts;

@@ -8,6 +8,7 @@
 
 mod admin; // the pages of the admin listener
 mod client; // headgate.js: resuming, storage, transports, values
+mod cookies; // who gets the cookie of a session
 mod crash; // kill -9 under load
 mod daemon; // the program at an address that outlives it
 mod driver; // the browser and its windows

@@ -169,6 +169,36 @@ fn what_is_sent_is_encrypted_and_a_new_certificate_counts_at_once() {
 }
 
 #[test]
+fn the_cookie_of_a_session_is_of_this_host_and_of_tls_alone() {
+    if !is_there("the_cookie_of_a_session_is_of_this_host_and_of_tls_alone") {
+        return;
+    }
+    let setup = Setup::shop();
+    let server = pair(&setup, "server");
+    let process = setup.toml(&tls("admin", &server, "")).spawn();
+    let origin = format!("https://localhost:{}", process.admin.port());
+    let (url, kept) = (format!("{origin}/sign-in"), process.setup.path("cookies"));
+    let (token, kept) = (process.setup.admin_token(), shown(&kept));
+    let from = format!("Origin: {origin}");
+    let form = format!("token={token}&next=/");
+    let sent = ["--include", "-c", kept, "-H", &from, "-d", &form, &url];
+    let (status, head) = curl(&server.certificate, &sent);
+    assert_eq!(status, 303, "{head}");
+    let cookie = head
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "));
+    let cookie = cookie.expect("a cookie").trim();
+    let name = format!("__Host-headgate_{}=", process.admin.port());
+    assert!(cookie.starts_with(&name), "{cookie}");
+    let (_, attributes) = cookie.split_once("; ").expect("attributes");
+    let expected = "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure";
+    assert_eq!(attributes, expected);
+    let overview = format!("{origin}/");
+    assert_eq!(curl(&server.certificate, &["-b", kept, &overview]).0, 200);
+    assert_eq!(curl(&server.certificate, &[&overview]).0, 401);
+}
+
+#[test]
 fn a_client_certificate_stands_for_a_key() {
     if !is_there("a_client_certificate_stands_for_a_key") {
         return;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headgate::config::Role;
-use headgate::http::{AdminParts, Outside, Sessions, admin};
+use headgate::http::{AdminParts, Hosts, Outside, Sessions, admin};
 use serde_json::{Value, json};
 
 use crate::command_line::{operate, run};
@@ -41,7 +41,10 @@ async fn routes() -> Vec<(String, String)> {
     let service = admin(&AdminParts {
         operator: app.parts.clone(),
         sessions: Arc::new(Sessions::new(&app.parts.access)),
-        hosts: Arc::new([]),
+        hosts: Hosts {
+            listed: Arc::new([]),
+            is_local: true,
+        },
         outside: Outside::of(&settings),
     });
     let tree = format!("{:?}", service.router);

@@ -14,7 +14,7 @@ use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::form_data::{FORM_TOKEN, FormData};
-use super::host::{SEC_FETCH_SITE, from_same_origin, is_own};
+use super::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
 use super::sessions::{Sessions, Visitor};
 use super::{cookie, frame, sign_in};
 use crate::catalog::KeyHash;
@@ -30,23 +30,23 @@ const FORM_BYTES_MAX: usize = 2 << 20;
 
 /// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
 pub(in crate::http) struct CheckSite {
-    hosts: Arc<[String]>,
+    hosts: Hosts,
     of_api: bool,
 }
 
 impl CheckSite {
     /// For pages: a write must come from a browser that says it is from the same origin.
-    pub(super) fn of_pages(hosts: &Arc<[String]>) -> Self {
+    pub(super) fn of_pages(hosts: &Hosts) -> Self {
         Self {
-            hosts: Arc::clone(hosts),
+            hosts: hosts.clone(),
             of_api: false,
         }
     }
 
     /// For the admin API: programs send writes that name no origin.
-    pub(in crate::http) fn of_api(hosts: &Arc<[String]>) -> Self {
+    pub(in crate::http) fn of_api(hosts: &Hosts) -> Self {
         Self {
-            hosts: Arc::clone(hosts),
+            hosts: hosts.clone(),
             of_api: true,
         }
     }
@@ -78,9 +78,9 @@ impl CheckSite {
         let headers = req.headers();
         let silent = headers.get(SEC_FETCH_SITE).is_none() && headers.get(ORIGIN).is_none();
         let may_write = from_same_origin(headers) || (self.of_api && silent);
-        if !is_own(headers, &self.hosts) {
+        if !self.hosts.are_asked_by(headers) {
             return Err(
-                "The admin listener is asked for by an address or as localhost. For any other name add it to hosts of [admin] in the configuration.",
+                "The admin listener is asked for by an address or as localhost, and as a name below it, such as headgate.localhost, where only this machine reaches it. For any other name add it to hosts of [admin] in the configuration.",
             );
         }
         if *req.method() != Method::GET && !may_write {
@@ -124,7 +124,7 @@ impl Handler for RequireSession {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
-        let secret = cookie::secret(req.headers()).map(str::to_owned);
+        let secret = cookie::secret(req).map(str::to_owned);
         let Some(visitor) = secret.and_then(|secret| self.sessions.visitor(&secret)) else {
             ctrl.skip_rest();
             return ask_to_sign_in(req, res);

@@ -3,6 +3,7 @@
 //! **Invariant**: a name is the daemon's own only if no foreign name server answers for it, or the configuration lists it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
@@ -25,14 +26,39 @@ pub(super) fn host(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// Whether the host is one that no foreign name server answers for.
-pub(super) fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
-    host(headers).is_some_and(|(host, _)| {
-        host.parse::<Ipv4Addr>().is_ok()
-            || host.parse::<Ipv6Addr>().is_ok()
-            || host.eq_ignore_ascii_case("localhost")
-            || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
-    })
+/// By which names the admin listener may be asked for, beside addresses and `localhost`.
+#[derive(Debug, Clone)]
+pub struct Hosts {
+    /// Those that the configuration lists.
+    pub listed: Arc<[String]>,
+    /// Only this machine reaches the listener: the names below `localhost`, which browsers take for the machine that they
+    /// run on and ask nobody for, are its own too.
+    pub is_local: bool,
+}
+
+impl Hosts {
+    /// Whether the host is one that no foreign name server answers for.
+    pub(super) fn are_asked_by(&self, headers: &HeaderMap) -> bool {
+        host(headers).is_some_and(|(host, _)| {
+            host.parse::<Ipv4Addr>().is_ok()
+                || host.parse::<Ipv6Addr>().is_ok()
+                || host.eq_ignore_ascii_case("localhost")
+                || (self.is_local && is_below_localhost(host))
+                || self.listed.iter().any(|own| own.eq_ignore_ascii_case(host))
+        })
+    }
+}
+
+/// `headgate.localhost` (RFC 6761, section 6.3).
+fn is_below_localhost(host: &str) -> bool {
+    let Some((name, last)) = host.rsplit_once('.') else {
+        return false;
+    };
+    last.eq_ignore_ascii_case("localhost")
+        && name.split('.').all(|label| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            !label.is_empty() && label.bytes().all(is_plain)
+        })
 }
 
 /// Whether a browser says that a page of the daemon's own sends this. Every browser says so with a write.
@@ -63,13 +89,16 @@ mod tests {
 
     #[test]
     fn only_addresses_localhost_and_listed_names_are_its_own() {
-        let hosts = ["headgate.example".to_owned()];
+        let hosts = |is_local| Hosts {
+            listed: ["headgate.example".to_owned()].into(),
+            is_local,
+        };
         let check = |host: &str, expected| {
-            assert_eq!(
-                is_own(&headers(&[(HOST, host)]), &hosts),
-                expected,
-                "{host}"
-            );
+            let headers = headers(&[(HOST, host)]);
+            for is_local in [false, true] {
+                let own = hosts(is_local).are_asked_by(&headers);
+                assert_eq!(own, expected, "{host} {is_local}");
+            }
         };
         for own in [
             "127.0.0.1:8081",
@@ -92,10 +121,22 @@ mod tests {
             "headgate.example.evil",
             "[evil]:8081",
             "127.0.0.1:port",
+            ".localhost:8081",
+            "a..localhost",
+            "evillocalhost",
+            "headgate.localhost.",
+            "headgate.localhost.example",
+            "user@headgate.localhost",
         ] {
             check(foreign, false);
         }
-        assert!(!is_own(&HeaderMap::new(), &hosts));
+        assert!(!hosts(true).are_asked_by(&HeaderMap::new()));
+        // Of a listener that others reach, a name below `localhost` says nothing.
+        for name in ["headgate.localhost:8081", "two.Headgate.LOCALHOST"] {
+            let headers = headers(&[(HOST, name)]);
+            assert!(hosts(true).are_asked_by(&headers), "{name}");
+            assert!(!hosts(false).are_asked_by(&headers), "{name}");
+        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn pages_are_not_shown_under_a_foreign_name() {
             assert!(answer.body.contains("[admin]"), "{}", answer.body);
         }
     }
-    for host in ["headgate.example", "localhost", "[::1]"] {
+    for host in ["headgate.example", "localhost", "hg.localhost", "[::1]"] {
         let answer = site.send("GET", "/", &[("Host", &format!("{host}:{port}"))], "");
         assert_eq!(answer.status, 200, "{host}");
     }

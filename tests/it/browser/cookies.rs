@@ -1,0 +1,93 @@
+//! Who gets the cookie of a session: cookies know hosts, and no ports.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::admin::{SEEN, sign_in};
+use super::daemon::Daemon;
+use super::driver::Window;
+use super::site::BLANK;
+
+/// Another service of this machine, which keeps what browsers send.
+struct Neighbour {
+    port: u16,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Neighbour {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let heads = Arc::new(Mutex::default());
+        let kept = Arc::clone(&heads);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || answer(stream, &kept));
+            }
+        });
+        Self { port, heads }
+    }
+
+    /// The cookies that came with the requests since the last call; there was one.
+    fn cookies(&self) -> Vec<String> {
+        let heads = std::mem::take(&mut *self.heads.lock().expect("no panic while held"));
+        assert!(!heads.is_empty(), "the browser asked");
+        let lines = heads.iter().flat_map(|head| head.lines());
+        let cookies = lines.filter(|line| line.to_lowercase().starts_with("cookie:"));
+        cookies.map(str::to_owned).collect()
+    }
+}
+
+fn answer(mut stream: TcpStream, kept: &Mutex<Vec<String>>) -> Option<()> {
+    let mut head = Vec::new();
+    let mut chunk = [0; 4096];
+    while !head.ends_with(b"\r\n\r\n") {
+        let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
+        head.extend_from_slice(&chunk[..count]);
+    }
+    let head = String::from_utf8(head).ok()?;
+    kept.lock().ok()?.push(head);
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{BLANK}",
+        BLANK.len()
+    );
+    stream.write_all(answer.as_bytes()).ok()
+}
+
+#[test]
+fn a_session_at_a_name_below_localhost_is_told_to_no_other_service() {
+    let test = "a_session_at_a_name_below_localhost_is_told_to_no_other_service";
+    let Some(window) = Window::open(test) else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    let neighbour = Neighbour::start();
+    let port = daemon.process().admin.port();
+    let visit = |host: &str| {
+        window.go(&format!("http://{host}:{}/", neighbour.port));
+        neighbour.cookies()
+    };
+    let own = format!("http://headgate.localhost:{port}");
+    sign_in(&window, &own, "/");
+    for host in ["127.0.0.1", "localhost", "other.localhost"] {
+        assert_eq!(visit(host), Vec::<String>::new(), "{host}");
+    }
+    // It is still there, and forms work.
+    window.go(&format!("{own}/"));
+    window.shows(SEEN, &json!(["Overview", false]));
+    window.run("document.querySelector('.out button').click()", &json!([]));
+    window.shows(SEEN, &json!(["Sign in", false]));
+    // At an address every service of the address gets it.
+    sign_in(&window, &format!("http://127.0.0.1:{port}"), "/");
+    let cookies = visit("127.0.0.1");
+    let name = format!("headgate_{port}=");
+    assert!(
+        cookies.iter().any(|line| line.contains(&name)),
+        "{cookies:?}"
+    );
+    assert_eq!(visit("headgate.localhost"), Vec::<String>::new());
+}
