@@ -15,7 +15,7 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 
 #[cfg(target_os = "linux")]
-pub use compiler::confine_compiler;
+pub use compiler::{HeldCompiler, confine_compiler};
 pub use confine::{Held, Reach, confine, kernel_holds};
 
 /// Where the system names no number.

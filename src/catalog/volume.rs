@@ -347,6 +347,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stored_before_counts_on_its_own_day_only() {
+        let volume = volume(0, 1_000);
+        volume.restore((19_999, 900));
+        assert_eq!(
+            (volume.stored_on(19_999), volume.stored_on(20_000)),
+            (900, 0)
+        );
+        assert_eq!(volume.unwritten(), None);
+        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        assert_eq!(volume.unwritten(), Some((20_000, 1_000)));
+    }
+
+    #[test]
     fn requests_at_the_same_moment_share_one_limit() {
         let volume = volume(0, 1_000);
         let taken: u64 = std::thread::scope(|scope| {

@@ -125,4 +125,53 @@ mod tests {
             None => eprintln!("SKIPPED: this kernel has no Landlock"),
         }
     }
+
+    #[test]
+    fn only_what_may_be_run_is_run_and_nobody_else_is_talked_to() {
+        use std::os::linux::net::SocketAddrExt as _;
+        use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["read", "write", "run"] {
+            fs::create_dir(at(name)).expect("a folder");
+            fs::copy("/bin/true", at(name).join("program")).expect("a program");
+        }
+        let libraries = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(Into::into);
+        let reach = Reach {
+            read: vec![at("read")],
+            write: vec![at("write")],
+            run: libraries.into_iter().chain([at("run")]).collect(),
+            ..Reach::default()
+        };
+        // A socket of somebody else that has a name and no file.
+        let name = format!("headgate-{}", at("socket").display());
+        let name = SocketAddr::from_abstract_name(name).expect("a name");
+        let _listener = UnixListener::bind_addr(&name).expect("a socket");
+        UnixStream::connect_addr(&name).expect("it is reached before");
+        let done = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let status = restrict(&reach).expect("rules of a form that Landlock knows");
+                if status.ruleset != RulesetStatus::FullyEnforced {
+                    return None;
+                }
+                let kind = |error: std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+                let run = |name: &str| std::process::Command::new(at(name)).status();
+                let change = |file| fs::OpenOptions::new().write(true).open(file);
+                Some([
+                    run("run/program").is_ok_and(|status| status.success()),
+                    run("read/program").is_err_and(kind),
+                    run("write/program").is_err_and(kind),
+                    fs::write(at("run/new"), "").is_err_and(kind),
+                    change(at("run/program")).is_err_and(kind),
+                    UnixStream::connect_addr(&name).is_err_and(kind),
+                ])
+            });
+            thread.join().expect("no panic")
+        });
+        match done {
+            Some(done) => assert_eq!(done, [true; 6]),
+            None => eprintln!("SKIPPED: this kernel has no Landlock, or an older one"),
+        }
+    }
 }

@@ -136,3 +136,21 @@ async fn what_was_taken_back_is_not_counted() {
     assert!(test.pool.settle(&broken).is_err());
     assert_eq!(test.pool.sizes().of(STREAM).items, 1);
 }
+
+#[tokio::test]
+async fn what_is_left_of_a_damaged_file_is_counted_anew() {
+    let test = Test::new().await;
+    test.upsert(&batch(1, &["a", "b"]), true);
+    test.upsert(&batch_of("other", 2, &[("a", "{}")]), true);
+    {
+        let writer = test.pool.lock();
+        let lost = "DELETE FROM items WHERE stream = 'other' OR key = 'b'";
+        let done = writer.connection.execute_batch(lost);
+        done.expect("it writes");
+        let salvaged = crate::pool::copy::begin_salvaged(&writer.connection, true, false);
+        salvaged.expect("it writes");
+    }
+    let test = test.reopened().await;
+    assert_eq!(test.size(STREAM), (1, 3));
+    assert_eq!(test.size("other"), (0, 0));
+}

@@ -124,6 +124,10 @@ async fn a_stream_that_is_full_by_bytes_takes_what_is_no_larger() {
     shop.ingest(r#"{"id": 1, "text": "abcdefghijklm"}"#)
         .await
         .refused(429, "STREAM_FULL");
+    // Named twice, it is the same item, and the last of both counts.
+    shop.ingest(r#"[{"id": 1}, {"id": 1, "text": "abcdefghijklm"}]"#)
+        .await
+        .refused(429, "STREAM_FULL");
     shop.ingest(r#"{"id": 1, "text": "ABCDEFGHIJK"}"#)
         .await
         .receipt();

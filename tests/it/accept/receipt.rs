@@ -135,6 +135,7 @@ async fn bytes_beyond_those_of_a_day_are_429_and_what_is_not_stored_counts_nothi
     let app = Setup::shop()
         .connector("shop", "bytes_per_second = 1000000\nbytes_per_day = 100")
         .key("shop", "orders")
+        .test_key("shop", "orders")
         .key("calm", "orders")
         .start()
         .await;
@@ -165,8 +166,21 @@ async fn bytes_beyond_those_of_a_day_are_429_and_what_is_not_stored_counts_nothi
     let left = reply.header("ratelimit").expect("what is left");
     assert!(left.contains(r#""day";r=40;t="#), "{left}");
     shop.ingest(body(40)).await.receipt();
+    // A repeat for which there would be room takes none, and nothing is stored of a test key.
+    let other = app.caller_of("shop", 1);
+    for _ in 0..3 {
+        let reply = other.ingest_once("again", body(30)).await;
+        reply.receipt();
+    }
+    let reply = other.ingest("[").await;
+    let left = reply.header("ratelimit").expect("what is left");
+    assert!(left.contains(r#""day";r=70;t="#), "{left}");
+    let test = app.caller_of("shop", 2);
+    for _ in 0..3 {
+        test.ingest(body(60)).await.receipt();
+    }
     // The limit is the key's own, and of bodies that are stored.
-    app.caller_of("shop", 1).ingest(body(60)).await.receipt();
+    other.ingest(body(70)).await.receipt();
     let calm = app.caller("calm").ingest(body(500)).await;
     calm.receipt();
     assert!(

@@ -156,6 +156,10 @@ fn backups_are_made_where_the_configuration_says_and_the_refusal_names_the_setti
     let none: Vec<String> = Vec::new();
     let setup = Setup::with_streams(&["orders"]).set("admin.backup_dirs", none);
     let process = setup.spawn();
+    let log = process.log();
+    let kept = format!("writes={:?}", setup.data_dir());
+    let given_up = log.lines().find(|line| line.contains("given up: "));
+    assert!(given_up.is_some_and(|line| line.contains(&kept)), "{log}");
     let own = setup.data_dir().join("backups");
     std::os::unix::fs::symlink(elsewhere.path(), setup.data_dir().join("link")).expect("a link");
     for dir in [
