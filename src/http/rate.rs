@@ -14,11 +14,14 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 
 /// What is left to `whom`, a `key` or an `address`. Bytes are told of where they are limited.
 pub(super) fn tell(res: &mut Response, whom: &str, quota: QuotaState, volume: VolumeLeft) {
-    let mut policy = format!(r#""{whom}";q={};w={}"#, quota.burst, quota.window_seconds);
-    let mut state = format!(
-        r#""{whom}";r={};t={}"#,
-        quota.remaining, quota.reset_seconds
-    );
+    // Every answer to a key says it: without a general formatter.
+    let [mut first, mut second] = [itoa::Buffer::new(), itoa::Buffer::new()];
+    let (burst, window) = (quota.burst, quota.window_seconds);
+    let (burst, window) = (first.format(burst), second.format(window));
+    let mut policy = ["\"", whom, "\";q=", burst, ";w=", window].concat();
+    let (remaining, reset) = (quota.remaining, quota.reset_seconds);
+    let (remaining, reset) = (first.format(remaining), second.format(reset));
+    let mut state = ["\"", whom, "\";r=", remaining, ";t=", reset].concat();
     for (name, left) in [("bytes", volume.rate), ("day", volume.day)] {
         let Some(left) = left else { continue };
         let (max, window) = (left.bytes_max, left.window_seconds);

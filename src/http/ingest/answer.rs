@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: a 2xx to a submission means that it is on disk.
 
-use std::fmt::Write as _;
-
 use salvo_core::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
