@@ -7,13 +7,17 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use headgate::config::BUILT_IN_PLUGINS;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::command_line::demo::there_is;
 use crate::command_line::{finish, headgate, run};
 use crate::guests::guest;
+use crate::process::skipped;
+use crate::program::output;
 
 /// A block of TOML, with the file that it stands in.
 struct Example {
@@ -79,6 +83,17 @@ fn key_set() -> String {
     format!(r#"{{"keys": [{{"kty": "RSA", "n": "{modulus}", "e": "AQAB"}}]}}"#)
 }
 
+/// A certificate as the reader would be issued one.
+fn issue(folder: &Path) {
+    let mut openssl = Command::new("openssl");
+    openssl.current_dir(folder);
+    openssl.args(["req", "-x509", "-newkey", "ec", "-nodes", "-days", "60"]);
+    openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=a"]);
+    openssl.args(["-keyout", "privkey.pem", "-out", "fullchain.pem"]);
+    let made = output(&mut openssl).expect("openssl runs");
+    assert!(made.status.success(), "{made:?}");
+}
+
 /// Loads and checks an example in a folder of its own.
 fn check(example: &Example) {
     let shown = format!("{}:\n{}", example.file.display(), example.text);
@@ -122,6 +137,13 @@ fn check(example: &Example) {
         if file.ends_with("-keys.json") {
             fs::write(folder.path().join(file), key_set()).expect("a file");
         }
+    }
+    if text.contains("privkey.pem") {
+        if !there_is("openssl") {
+            return skipped("readmes", "openssl is missing");
+        }
+        text = text.replace("/etc/headgate/", "");
+        issue(folder.path());
     }
     fs::create_dir(folder.path().join("config")).expect("a folder");
     let beside = "[[streams]]\nname = \"orders\"\n";
