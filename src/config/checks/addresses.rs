@@ -9,7 +9,7 @@ use crate::config::{Host, Listen, Network};
 const URL_BYTES_MAX: usize = 8192;
 
 /// A URL that a tool was given.
-pub(in crate::config) fn url(text: &str) -> Result<(), String> {
+pub(in super::super) fn url(text: &str) -> Result<(), String> {
     let rest = (text.strip_prefix("https://")).or_else(|| text.strip_prefix("http://"));
     let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         && text.len() <= URL_BYTES_MAX
@@ -26,7 +26,7 @@ pub(in crate::config) fn url(text: &str) -> Result<(), String> {
 }
 
 /// What stands before the path in every URL of ours.
-pub(in crate::config) fn public_url(text: &str) -> Result<(), String> {
+pub(in super::super) fn public_url(text: &str) -> Result<(), String> {
     url(text)?;
     match text.ends_with('/') || text.contains('?') || text.contains("/api/") {
         false => Ok(()),
@@ -38,7 +38,7 @@ pub(in crate::config) fn public_url(text: &str) -> Result<(), String> {
 }
 
 /// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
-pub(in crate::config) fn origin(text: &str) -> Result<(), String> {
+pub(in super::super) fn origin(text: &str) -> Result<(), String> {
     let plain = matches!(text, "*" | "null")
         || text.split_once("://").is_some_and(|(scheme, host)| {
             let scheme_fits = !scheme.is_empty()
@@ -62,7 +62,7 @@ pub(in crate::config) fn origin(text: &str) -> Result<(), String> {
 }
 
 /// A name that the admin pages may be opened by.
-pub(in crate::config) fn admin_host(text: &str) -> Result<(), String> {
+pub(in super::super) fn admin_host(text: &str) -> Result<(), String> {
     let named = !text.is_empty()
         && text.len() <= 253
         && text.bytes().all(|byte| {
@@ -79,22 +79,22 @@ pub(in crate::config) fn admin_host(text: &str) -> Result<(), String> {
 }
 
 /// A host that a sink may call.
-pub(in crate::config) fn host(text: &str) -> Result<(), String> {
+pub(in super::super) fn host(text: &str) -> Result<(), String> {
     text.parse::<Host>().map(|_| ())
 }
 
 /// A network that a sink may call.
-pub(in crate::config) fn network(text: &str) -> Result<(), String> {
+pub(in super::super) fn network(text: &str) -> Result<(), String> {
     text.parse::<Network>().map(|_| ())
 }
 
 /// A network whose connections are taken or believed.
-pub(in crate::config) fn place(text: &str) -> Result<(), String> {
+pub(in super::super) fn place(text: &str) -> Result<(), String> {
     networks::check(text)
 }
 
 /// The address of a PostgreSQL database, with all that is needed to connect. Told without a word of it.
-pub(in crate::config) fn postgres_url(secret: &str) -> Result<(), String> {
+pub(in super::super) fn postgres_url(secret: &str) -> Result<(), String> {
     let rest = secret
         .strip_prefix("postgresql://")
         .or_else(|| secret.strip_prefix("postgres://"));
@@ -105,6 +105,6 @@ pub(in crate::config) fn postgres_url(secret: &str) -> Result<(), String> {
 }
 
 /// Where to listen.
-pub(in crate::config) fn listen(text: &str) -> Result<(), String> {
+pub(in super::super) fn listen(text: &str) -> Result<(), String> {
     text.parse::<Listen>().map(|_| ())
 }

@@ -6,17 +6,17 @@ const KEY_BYTES_MIN: usize = 24;
 const KEY_BYTES_MAX: usize = 512;
 
 /// An ingest key that is given in a file.
-pub(in crate::config) fn ingest_key(secret: &str) -> Result<(), String> {
+pub(in super::super) fn ingest_key(secret: &str) -> Result<(), String> {
     key(secret, "an ingest key", "ik_")
 }
 
 /// A read key that is given in a file.
-pub(in crate::config) fn read_key(secret: &str) -> Result<(), String> {
+pub(in super::super) fn read_key(secret: &str) -> Result<(), String> {
     key(secret, "a read key", "rk_")
 }
 
 /// The admin token.
-pub(in crate::config) fn admin_token(secret: &str) -> Result<(), String> {
+pub(in super::super) fn admin_token(secret: &str) -> Result<(), String> {
     if secret.len() < KEY_BYTES_MIN {
         return Err(format!(
             "the admin token has at least {KEY_BYTES_MIN} characters, so that it cannot be guessed: `openssl rand -hex 24` makes one"
@@ -48,7 +48,7 @@ fn visible(what: &str, secret: &str) -> Result<(), String> {
 }
 
 /// The SHA-256 of a key.
-pub(in crate::config) fn sha256_of_key(text: &str) -> Result<(), String> {
+pub(in super::super) fn sha256_of_key(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
@@ -59,7 +59,7 @@ pub(in crate::config) fn sha256_of_key(text: &str) -> Result<(), String> {
 }
 
 /// The SHA-256 of an admin token.
-pub(in crate::config) fn sha256_of_token(text: &str) -> Result<(), String> {
+pub(in super::super) fn sha256_of_token(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
@@ -70,7 +70,7 @@ pub(in crate::config) fn sha256_of_token(text: &str) -> Result<(), String> {
 }
 
 /// The SHA-256 of a component.
-pub(in crate::config) fn sha256_of_file(text: &str) -> Result<(), String> {
+pub(in super::super) fn sha256_of_file(text: &str) -> Result<(), String> {
     match digest_of_hex(text) {
         Some(_) => Ok(()),
         None => Err(
@@ -96,7 +96,7 @@ pub fn digest_of_hex(text: &str) -> Option<[u8; 32]> {
 }
 
 /// The SHA-256 of a certificate.
-pub(in crate::config) fn fingerprint(text: &str) -> Result<(), String> {
+pub(in super::super) fn fingerprint(text: &str) -> Result<(), String> {
     match digest_of_fingerprint(text) {
         Some(_) => Ok(()),
         None => Err(

@@ -21,7 +21,7 @@ const OWN_HEADERS: &[&str] = &[
 ];
 
 /// The name of a header that requests of a sink get.
-pub(in crate::config) fn header_name(text: &str) -> Result<(), String> {
+pub(in super::super) fn header_name(text: &str) -> Result<(), String> {
     let is_name = !text.is_empty()
         && text
             .bytes()
@@ -37,7 +37,7 @@ pub(in crate::config) fn header_name(text: &str) -> Result<(), String> {
 }
 
 /// The value of such a header.
-pub(in crate::config) fn header_value(secret: &str) -> Result<(), String> {
+pub(in super::super) fn header_value(secret: &str) -> Result<(), String> {
     let fits = secret
         .bytes()
         .all(|byte| byte == b' ' || byte.is_ascii_graphic());
