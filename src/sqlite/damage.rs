@@ -67,5 +67,35 @@ fn is_damage_code(code: i32) -> bool {
 /// Statements are fixed and tables are made before they run: what is missing was damaged.
 fn is_about_tables(message: Option<&str>) -> bool {
     let message = message.unwrap_or_default();
-    message.starts_with("no such table") || message.starts_with("no such column")
+    let has_not = |what: &str| message.starts_with("table ") && message.contains(what);
+    message.starts_with("no such table")
+        || message.starts_with("no such column")
+        || has_not(" has no column named ")
+        || has_not(" columns but ")
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_that_does_not_fit_the_tables_means_damage() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let make = "CREATE TABLE payloads (seq INTEGER PRIMARY KEY, crc30 INTEGER NOT NULL)";
+        connection.execute_batch(make).expect("a table");
+        for (sql, is) in [
+            ("INSERT INTO payloads (seq, crc32) VALUES (1, 2)", true),
+            ("INSERT INTO payloads VALUES (1, 2, 3)", true),
+            ("UPDATE payloads SET crc32 = 1", true),
+            ("SELECT crc32 FROM payloads", true),
+            ("SELECT seq FROM payload", true),
+            ("INSERT INTO payloads (seq, crc30) VALUES (1, NULL)", true),
+            ("SELECT load_extension('x')", false),
+        ] {
+            let error = connection.execute_batch(sql).expect_err(sql);
+            assert_eq!(is_damage(&error), is, "{sql}: {error}");
+        }
+    }
 }

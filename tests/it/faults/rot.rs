@@ -14,7 +14,7 @@ use super::verdict::Verdict;
 use crate::app::Random;
 use crate::process::{BY_ID, Client};
 use crate::setup::Setup;
-use crate::wait::eventually;
+use crate::wait::{PROCESS_DEADLINE, eventually_within};
 
 const PAGE: usize = 4_096;
 const CONNECTIONS: u64 = 2;
@@ -125,12 +125,16 @@ fn lost(folder: &Setup, workers: &[Worker], at: &str) -> Vec<String> {
         };
         // A daemon that meets damage while it runs starts again, and is away for a moment.
         let key = format!("after-{start}");
-        let id = eventually("a request is taken", || {
-            let body = format!("{{\"id\": \"{key}\"}}");
-            let mut client = Client::connect(process.service).ok()?;
-            let answer = client.post(STREAM, BY_ID, &body).ok()?;
-            (answer.status == 202).then(|| answer.request_id())
-        });
+        let id = eventually_within(
+            PROCESS_DEADLINE,
+            || format!("{at}: start {start}: a request is taken\n{}", process.log()),
+            || {
+                let body = format!("{{\"id\": \"{key}\"}}");
+                let mut client = Client::connect(process.service).ok()?;
+                let answer = client.post(STREAM, BY_ID, &body).ok()?;
+                (answer.status == 202).then(|| answer.request_id())
+            },
+        );
         process.request_becomes(&id, "processed");
         process.looked_through();
         process.drained();
