@@ -86,15 +86,10 @@ fn short(message: &str) {
 /// A secret is a part of what was sent, and is found however it is sent.
 fn authorization(value: &[u8]) {
     if let Some(found) = secret(value) {
-        let scheme = value
-            .split(|byte| *byte == b' ')
-            .find(|word| !word.is_empty());
-        let scheme = scheme.expect("a scheme").to_ascii_lowercase();
-        match scheme.as_slice() {
-            b"bearer" => {
-                let whole = String::from_utf8_lossy(value);
-                assert!(whole.trim().ends_with(&*found));
-            }
+        let whole = String::from_utf8_lossy(value);
+        let (scheme, _) = whole.trim().split_once(' ').expect("a scheme");
+        match scheme.to_ascii_lowercase().as_bytes() {
+            b"bearer" => assert!(whole.trim().ends_with(&*found)),
             b"basic" => {}
             other => panic!("{}", String::from_utf8_lossy(other)),
         }
