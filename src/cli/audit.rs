@@ -53,7 +53,7 @@ pub struct AuditArgs {
     /// Only entries from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<UnixMs>,
-    /// Only entries before then
+    /// Only entries up to then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<UnixMs>,
     /// How many entries to show, the newest

@@ -50,7 +50,7 @@ pub struct RequestsArgs {
     /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<UnixMs>,
-    /// Only requests before then
+    /// Only requests up to then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     until: Option<UnixMs>,
     /// Only requests with this text in their error, idempotency key, key, or client address, in any case of the letters

@@ -3,9 +3,9 @@
 //! **Invariant**: it shows what `GET /api/admin/audit` answers, newest first, a page at a time.
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
 use salvo_core::{Request, handler};
 
+use super::form::filter::{before, check_times, refusal};
 use super::form::unix_ms;
 use super::frame::{NoPage, Page, Place};
 use super::text::{segment, text, text_of, time};
@@ -46,15 +46,7 @@ struct Query {
 impl Query {
     fn read(req: &mut Request) -> Result<Self, NoPage> {
         let text = |name: &str| req.query::<String>(name).unwrap_or_default();
-        let refused = |why: &str| NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned());
         let typed = |name: &str| text(name).trim().chars().take(TYPED_CHARS_MAX).collect();
-        let before = match text("before").as_str() {
-            "" => None,
-            number => Some(
-                (number.parse())
-                    .map_err(|_| refused("The page before has the link to this one."))?,
-            ),
-        };
         let query = Self {
             action: text("action"),
             kind: text("kind"),
@@ -62,19 +54,15 @@ impl Query {
             who: typed("who"),
             since: text("since"),
             until: text("until"),
-            before,
+            before: before(req)?,
         };
         let is_of = |word: &String, words: &[&str]| word.is_empty() || words.contains(&&**word);
         if !is_of(&query.action, &AUDIT_ACTIONS)
             || !is_of(&query.kind, &Kind::ALL.map(Kind::as_str))
         {
-            return Err(refused("The audit trail has nothing of this name."));
+            return Err(refusal("The audit trail has nothing of this name."));
         }
-        for time in [&query.since, &query.until] {
-            if !time.is_empty() && unix_ms(time).is_none() {
-                return Err(refused("A time is wanted like 2026-01-31T12:00, in UTC."));
-            }
-        }
+        check_times([&query.since, &query.until])?;
         Ok(query)
     }
 

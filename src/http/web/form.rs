@@ -7,6 +7,7 @@
 //! field and in the list above the form, and the first field that is wrong has the focus.
 
 mod controls;
+pub(super) mod filter;
 mod words;
 
 use maud::{Markup, html};

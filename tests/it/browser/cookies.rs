@@ -1,6 +1,6 @@
 //! Who gets the cookie of a session: cookies know hosts, and no ports.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::admin::{SEEN, sign_in};
 use super::daemon::Daemon;
 use super::driver::Window;
-use super::site::BLANK;
+use super::site::{BLANK, head};
 
 /// Another service of this machine, which keeps what browsers send.
 struct Neighbour {
@@ -42,13 +42,7 @@ impl Neighbour {
 }
 
 fn answer(mut stream: TcpStream, kept: &Mutex<Vec<String>>) -> Option<()> {
-    let mut head = Vec::new();
-    let mut chunk = [0; 4096];
-    while !head.ends_with(b"\r\n\r\n") {
-        let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
-        head.extend_from_slice(&chunk[..count]);
-    }
-    let head = String::from_utf8(head).ok()?;
+    let head = head(&mut stream)?;
     kept.lock().ok()?.push(head);
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{BLANK}",

@@ -46,14 +46,19 @@ pub(super) fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn answer(mut stream: TcpStream, folder: &Path) -> Option<()> {
+/// The head of a request, which has no body.
+pub(super) fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut chunk = [0; 4096];
     while !head.ends_with(b"\r\n\r\n") {
         let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
         head.extend_from_slice(&chunk[..count]);
     }
-    let head = String::from_utf8(head).ok()?;
+    String::from_utf8(head).ok()
+}
+
+fn answer(mut stream: TcpStream, folder: &Path) -> Option<()> {
+    let head = head(&mut stream)?;
     let path = head.split(' ').nth(1)?.trim_start_matches('/');
     let path = path.split('?').next()?;
     let (status, text) = match path {

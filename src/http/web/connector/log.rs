@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use salvo_core::Request;
-use salvo_core::http::StatusCode;
 
 use crate::clock;
 use crate::http::web::badge;
+use crate::http::web::form::filter::{before, check_times, refusal};
 use crate::http::web::form::unix_ms;
 use crate::http::web::frame::NoPage;
 use crate::http::web::text::{grouped, plain, segment, text, text_of, time};
@@ -36,19 +36,11 @@ pub(super) struct LogQuery {
 impl LogQuery {
     pub(super) fn read(req: &mut Request) -> Result<Self, NoPage> {
         let text = |name: &str| req.query::<String>(name).unwrap_or_default();
-        let refused = |why: &str| NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned());
         let status = match text("status").as_str() {
             "" => None,
             name => {
-                Some(Status::from_name(name).ok_or_else(|| refused("There is no such status."))?)
+                Some(Status::from_name(name).ok_or_else(|| refusal("There is no such status."))?)
             }
-        };
-        let before = match text("before").as_str() {
-            "" => None,
-            number => Some(
-                (number.parse())
-                    .map_err(|_| refused("The page before has the link to this one."))?,
-            ),
         };
         let query = Self {
             status,
@@ -59,13 +51,9 @@ impl LogQuery {
                 .chars()
                 .take(Filter::TEXT_CHARS_MAX)
                 .collect(),
-            before,
+            before: before(req)?,
         };
-        for time in [&query.since, &query.until] {
-            if !time.is_empty() && unix_ms(time).is_none() {
-                return Err(refused("A time is wanted like 2026-01-31T12:00, in UTC."));
-            }
-        }
+        check_times([&query.since, &query.until])?;
         Ok(query)
     }
 
