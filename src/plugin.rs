@@ -25,6 +25,7 @@ mod output;
 mod postgres;
 mod redact;
 mod schema;
+mod ticks;
 mod turns;
 mod voice;
 
@@ -33,14 +34,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
+use crate::config;
 use crate::metrics::Metrics;
 use crate::opaque::Opaque;
 use crate::pool::Pool;
-use crate::{clock, config};
 use compile::Compiler;
 pub use compile::{CompileLimits, CompilerError, NOT_USABLE, Refused, compile_standard_input};
 use egress::Egress;
@@ -51,6 +51,8 @@ pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
 use postgres::Database;
 use redact::Redactor;
+use ticks::Ticks;
+use turns::Turns;
 pub use voice::Voice;
 
 /// What a component may export to hear of removals.
@@ -153,8 +155,7 @@ pub struct Plugins {
     cache: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: Limits,
-    /// What plugins from files take turns at.
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl Plugins {
@@ -181,14 +182,14 @@ impl Plugins {
                 })?),
                 None => None,
             };
-        start_ticking(&engine);
+        let turns = Turns::new(Ticks::start(&engine));
         Ok(Self {
             engine: Opaque::new(engine),
             linker: Opaque::new(linker),
             cache,
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
-            turns: turns::turns(),
+            turns,
         })
     }
 
@@ -220,8 +221,7 @@ pub struct Plugin {
     asks_for_pool: bool,
     grants: Grants,
     limits: Limits,
-    /// Absent for those that are built in.
-    turns: Option<Arc<Semaphore>>,
+    turns: Turns,
 }
 
 /// Where a component has what the host calls.
@@ -291,23 +291,6 @@ impl Plugin {
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Plugin").field(&self.name).finish()
-    }
-}
-
-/// One thread moves the interruption clock of the engine on, until the engine is gone.
-fn start_ticking(engine: &Engine) {
-    let engine = engine.weak();
-    let ticking = std::thread::Builder::new()
-        .name("plugin-clock".to_owned())
-        .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
-                clock::sleep_on_own_thread(TICK);
-            }
-        });
-    if let Err(error) = ticking {
-        tracing::error!(%error, "plugins run without an interruption clock");
     }
 }
 

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
 use super::host::bindings::exports::headgate::sink::{removals, sink as world};
 use super::meter::Meter;
-use super::turns::in_turns;
+use super::turns::Turns;
 use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkContext, schema};
 use crate::backoff::jitter;
 use crate::batch::{Action, Batch};
@@ -80,7 +79,7 @@ pub struct Instance {
     removals: Option<removals::Guest>,
     descriptor: Descriptor,
     limits: Limits,
-    turns: Option<Arc<Semaphore>>,
+    turns: Turns,
     calls_left: u32,
 }
 
@@ -126,7 +125,7 @@ impl Instance {
                 None => sink.call_write(store, handle).await,
             }
         };
-        let call = in_turns(self.turns.as_ref(), call);
+        let call = self.turns.take(call);
         let result = tokio::time::timeout(self.limits.call_time_max, call).await;
         let host = self.store.data_mut();
         host.calls.end();
@@ -250,7 +249,7 @@ impl Plugin {
             let descriptor = self.open(&mut store, &sink, context).await?;
             Ok((sink, removals, descriptor))
         };
-        let starting = in_turns(self.turns.as_ref(), starting);
+        let starting = self.turns.take(starting);
         let (sink, removals, descriptor) =
             tokio::time::timeout(self.limits.call_time_max, starting)
                 .await

@@ -5,7 +5,6 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
@@ -83,8 +82,8 @@ impl Plugins {
             grants,
             limits: self.limits.of(sink),
             turns: match built_in(&sink.plugin) {
-                Some(_) => None,
-                None => Some(Arc::clone(&self.turns)),
+                Some(_) => self.turns.at_once(),
+                None => self.turns.clone(),
             },
         })
     }

@@ -3,7 +3,8 @@
 //! Plugins from files take turns; the built-in ones, which compute little, do not wait for them.
 //!
 //! **Invariant**: a turn lasts from one pause of a guest to the next. Who waits for a host, a database or the clock has
-//! none, and one that computes without a pause is interrupted at every tick, so that turns go round.
+//! none, and one that computes without a pause is interrupted at every tick, so that turns go round. While any guest
+//! computes the clock ticks.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,30 +15,53 @@ use std::thread;
 use tokio::sync::Semaphore;
 use tokio_util::sync::PollSemaphore;
 
-/// As many as there are cores, but for one; at least one.
-pub(super) fn turns() -> Arc<Semaphore> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new(cores.saturating_sub(1).max(1)))
+use super::ticks::Ticks;
+
+/// What guests compute by.
+#[derive(Debug, Clone)]
+pub(super) struct Turns {
+    /// Absent for those that do not wait for others.
+    semaphore: Option<Arc<Semaphore>>,
+    ticks: Arc<Ticks>,
 }
 
-/// Does something in turns, if there are any to take.
-pub(super) async fn in_turns<T>(
-    turns: Option<&Arc<Semaphore>>,
-    doing: impl Future<Output = T>,
-) -> T {
-    let Some(turns) = turns else {
-        return doing.await;
-    };
-    let mut turns = PollSemaphore::new(Arc::clone(turns));
-    let mut doing = pin!(doing);
-    poll_fn(|context| {
-        // They are never closed.
-        let turn = ready!(turns.poll_acquire(context));
-        let done = doing.as_mut().poll(context);
-        drop(turn);
-        done
-    })
-    .await
+impl Turns {
+    /// As many as there are cores, but for one; at least one.
+    pub(super) fn new(ticks: Arc<Ticks>) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let turns = cores.saturating_sub(1).max(1);
+        Self {
+            semaphore: Some(Arc::new(Semaphore::new(turns))),
+            ticks,
+        }
+    }
+
+    /// For those that do not wait for others.
+    pub(super) fn at_once(&self) -> Self {
+        Self {
+            semaphore: None,
+            ticks: Arc::clone(&self.ticks),
+        }
+    }
+
+    /// Has a guest compute, in turns, if there are any to take.
+    pub(super) async fn take<T>(&self, doing: impl Future<Output = T>) -> T {
+        let mut turns =
+            (self.semaphore.as_ref()).map(|turns| PollSemaphore::new(Arc::clone(turns)));
+        let mut doing = pin!(doing);
+        poll_fn(|context| {
+            // They are never closed.
+            let turn = match &mut turns {
+                Some(turns) => ready!(turns.poll_acquire(context)),
+                None => None,
+            };
+            let computing = self.ticks.computing();
+            let done = doing.as_mut().poll(context);
+            drop((computing, turn));
+            done
+        })
+        .await
+    }
 }
 
 #[cfg(test)]
@@ -50,10 +74,19 @@ mod tests {
 
     use super::*;
 
+    fn one_turn() -> (Turns, Arc<Semaphore>) {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let turns = Turns {
+            semaphore: Some(Arc::clone(&semaphore)),
+            ticks: Arc::default(),
+        };
+        (turns, semaphore)
+    }
+
     #[test]
     fn who_has_no_turn_does_nothing_and_who_waits_keeps_none() {
         let mut context = Context::from_waker(Waker::noop());
-        let turns = Arc::new(Semaphore::new(1));
+        let (all, turns) = one_turn();
         let steps = Cell::new(0);
         let (answer, mut answered) = oneshot::channel::<()>();
         let doing = poll_fn(|context| {
@@ -61,7 +94,7 @@ mod tests {
             steps.set(steps.get() + 1);
             Pin::new(&mut answered).poll(context)
         });
-        let mut doing = pin!(in_turns(Some(&turns), doing));
+        let mut doing = pin!(all.take(doing));
         let taken = turns.try_acquire().expect("a turn");
         assert!(doing.as_mut().poll(&mut context).is_pending());
         assert_eq!(steps.get(), 0);
@@ -73,7 +106,8 @@ mod tests {
         assert!(doing.as_mut().poll(&mut context).is_pending());
         assert_eq!(steps.get(), 1);
         // Who takes no turns does not wait either.
-        let mut others = pin!(in_turns(None, std::future::ready(7)));
+        let others = all.at_once();
+        let mut others = pin!(others.take(std::future::ready(7)));
         assert_eq!(others.as_mut().poll(&mut context), Poll::Ready(7));
         drop(taken);
         assert_eq!(doing.as_mut().poll(&mut context), Poll::Ready(Ok(())));
@@ -83,10 +117,10 @@ mod tests {
     #[test]
     fn turns_are_taken_in_the_order_of_waiting() {
         let mut context = Context::from_waker(Waker::noop());
-        let turns = Arc::new(Semaphore::new(1));
+        let (all, turns) = one_turn();
         let taken = turns.try_acquire().expect("a turn");
-        let mut first = pin!(in_turns(Some(&turns), std::future::ready(())));
-        let mut second = pin!(in_turns(Some(&turns), std::future::ready(())));
+        let mut first = pin!(all.take(std::future::ready(())));
+        let mut second = pin!(all.take(std::future::ready(())));
         assert!(first.as_mut().poll(&mut context).is_pending());
         assert!(second.as_mut().poll(&mut context).is_pending());
         drop(taken);

@@ -1,0 +1,139 @@
+//! The interruption clock: while a guest computes it ticks, and who computes for long is looked at.
+//!
+//! Whoever calls a guest says so here, through `plugin/turns.rs`.
+//!
+//! **Invariant**: from the moment a guest computes the clock ticks, until none does. Then nothing wakes up.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use wasmtime::Engine;
+
+use super::TICK;
+use crate::clock;
+
+/// The clock of one engine. It stops for good when the last of these is gone.
+#[derive(Debug, Default)]
+pub(super) struct Ticks {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Guests that compute.
+    computing: usize,
+    /// The clock waits to be woken.
+    stands: bool,
+    ended: bool,
+}
+
+/// As long as it is there the clock ticks.
+#[derive(Debug)]
+pub(super) struct Computing<'a>(&'a Shared);
+
+impl Ticks {
+    /// A clock for this engine, on a thread of its own.
+    pub(super) fn start(engine: &Engine) -> Arc<Self> {
+        let ticks = Self::default();
+        let shared = Arc::clone(&ticks.shared);
+        let engine = engine.weak();
+        let ticking = std::thread::Builder::new()
+            .name("plugin-clock".to_owned())
+            .spawn(move || {
+                while shared.wait() {
+                    clock::sleep_on_own_thread(TICK);
+                    let Some(engine) = engine.upgrade() else {
+                        return;
+                    };
+                    engine.increment_epoch();
+                }
+            });
+        if let Err(error) = ticking {
+            tracing::error!(%error, "plugins run without an interruption clock");
+        }
+        Arc::new(ticks)
+    }
+
+    /// A guest computes from now on.
+    pub(super) fn computing(&self) -> Computing<'_> {
+        let mut state = self.shared.lock();
+        state.computing += 1;
+        if std::mem::take(&mut state.stands) {
+            self.shared.wake.notify_one();
+        }
+        drop(state);
+        Computing(&self.shared)
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().computing -= 1;
+    }
+}
+
+impl Shared {
+    /// Waits until a guest computes; false: none ever will.
+    fn wait(&self) -> bool {
+        let mut state = self.lock();
+        while state.computing == 0 && !state.ended {
+            state.stands = true;
+            state = (self.wake.wait(state)).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.ended
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ticks_for_those_who_compute_and_ends_with_the_last_handle() {
+        let ticks = Ticks::default();
+        let shared = Arc::clone(&ticks.shared);
+        let (woke, woken) = std::sync::mpsc::channel();
+        let clock = std::thread::spawn(move || {
+            while shared.wait() {
+                let computing = shared.lock().computing;
+                if woke.send(computing).is_err() {
+                    return;
+                }
+            }
+        });
+        let first = ticks.computing();
+        assert_eq!(woken.recv().ok(), Some(1));
+        let second = ticks.computing();
+        while woken.recv() != Ok(2) {}
+        drop(first);
+        while woken.recv() != Ok(1) {}
+        drop(second);
+        // What was on its way when the last one ended; then nothing more comes until somebody computes again.
+        while !ticks.shared.lock().stands {
+            std::thread::yield_now();
+        }
+        while woken.try_recv().is_ok() {}
+        let third = ticks.computing();
+        assert_eq!(woken.recv().ok(), Some(1));
+        drop(third);
+        drop(ticks);
+        while woken.recv().is_ok() {}
+        clock.join().expect("it ends");
+    }
+}
