@@ -58,8 +58,8 @@ pub use volume::{OverVolume, Volume, VolumeLeft, VolumeLimits, VolumeState};
 /// Streams by their names.
 pub type Streams = BTreeMap<Arc<str>, Arc<Stream>>;
 
-/// Frames in the write-ahead log before it is copied back.
-const CHECKPOINT_FRAMES: u32 = 1_000;
+/// Bytes in the write-ahead log before it is copied back.
+const CHECKPOINT_BYTES: u32 = 4 << 20;
 
 /// Everything that exists.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Catalog {
         let catalog = Self {
             entries: RwLock::new(Arc::new(entries)),
             store: Mutex::new(Store {
-                connection: FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse),
+                connection: FileWriter::new(connection, path, CHECKPOINT_BYTES, fuse)?,
                 declared,
                 made,
                 follower: None,

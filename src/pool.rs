@@ -65,9 +65,9 @@ pub use testimony::{GivenUp, SinkState};
 use views::Views;
 pub use waiting::{Call, Part, Retry, Waiting};
 
-/// Frames in the write-ahead log before it is copied back (40 MiB). The largest lever there is for
+/// Bytes in the write-ahead log before it is copied back. The largest lever there is for
 /// random keys: pages that change often are then written once.
-const CHECKPOINT_FRAMES: u32 = 10_000;
+const CHECKPOINT_BYTES: u32 = 40 << 20;
 const READERS_MAX: u32 = 4;
 /// Everything up to here is behind every sink, waiting retries included.
 const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 9223372036854775807),
@@ -161,7 +161,7 @@ impl Pool {
     /// The file cannot be opened, is not a pool, or was written by a newer version.
     pub async fn open(path: &Path, fuse: &Fuse) -> Result<Arc<Self>, PoolError> {
         let connection = schema::open_writer(path)?;
-        let connection = FileWriter::new(connection, path, CHECKPOINT_FRAMES, fuse);
+        let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fuse)?;
         sizes::listen(&connection)?;
         let sizes = Arc::new(Sizes::load(&connection)?);
         let history = history::open(&connection)?;

@@ -42,7 +42,6 @@ use crate::journal::{FILE as JOURNAL, StorageError};
 use crate::pool::{FILE as POOL, PoolError};
 use crate::sqlite::beside;
 use anew::{finish, make_anew, remove_if_there};
-use image::PAGE_BYTES;
 use report::Repair;
 use salvage::Salvaged;
 use signs::{beginning, is_newer, look_at_log, look_at_mark};
@@ -206,7 +205,7 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
     }
     if alone {
         let log_path = beside(&path, "-wal");
-        let looked = log::look(&log_path, PAGE_BYTES);
+        let looked = image::page_bytes(&path).and_then(|size| log::look(&log_path, size));
         let looked = looked.map_err(|reason| RepairError::file(&log_path, reason))?;
         if let Some(looked) = looked
             && (!looked.mends.is_empty() || looked.bad_frames > 0)

@@ -39,6 +39,11 @@ pub enum Synchronous {
     Full,
 }
 
+/// Bytes of a page of a new file. What is written at once are pages: with half of SQLite's own a request costs two thirds
+/// of the bytes on the disk, and one of 2 KB a sixth less computing. Files from before have [`PAGE_BYTES_BEFORE`].
+pub const PAGE_BYTES: usize = 2_048;
+/// Bytes of a page of a file that versions up to 0.1.0 made.
+pub const PAGE_BYTES_BEFORE: usize = 4_096;
 /// The oldest SQLite that may write.
 const VERSION_MIN: i32 = 3_051_003;
 /// What is kept of a write-ahead log that has grown larger.
@@ -66,6 +71,8 @@ pub fn open_writer(path: &Path, synchronous: Synchronous) -> Result<Connection, 
             | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     connection.busy_timeout(WRITER_WAITS_MAX)?;
+    // Of a file that has pages this changes nothing.
+    connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
     let level = match synchronous {
         Synchronous::Normal => 1,
         Synchronous::Full => 2,

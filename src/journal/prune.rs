@@ -27,8 +27,8 @@ const LOG_STEP: i64 = 100;
 /// After a slice of entries or space the writer has so many times its length for other work: deleting
 /// keeps up with whatever comes in, and requests seldom meet it.
 const PAUSE_FACTOR: u32 = 4;
-/// Free pages that are kept for the next payloads (16 MiB).
-const FREE_PAGES_KEPT: i64 = 4_000;
+/// Bytes of free pages that are kept for the next payloads.
+const FREE_BYTES_KEPT: i64 = 16 << 20;
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
 /// The round of deleting log entries that is under way.
@@ -249,11 +249,14 @@ fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error
 /// Returns free pages to the file system, beyond what the next payloads will use; true if there are
 /// more. Runs outside a transaction.
 fn give_space_back(connection: &Connection, started: Instant) -> Result<bool, rusqlite::Error> {
-    let free: i64 = connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
-    if free <= FREE_PAGES_KEPT {
+    let number = |pragma: &str| -> Result<i64, rusqlite::Error> {
+        connection.pragma_query_value(None, pragma, |row| row.get(0))
+    };
+    let kept = FREE_BYTES_KEPT / number("page_size")?.max(1);
+    let pages = number("freelist_count")? - kept;
+    if pages <= 0 {
         return Ok(false);
     }
-    let pages = free - FREE_PAGES_KEPT;
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     // One row for each page that is moved; what is done when the time is over is kept.

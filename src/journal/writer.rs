@@ -35,8 +35,8 @@ const WINDOWS_MAX: u32 = 4;
 const GROWING_JOBS_MIN: usize = 4;
 /// How often an idle writer looks whether there is something to prune.
 const IDLE: Duration = Duration::from_secs(1);
-/// Frames in the write-ahead log before it is copied back (16 MiB).
-const CHECKPOINT_FRAMES: u32 = 4_000;
+/// Bytes in the write-ahead log before it is copied back.
+const CHECKPOINT_BYTES: u32 = 16 << 20;
 
 struct Writer {
     connection: FileWriter,
@@ -78,7 +78,7 @@ pub(super) fn start(
     let spans = Spans::open(&connection)?;
     let timeline = Timeline::open(&connection, last_seq)?;
     let writer = Writer {
-        connection: FileWriter::new(connection, &shared.path, CHECKPOINT_FRAMES, &shared.fuse),
+        connection: FileWriter::new(connection, &shared.path, CHECKPOINT_BYTES, &shared.fuse)?,
         timeline,
         spans,
         pruner: Pruner::new(options.log_retention_ms, options.log_retention_bytes),

@@ -10,9 +10,38 @@ use std::path::Path;
 
 use super::log::{self, Looked};
 use super::{RepairError, beside};
+use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
-/// Every file of the daemon has pages of this size.
-pub(super) const PAGE_BYTES: usize = 4_096;
+/// Bytes of a page of the file at `path`: what its header says or, if that is no size that a file of the daemon has, the
+/// one of the two at which more pages begin as pages do.
+pub(super) fn page_bytes(path: &Path) -> io::Result<usize> {
+    const SIZES: [usize; 2] = [PAGE_BYTES, PAGE_BYTES_BEFORE];
+    /// Pages that are looked at.
+    const LOOKED_AT: u64 = 1_000;
+    let file = File::open(path)?;
+    let mut said = [0; 2];
+    let has_header = file.read_exact_at(&mut said, 16).is_ok();
+    let said = usize::from(u16::from_be_bytes(said));
+    if has_header && SIZES.contains(&said) {
+        return Ok(said);
+    }
+    let len = file.metadata()?.len();
+    let share = |size: usize| {
+        let pages = (len / size as u64).clamp(1, LOOKED_AT);
+        let begins = |page: &u64| {
+            let mut kind = [0];
+            let read = file.read_exact_at(&mut kind, page * size as u64);
+            // Inner and outer pages of indexes and tables.
+            read.is_ok() && matches!(kind[0], 2 | 5 | 10 | 13)
+        };
+        (1..pages).filter(begins).count() as u64 * LOOKED_AT / pages
+    };
+    // At the smaller size every second page of a file with larger ones begins in the middle.
+    Ok(match share(PAGE_BYTES_BEFORE) * 3 > share(PAGE_BYTES) * 4 {
+        true => PAGE_BYTES_BEFORE,
+        false => PAGE_BYTES,
+    })
+}
 
 /// A file and its log.
 pub(super) struct Image {
@@ -33,15 +62,16 @@ impl Image {
 
     fn read(path: &Path) -> io::Result<Self> {
         let log_path = beside(path, "-wal");
-        let looked = log::look(&log_path, PAGE_BYTES)?.unwrap_or_default();
+        let page_bytes = page_bytes(path)?;
+        let looked = log::look(&log_path, page_bytes)?.unwrap_or_default();
         let file = File::open(path)?;
-        let whole = file.metadata()?.len() / PAGE_BYTES as u64;
+        let whole = file.metadata()?.len() / page_bytes as u64;
         let whole = u32::try_from(whole).unwrap_or(u32::MAX);
         // The header's own number of pages is not asked: it may be what is damaged.
         Ok(Self {
             file,
             log: File::open(&log_path).ok(),
-            page_bytes: PAGE_BYTES,
+            page_bytes,
             pages: looked.size.unwrap_or(whole),
             looked,
         })

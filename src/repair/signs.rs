@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::anew::make_anew;
-use super::image::{Image, PAGE_BYTES};
+use super::image::{self, Image};
 use super::report::{self, Repair};
 use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log, salvage, stamp, tell};
 use crate::clock;
@@ -31,7 +31,7 @@ pub(super) fn beginning(path: &Path, kind: &Kind) -> Result<Option<String>, Repa
         |at: usize| u32::from_be_bytes([first[at], first[at + 1], first[at + 2], first[at + 3]]);
     let vacuums = (number(52) > 0, number(64));
     let good = first.starts_with(b"SQLite format 3\0")
-        && first[16..18] == (PAGE_BYTES as u16).to_be_bytes()
+        && first[16..18] == (image.page_bytes as u16).to_be_bytes()
         && matches!((first[18], first[19]), (1, 1) | (2, 2))
         && first[20..24] == [0, 64, 32, 32]
         && (1..=4).contains(&number(44))
@@ -48,7 +48,8 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
     let path = data_dir.join(kind.name);
     let log_path = beside(&path, "-wal");
     let failed = |reason| RepairError::file(&log_path, reason);
-    let Some(looked) = log::look(&log_path, PAGE_BYTES).map_err(failed)? else {
+    let page_bytes = image::page_bytes(&path).map_err(failed)?;
+    let Some(looked) = log::look(&log_path, page_bytes).map_err(failed)? else {
         return Ok(None);
     };
     let (bits, frames) = (looked.mends.len(), looked.bad_frames);

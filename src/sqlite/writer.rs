@@ -50,15 +50,25 @@ impl Drop for FileWriter {
 }
 
 impl FileWriter {
-    /// Over a connection to the file at `path` that [`open_writer`](super::open_writer) opened.
-    pub fn new(connection: Connection, path: &Path, frames_max: u32, fuse: &Fuse) -> Self {
-        Self {
+    /// Over a connection to the file at `path` that [`open_writer`](super::open_writer) opened. The log is copied back
+    /// when about `log_bytes_max` were added to it.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn new(
+        connection: Connection,
+        path: &Path,
+        log_bytes_max: u32,
+        fuse: &Fuse,
+    ) -> Result<Self, Error> {
+        let page_bytes: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        Ok(Self {
             connection,
             path: path.to_owned(),
             fuse: fuse.clone(),
-            frames_max,
+            frames_max: log_bytes_max / page_bytes.max(1),
             seen: 0,
-        }
+        })
     }
 
     /// Whether nothing may be written any more.

@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::program::output;
 use crate::setup::Setup;
 
-const PAGE_BYTES: u64 = 4_096;
+const PAGE_BYTES: u64 = 2_048;
 
 /// A daemon whose journal keeps what every sink has.
 fn folder() -> Setup {

@@ -16,7 +16,7 @@ use crate::process::{BY_ID, Client};
 use crate::setup::Setup;
 use crate::wait::{PROCESS_DEADLINE, eventually_within};
 
-const PAGE: usize = 4_096;
+const PAGE: usize = 2_048;
 const CONNECTIONS: u64 = 2;
 /// Acknowledged before the damage.
 const ENOUGH: u64 = 100;
