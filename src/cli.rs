@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod backup;
+pub mod bench;
 pub mod check;
 pub mod client;
 mod compile_plugin;
@@ -96,6 +97,8 @@ enum Verb {
     Requests(requests::RequestsArgs),
     /// See how the sinks are; send again what they gave up, or discard it
     Sink(sink::SinkArgs),
+    /// Measure what an installation can take, and what its limit is; loads it for a while
+    Bench(bench::BenchArgs),
     /// Copy the data of a running daemon into a new folder
     Backup(backup::BackupArgs),
     /// Make a data folder of a backup
@@ -139,6 +142,7 @@ pub fn main() -> ExitCode {
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(args)),
+        Verb::Bench(args) => short(bench::run(args)),
         Verb::Backup(args) => short(backup::backup(args)),
         Verb::Restore(args) => backup::restore(&args),
         Verb::Repair(args) => repair::run(&args),

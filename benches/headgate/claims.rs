@@ -7,7 +7,7 @@
 //! How to read it: the callers share the cores with the journal; CPU is the whole process. The aims are ratios of
 //! neighbors. Ends with code 1 if an aim is missed.
 //!
-//! Called by the command line; owns the order of the measurements.
+//! Called by the command line; owns the order of the measurements. `growth` takes its journals.
 //!
 //! **Invariant:** the journal makes and reads its tables itself; only runs are filled in.
 
@@ -136,21 +136,27 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
 }
 
 /// A journal and what it is handed.
-struct Target {
+pub(crate) struct Target {
     name: &'static str,
-    journal: Arc<Journal>,
+    /// The journal, which whoever opened it closes.
+    pub(crate) journal: Arc<Journal>,
     file: std::path::PathBuf,
     keyed: bool,
 }
 
-struct Round {
-    rate: f64,
-    cpu_micros: f64,
-    times: Times,
+/// What one round showed.
+pub(crate) struct Round {
+    /// Requests a second.
+    pub(crate) rate: f64,
+    /// CPU time of each request, of journal and callers, µs.
+    pub(crate) cpu_micros: f64,
+    /// From handing it in to the receipt.
+    pub(crate) times: Times,
 }
 
 impl Target {
-    fn new(name: &'static str, journal: Arc<Journal>, file: &Path, keyed: bool) -> Self {
+    /// A journal whose callers send idempotency keys, or do not.
+    pub(crate) fn new(name: &'static str, journal: Arc<Journal>, file: &Path, keyed: bool) -> Self {
         Self {
             name,
             journal,
@@ -159,7 +165,8 @@ impl Target {
         }
     }
 
-    async fn round(&self, window: Duration, cold: bool) -> Result<Round> {
+    /// So much time with [`CALLERS`] callers; `cold`: the file's pages leave the cache all the time.
+    pub(crate) async fn round(&self, window: Duration, cold: bool) -> Result<Round> {
         let process = Process::own();
         let (begun, cpu) = (Instant::now(), process.cpu_micros()?);
         let callers = Callers::start(&self.journal, CALLERS, self.keyed);
@@ -181,12 +188,13 @@ impl Target {
     }
 }
 
-async fn open(path: &Path) -> Result<Arc<Journal>> {
+/// Opens a journal that forgets no entry of its log.
+pub(crate) async fn open(path: &Path) -> Result<Arc<Journal>> {
     callers::open(path, u64::MAX >> 1).await
 }
 
 /// A journal with claims of the last 23 hours, in runs as it makes them.
-async fn fill(path: &Path, claims: u64) -> Result<()> {
+pub(crate) async fn fill(path: &Path, claims: u64) -> Result<()> {
     let journal = open(path).await?;
     journal.submit(submission(true)?).await?;
     journal.close().await;
@@ -234,7 +242,7 @@ fn forget(path: &Path) -> Result<()> {
 }
 
 /// Waits until the process does nothing; the time that it took on the way.
-async fn at_rest() -> Result<f64> {
+pub(crate) async fn at_rest() -> Result<f64> {
     let process = Process::own();
     let (begun, first) = (Instant::now(), process.cpu_micros()?);
     let mut before = first;

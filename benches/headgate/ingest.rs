@@ -39,9 +39,9 @@ use upsert::PlainPool;
 
 mod aims;
 pub(crate) mod floor;
-mod load;
+pub(crate) mod load;
 mod payload;
-mod pool;
+pub(crate) mod pool;
 mod report;
 mod rounds;
 mod server;

@@ -35,16 +35,16 @@ use report::Results;
 
 mod aims;
 mod conflation;
-mod daemon;
+pub(crate) mod daemon;
 mod idle;
 mod intake;
 mod item;
 mod nchan;
-mod push;
+pub(crate) mod push;
 mod renderers;
 mod report;
 mod sender;
-mod server;
+pub(crate) mod server;
 mod usage;
 mod wire;
 

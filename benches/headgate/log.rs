@@ -8,7 +8,7 @@
 //! How to read it: times of pages are bounded by the aim; the retention's aim is a ratio of neighbouring windows.
 //! Ends with code 1 if an aim is missed.
 //!
-//! Called by the command line; owns the order of the measurements.
+//! Called by the command line; owns the order of the measurements. `growth` takes its filled logs.
 //!
 //! **Invariant:** only the crate's own functions read the log.
 
@@ -26,7 +26,7 @@ use crate::times::Times;
 use crate::{Result, daemon};
 use fill::Filled;
 
-mod fill;
+pub(crate) mod fill;
 mod retention;
 
 /// Entries of a page.
@@ -72,7 +72,8 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
     Ok(reached)
 }
 
-async fn start(folder: &Path) -> Result<Daemon> {
+/// A daemon with its data in `folder`/data, one of whose sinks never starts.
+pub(crate) async fn start(folder: &Path) -> Result<Daemon> {
     // What is no component does not start: what its sink has not had waits.
     let stuck = folder.join("stuck.wasm");
     std::fs::write(&stuck, "no component")?;
@@ -83,7 +84,8 @@ async fn start(folder: &Path) -> Result<Daemon> {
     daemon::start_inside(folder, "log_retention_bytes = 1099511627776", &sinks).await
 }
 
-async fn stop(daemon: Daemon) -> Result<()> {
+/// Ends it in order.
+pub(crate) async fn stop(daemon: Daemon) -> Result<()> {
     Ok(daemon.run(std::future::ready(())).await?)
 }
 

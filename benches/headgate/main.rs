@@ -7,6 +7,7 @@
 //! cargo bench -- log          # a long request log
 //! cargo bench -- claims       # new idempotency keys beside a million live ones
 //! cargo bench -- senders      # signatures, and strangers beside them
+//! cargo bench -- growth       # how all of this grows
 //! cargo bench -- ingest --help
 //! ```
 //!
@@ -30,6 +31,7 @@ mod child;
 mod claims;
 mod daemon;
 mod disk;
+mod growth;
 mod http;
 mod ingest;
 mod live;
@@ -72,6 +74,8 @@ enum Bench {
     Claims(claims::Options),
     /// Signed requests beside those with a key, and one who signs beside strangers (about a minute)
     Senders(senders::Options),
+    /// How cost grows with connections, items, streams, keys, sinks, renderers and others (some minutes)
+    Growth(growth::Options),
     #[command(hide = true)]
     EmptyHandler(ingest::floor::Options),
 }
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Bench::Log(options) => block_on(log::bench(&options)),
         Bench::Claims(options) => block_on(claims::bench(&options)),
         Bench::Senders(options) => senders::bench(&options),
+        Bench::Growth(options) => growth::bench(&options).map(|()| true),
         Bench::EmptyHandler(options) => ingest::floor::serve(&options).map(|()| true),
     };
     match reached {

@@ -264,6 +264,14 @@ impl Signals {
             hang_up: listen(SignalKind::hangup())?,
         })
     }
+
+    /// The next of them, whichever it is.
+    pub(super) async fn any(&mut self) {
+        tokio::select! {
+            () = self.end.next() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
 }
 
 impl End {

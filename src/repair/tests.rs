@@ -196,22 +196,27 @@ fn any_page_of_any_file_may_be_gone() {
 #[test]
 fn a_file_of_before_has_larger_pages_and_is_mended_as_well() {
     for (file, _, sql) in LARGEST {
-        let (_folder, path) = sample(file);
-        let original = rows(&path, sql);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(file);
         let connection = Connection::open(&path).expect("it opens");
         connection
             .execute_batch(&format!(
-                "PRAGMA journal_mode = delete; PRAGMA page_size = {PAGE_BYTES_BEFORE}; VACUUM;"
+                "PRAGMA page_size = {PAGE_BYTES_BEFORE}; PRAGMA journal_mode = wal;"
             ))
-            .expect("it is written anew");
+            .expect("an empty file");
         drop(connection);
+        (kind(file).make)(&path).expect("tables");
+        fill(&Connection::open(&path).expect("it opens"), file);
+        let original = rows(&path, sql);
         let whole = std::fs::read(&path).expect("the file");
         assert_eq!(image::page_bytes(&path).ok(), Some(PAGE_BYTES_BEFORE));
         // The first page says how large pages are, or nobody does; another is one of many.
         for page in [0, 9] {
-            let (folder, _) = after(file, &whole, |bytes| {
-                bytes[page * PAGE_BYTES_BEFORE..][..PAGE_BYTES_BEFORE].fill(0);
-            });
+            let mut damaged = whole.clone();
+            damaged[page * PAGE_BYTES_BEFORE..][..PAGE_BYTES_BEFORE].fill(0);
+            std::fs::write(&path, &damaged).expect("a file");
+            assert_eq!(image::page_bytes(&path).ok(), Some(PAGE_BYTES_BEFORE));
+            let (folder, _) = after(file, &damaged, |_| ());
             let kept = rows(&folder.path().join(file), sql);
             let missing = original.difference(&kept).count();
             assert!(missing <= 30, "{file} page {page}: {missing} rows");

@@ -1,5 +1,6 @@
 //! The command line: the real binary with real arguments, against a real daemon.
 
+mod bench; // measures a running daemon, tidies up behind itself
 mod catalog; // stream, connector, key and read-key against a running daemon
 mod configuration; // check, config show, key new, serve's refusals
 pub(crate) mod demo; // the newcomer's first command, and the curl line that it prints
@@ -147,6 +148,8 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
         (&["tail", "orders", "--status", "failed"], "STREAM"),
         (&["tail", "--log", "--status", "odd"], "processed"),
         (&["tail", "--log"], "--token"),
+        (&["bench", "--seconds", "2"], "3..=600"),
+        (&["bench"], "--token"),
         (&["backup", "one", "two"], "two"),
         (&["backup"], "--token"),
         (&["restore", "somewhere"], "--data-dir"),
@@ -179,6 +182,7 @@ fn help_and_version_are_printed() {
         "requests",
         "sign-in",
         "sink",
+        "bench",
         "backup",
         "restore",
         "healthcheck",

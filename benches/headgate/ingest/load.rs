@@ -1,11 +1,12 @@
 //! The load generator: keep-alive connections on one thread, each sending its next request when the answer is there.
 //!
-//! Called by the rounds. Raw sockets, because an HTTP client library would cost more than the server it measures.
+//! Called by the rounds, and by the curves of `growth`. Raw sockets, because an HTTP client library would cost more than the server it measures.
 //!
 //! **Invariant:** every request that was begun before the deadline is answered or counted as failed; nothing is
 //! sent after it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,6 +33,30 @@ pub(crate) enum Source {
     Fresh(Box<Requests>),
     /// The same bytes each time, shared between connections.
     Same(Arc<[u8]>),
+    /// What a function writes.
+    Written(Written),
+}
+
+/// Writes one request after the other into the same buffer.
+pub(crate) struct Written {
+    buffer: Vec<u8>,
+    write: Box<dyn FnMut(&mut Vec<u8>)>,
+}
+
+impl Written {
+    /// By this function, which is given an empty buffer.
+    pub(crate) fn by(write: impl FnMut(&mut Vec<u8>) + 'static) -> Self {
+        Self {
+            buffer: Vec::new(),
+            write: Box::new(write),
+        }
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").finish_non_exhaustive()
+    }
 }
 
 impl Source {
@@ -39,6 +64,11 @@ impl Source {
         match self {
             Self::Fresh(requests) => requests.next(),
             Self::Same(bytes) => bytes,
+            Self::Written(written) => {
+                written.buffer.clear();
+                (written.write)(&mut written.buffer);
+                &written.buffer
+            }
         }
     }
 }

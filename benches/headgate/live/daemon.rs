@@ -2,7 +2,8 @@
 //!
 //! Called by the measurements, which take one of their own where the state of an earlier one would disturb.
 //!
-//! **Invariant:** everything but addresses, keys, durability and the request rate is the daemon's default.
+//! **Invariant:** everything but addresses, keys, durability, the request rate and how many renderers there may be is the
+//! daemon's default.
 
 use std::fs;
 use std::path::Path;
@@ -56,6 +57,7 @@ pub(crate) fn start(parent: &Path, name: &str, durability: Durability) -> Result
         "[server]\nlisten = \"{service}\"\n[admin]\nlisten = \"{admin}\"\ntoken = \"{ADMIN_TOKEN}\"\n\
          [storage]\ndata_dir = {data_dir:?}\ndurability = \"{durability_name}\"\n\
          [limits]\nrequests_per_second = 10000000\nburst = 10000000\n\
+         [live]\nconnections_max = 200000\nconnections_per_key_max = 100000\n\
          [[streams]]\nname = \"{STREAM}\"\n[[streams]]\nname = \"{IDLE_STREAM}\"\n\
          [[connectors]]\nname = \"bench\"\nkind = \"ingest\"\n\
          keys = [{{ name = \"bench\", stream = \"{STREAM}\", secret = \"{INGEST_KEY}\" }}]\n\

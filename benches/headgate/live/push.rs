@@ -1,6 +1,7 @@
 //! From a request to the screen: the time to the 202, the time to each renderer, and what a delivery costs.
 //!
-//! Called by the bench's main file with all servers running; those that are not measured do nothing.
+//! Called by the bench's main file with all servers running; those that are not measured do nothing. `growth` asks for
+//! single rounds.
 //!
 //! **Invariant:** in each round every case runs once on every server, in turn, and the CPU time of a delivery is
 //! what a round with renderers took more than the round without, on the same server and with the same requests.
@@ -118,7 +119,8 @@ pub(crate) fn measure(options: &Options, servers: &[Server]) -> Result<Vec<PushC
                 let first = place * CASES.len();
                 // The case without renderers comes first, so its round of this number is there.
                 let alone = (case > 0).then(|| cases[first].rounds[number - 1].cpu_micros);
-                let round = round(server, CASES[case], options.rounds.window.time, alone)
+                let time = options.rounds.window.time;
+                let round = round(server, CASES[case], PER_SECOND, time, alone)
                     .map_err(|error| server.explain(error))?;
                 cases[first + case].rounds.push(round);
             }
@@ -127,13 +129,15 @@ pub(crate) fn measure(options: &Options, servers: &[Server]) -> Result<Vec<PushC
     Ok(cases)
 }
 
-fn round(
+/// One case at one rate; `alone_micros` is the server's CPU time for the same requests without renderers.
+pub(crate) fn round(
     server: &Server,
     (transport, count): (Transport, usize),
+    per_second: f64,
     duration: Duration,
     alone_micros: Option<f64>,
 ) -> Result<PushRound> {
-    let requests = WARM_UP + (PER_SECOND * duration.as_secs_f64()).ceil() as usize;
+    let requests = WARM_UP + (per_second * duration.as_secs_f64()).ceil() as usize;
     let versions = Arc::new(Versions::new(requests, KEYS, WARM_UP));
     let wanted = Wanted {
         transport,
@@ -143,7 +147,7 @@ fn round(
     let renderers = Renderers::connect(server, &wanted, Some(Arc::clone(&versions)))?;
     sleep(REST);
     let meter = Meter::start(server)?;
-    let answers = sender::send(server, &versions, PER_SECOND, SENDERS)?;
+    let answers = sender::send(server, &versions, per_second, SENDERS)?;
     renderers.settle(answers.accepted * count as u64, QUIET);
     let used = meter.read()?;
     let deliveries = renderers.finish()?;

@@ -1,0 +1,304 @@
+//! What keeps an installation from taking more, in one sentence.
+//!
+//! The report asks for it at its end.
+//!
+//! **Invariant**: it is said of what was measured: where nothing was used up, it says that.
+
+use serde::Serialize;
+
+use super::load::Step;
+
+/// This share of a core, of all cores or of the journal's time counts as used up.
+const CORES_USED_UP: f64 = 0.9;
+const JOURNAL_USED_UP: f64 = 0.7;
+/// This share of the answers tells that the refusals are the limit.
+const REFUSED_SHARE: f64 = 0.01;
+/// This share of the time of a single request is the way, then the way is what it waits for.
+const WAY_SHARE: f64 = 0.5;
+
+/// What is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Limit {
+    /// How many requests a key may send.
+    KeyRate,
+    /// What may wait, or the disk's free space: 503.
+    Full,
+    /// The cores.
+    Cpu,
+    /// The bench's own thread.
+    Bench,
+    /// Flushes of the journal to the disk.
+    Disk,
+    /// The way between the bench and the daemon.
+    Network,
+    /// Nothing.
+    None,
+}
+
+/// What the limit is, and why that is said.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Verdict {
+    /// What is used up.
+    pub(super) limit: Limit,
+    /// The same for people, with what to do about it.
+    pub(super) sentence: String,
+}
+
+/// What is known beside the steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    /// The key has the rate of every key.
+    pub(super) keep_rate: bool,
+    /// A 202 waits for the disk.
+    pub(super) is_durable: bool,
+    /// Median of an empty request.
+    pub(super) round_trip_ms: f64,
+    /// Median of a flush; none: it was not measured.
+    pub(super) fsync_ms: Option<f64>,
+    /// Cores of this machine.
+    pub(super) cores: usize,
+}
+
+impl Verdict {
+    /// Of the step that took the most requests in a second.
+    pub(super) fn of(steps: &[Step], facts: Facts) -> Self {
+        let fastest = steps
+            .iter()
+            .max_by(|a, b| a.requests_per_second.total_cmp(&b.requests_per_second));
+        let Some(step) = fastest else {
+            return Self {
+                limit: Limit::None,
+                sentence: "no requests were measured".to_owned(),
+            };
+        };
+        // Where requests are refused, the fastest step may be the one before.
+        let refusing = |status| {
+            let refusing = |step: &&Step| refused_share(step, status) > REFUSED_SHARE;
+            steps.iter().find(refusing)
+        };
+        let alone = steps.iter().find(|other| other.connections == 1);
+        let way = alone.map_or(0.0, |alone| {
+            facts.round_trip_ms / alone.accepted.p50_ms.max(1e-9)
+        });
+        let limit = if refusing(429).is_some() {
+            Limit::KeyRate
+        } else if refusing(503).is_some() {
+            Limit::Full
+        } else if step
+            .used
+            .cores_busy
+            .is_some_and(|busy| busy >= CORES_USED_UP)
+        {
+            Limit::Cpu
+        } else if step.used.bench_core >= CORES_USED_UP {
+            Limit::Bench
+        } else if step
+            .used
+            .journal_busy
+            .is_some_and(|busy| busy >= JOURNAL_USED_UP)
+        {
+            Limit::Disk
+        } else if way >= WAY_SHARE {
+            Limit::Network
+        } else {
+            Limit::None
+        };
+        Self {
+            limit,
+            sentence: sentence(limit, step, facts),
+        }
+    }
+}
+
+fn refused_share(step: &Step, status: u16) -> f64 {
+    let refused: u64 = step.refused.values().sum();
+    let all = step.accepted.count as u64 + refused;
+    let count = step.refused.get(&status).copied().unwrap_or_default();
+    count as f64 / all.max(1) as f64
+}
+
+fn sentence(limit: Limit, step: &Step, facts: Facts) -> String {
+    let rate = format!("{:.0} requests/s", step.requests_per_second);
+    let percent = |share: Option<f64>| (share.unwrap_or_default() * 100.0).round();
+    let used = &step.used;
+    match limit {
+        Limit::KeyRate if facts.keep_rate => format!(
+            "the limit is the rate of the key, {rate}: raise limits.requests_per_second and limits.burst, or give the \
+             connector its own, or spread the load over several keys"
+        ),
+        Limit::KeyRate => format!(
+            "the limit is a rate, {rate}: the daemon answers 429 although the key has none; its request log says which"
+        ),
+        Limit::Full => format!(
+            "the limit is what may wait, {rate}: the daemon answers 503; see `problems` of its status, \
+             limits.max_pending_bytes and the free space of the disk"
+        ),
+        Limit::Cpu => format!(
+            "the limit is the CPU, {rate}: {:.0} % of {} cores are busy, the bench itself takes {:.0} % of one; more or \
+             faster cores take more",
+            percent(used.cores_busy),
+            facts.cores,
+            percent(Some(used.bench_core)),
+        ),
+        Limit::Bench => format!(
+            "the limit is the bench itself, {rate}: its thread takes {:.0} % of a core; run it on several machines at once \
+             to see more",
+            percent(Some(used.bench_core)),
+        ),
+        Limit::Disk => format!(
+            "the limit is {}, {rate}: the journal commits {:.0} % of the time, {:.0} groups a second{}; {}",
+            match facts.is_durable {
+                true => "the disk's flushes",
+                false => "the journal",
+            },
+            percent(used.journal_busy),
+            used.commits_per_second.unwrap_or_default(),
+            facts.fsync_ms.map_or(String::new(), |ms| format!(
+                ", and a flush takes {ms:.2} ms"
+            )),
+            match facts.is_durable {
+                true =>
+                    "more requests at once share a flush, and a disk with a protected cache flushes faster",
+                false => "larger batches in fewer requests cost it less",
+            },
+        ),
+        Limit::Network => format!(
+            "the limit is the way to the daemon, {rate}: an empty request takes {:.2} ms of it; send more requests at once, \
+             or from nearer",
+            facts.round_trip_ms,
+        ),
+        Limit::None => {
+            format!("nothing is used up at {rate}: more requests at once may get more through")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::meter::Used;
+    use super::super::times::Times;
+    use super::*;
+
+    const FACTS: Facts = Facts {
+        keep_rate: false,
+        is_durable: true,
+        round_trip_ms: 0.1,
+        fsync_ms: Some(2.0),
+        cores: 4,
+    };
+
+    fn step(connections: usize, rate: f64) -> Step {
+        Step {
+            body_bytes: 200,
+            connections,
+            requests_per_second: rate,
+            accepted: Times {
+                count: 1_000,
+                p50_ms: 1.0,
+                ..Times::default()
+            },
+            refused: BTreeMap::new(),
+            broken: 0,
+            used: Used {
+                seconds: 1.0,
+                cores_busy: Some(0.5),
+                bench_core: 0.3,
+                commits_per_second: Some(400.0),
+                journal_busy: Some(0.4),
+            },
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Step, &mut Facts), limit: Limit, says: &str) {
+        let mut steps = [step(1, 700.0), step(64, 5_000.0)];
+        let mut facts = FACTS;
+        change(&mut steps[1], &mut facts);
+        let verdict = Verdict::of(&steps, facts);
+        assert_eq!(verdict.limit, limit, "{verdict:?}");
+        assert!(verdict.sentence.contains(says), "{verdict:?}");
+        assert!(!verdict.sentence.contains('\n'), "{verdict:?}");
+    }
+
+    #[test]
+    fn what_is_used_up_is_named() {
+        check(|_, _| {}, Limit::None, "5000 requests/s");
+        check(
+            |step, _| step.used.cores_busy = Some(0.97),
+            Limit::Cpu,
+            "97 % of 4 cores",
+        );
+        check(
+            |step, _| step.used.journal_busy = Some(0.92),
+            Limit::Disk,
+            "a flush takes 2.00 ms",
+        );
+        check(
+            |step, _| step.used.bench_core = 0.99,
+            Limit::Bench,
+            "several machines",
+        );
+        check(
+            |_, facts| facts.round_trip_ms = 0.8,
+            Limit::Network,
+            "0.80 ms",
+        );
+        let refused = |status| {
+            move |step: &mut Step, facts: &mut Facts| {
+                step.refused.insert(status, 500);
+                facts.keep_rate = true;
+            }
+        };
+        check(refused(429), Limit::KeyRate, "limits.requests_per_second");
+        check(refused(503), Limit::Full, "max_pending_bytes");
+    }
+
+    #[test]
+    fn cores_come_before_the_journal_which_computes_too() {
+        check(
+            |step, _| {
+                step.used.cores_busy = Some(0.95);
+                step.used.journal_busy = Some(0.95);
+            },
+            Limit::Cpu,
+            "CPU",
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_the_limit() {
+        check(
+            |step, facts| {
+                step.used.cores_busy = None;
+                step.used.journal_busy = None;
+                facts.fsync_ms = None;
+            },
+            Limit::None,
+            "nothing is used up",
+        );
+        check(
+            |step, facts| {
+                step.used.journal_busy = Some(0.9);
+                facts.fsync_ms = None;
+                facts.is_durable = false;
+            },
+            Limit::Disk,
+            "the limit is the journal",
+        );
+        assert_eq!(Verdict::of(&[], FACTS).limit, Limit::None);
+    }
+
+    #[test]
+    fn a_few_refusals_are_not_the_limit() {
+        check(
+            |step, _| {
+                step.refused.insert(429, 5);
+            },
+            Limit::None,
+            "nothing is used up",
+        );
+    }
+}
