@@ -14,12 +14,16 @@ use super::Program;
 use super::server::Server;
 use crate::Result;
 use crate::child::{Child, free_address};
+use crate::options::TARGET_TMP;
 
 /// Where the executable is, if not in `PATH`.
 const NGINX: &str = "/usr/sbin/nginx";
 
 /// Where modules are, if nginx does not say.
 const MODULES: &str = "/usr/lib/nginx/modules";
+
+/// The configuration that the peer of the same name starts with.
+const CONFIGURATION: &str = include_str!("../../peers/nchan/nginx.conf");
 
 /// What it is and what it promises, for the reader of the tables.
 pub(crate) const ABOUT: &str = "nchan: in memory only and not durable, a message published is lost with the process; \
@@ -35,16 +39,26 @@ pub(crate) struct Nchan {
 }
 
 impl Nchan {
-    /// Looks for it; the error says what is missing.
+    /// Looks for it on the system, then where the peer of the same name is installed; the error says what is missing.
     pub(crate) fn find() -> Result<Self> {
-        let ask = |program: &str| Command::new(program).arg("-V").output();
-        let (program, output) = match ask("nginx") {
-            Ok(output) => ("nginx", output),
-            Err(_) => (
-                NGINX,
-                ask(NGINX).map_err(|_| "there is no nginx in PATH and none at /usr/sbin/nginx")?,
-            ),
-        };
+        let installed = Path::new(TARGET_TMP).with_file_name("peers/nchan");
+        let own = installed.join(NGINX.trim_start_matches('/'));
+        let of_system = ["nginx", NGINX].iter().map(PathBuf::from).collect();
+        Self::find_in(Path::new("/"), of_system).or_else(|error| {
+            Self::find_in(&installed, vec![own])
+                .map_err(|_| format!("{error}, or run benches/peers/nchan/run").into())
+        })
+    }
+
+    /// The first of `programs` that can be started, with the module below `root`.
+    fn find_in(root: &Path, programs: Vec<PathBuf>) -> Result<Self> {
+        let (program, output) = programs
+            .into_iter()
+            .find_map(|program| {
+                let output = Command::new(&program).arg("-V").output().ok()?;
+                Some((program, output))
+            })
+            .ok_or("there is no nginx in PATH and none at /usr/sbin/nginx: install nginx and libnginx-mod-nchan")?;
         let about = String::from_utf8_lossy(&output.stderr);
         let word_after = |prefix: &str| {
             about
@@ -52,7 +66,9 @@ impl Nchan {
                 .find_map(|word| word.strip_prefix(prefix))
         };
         let folder = word_after("--modules-path=").unwrap_or(MODULES);
-        let module = Path::new(folder).join("ngx_nchan_module.so");
+        let module = root
+            .join(folder.trim_start_matches('/'))
+            .join("ngx_nchan_module.so");
         if !module.is_file() {
             return Err(format!(
                 "nginx has no module nchan at {}; Debian has it in libnginx-mod-nchan",
@@ -61,7 +77,7 @@ impl Nchan {
             .into());
         }
         Ok(Self {
-            program: program.into(),
+            program,
             version: format!("nginx/{}", word_after("nginx/").unwrap_or("?")),
             module,
         })
@@ -89,19 +105,8 @@ impl Nchan {
 }
 
 fn configuration(module: &Path, address: std::net::SocketAddr, connections: usize) -> String {
-    let module = module.display();
-    let worker_connections = connections + 1_000;
-    let temp_paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|name| format!("{name}_temp_path {name};\n"))
-        .collect();
-    format!(
-        "load_module {module};\ndaemon off;\nmaster_process off;\nworker_processes 1;\npid nginx.pid;\n\
-         error_log stderr error;\nevents {{ worker_connections {worker_connections}; }}\n\
-         http {{\naccess_log off;\nkeepalive_requests 100000000;\n{temp_paths}\
-         server {{\nlisten {address} backlog=4096;\n\
-         location = /pub {{ nchan_publisher http; nchan_channel_id $arg_id; }}\n\
-         location = /sub {{ nchan_subscriber eventsource websocket; nchan_channel_id $arg_id; \
-         nchan_subscriber_first_message newest; }}\n}}\n}}\n"
-    )
+    CONFIGURATION
+        .replace("@MODULE@", &module.display().to_string())
+        .replace("@ADDRESS@", &address.to_string())
+        .replace("@CONNECTIONS@", &(connections + 1_000).to_string())
 }
