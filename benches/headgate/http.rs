@@ -2,8 +2,8 @@
 //!
 //! Called by the load generator, the probe and the look at the admin listener.
 //!
-//! **Invariant:** an answer is complete only when as many body bytes as its `Content-Length` are there; an answer
-//! without a length is an error, never a guess.
+//! **Invariant:** an answer is complete only when as many body bytes as its `Content-Length` are there, or the last of
+//! its chunks is; an answer without a length is an error, never a guess.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads the head at the beginning of `bytes`; `None` while its empty line has not arrived.
+    /// Reads the head at the beginning of `bytes`; `None` while its empty line has not arrived, or the last of its
+    /// chunks: a chunked body is left as it came.
     pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<Self>> {
         let Some(length) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Ok(None);
@@ -38,6 +39,7 @@ impl Head {
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| digits.parse().ok())
             .ok_or_else(|| io::Error::other("answer without a status"))?;
+        let body_at = length + 4;
         let (mut body_len, mut closes) = (None, false);
         for line in bytes[..length].split(|&byte| byte == b'\n').skip(1) {
             let Some(colon) = line.iter().position(|&byte| byte == b':') else {
@@ -48,12 +50,16 @@ impl Head {
                 body_len = std::str::from_utf8(value)
                     .ok()
                     .and_then(|text| text.parse::<usize>().ok());
+            } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+                body_len = Some(match chunks_len(&bytes[body_at..])? {
+                    Some(length) => length,
+                    None => return Ok(None),
+                });
             } else if name.eq_ignore_ascii_case(b"connection") {
                 closes = value.eq_ignore_ascii_case(b"close");
             }
         }
         let body_len = body_len.ok_or_else(|| io::Error::other("answer without Content-Length"))?;
-        let body_at = length + 4;
         Ok(Some(Self {
             status,
             body_at,
@@ -65,6 +71,27 @@ impl Head {
     /// The head, if `bytes` hold the whole answer.
     pub(crate) fn complete(bytes: &[u8]) -> io::Result<Option<Self>> {
         Ok(Self::parse(bytes)?.filter(|head| bytes.len() >= head.end))
+    }
+}
+
+/// Bytes of a chunked body at the beginning of `bytes`, which has no trailers; `None` while some are missing.
+fn chunks_len(bytes: &[u8]) -> io::Result<Option<usize>> {
+    let mut at = 0;
+    loop {
+        let Some(line) = bytes[at..].windows(2).position(|two| two == b"\r\n") else {
+            return Ok(None);
+        };
+        let size = std::str::from_utf8(&bytes[at..at + line])
+            .ok()
+            .and_then(|digits| usize::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| io::Error::other("a chunk without a size"))?;
+        at += line + 2 + size + 2;
+        if at > bytes.len() {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some(at));
+        }
     }
 }
 

@@ -40,11 +40,11 @@ use upsert::PlainPool;
 mod aims;
 pub(crate) mod floor;
 pub(crate) mod load;
-mod payload;
+pub(crate) mod payload;
 pub(crate) mod pool;
-mod report;
-mod rounds;
-mod server;
+pub(crate) mod report;
+pub(crate) mod rounds;
+pub(crate) mod server;
 mod upsert;
 
 /// What the caller may choose.

@@ -8,6 +8,7 @@
 //! cargo bench -- claims       # new idempotency keys beside a million live ones
 //! cargo bench -- senders      # signatures, and strangers beside them
 //! cargo bench -- growth       # how all of this grows
+//! cargo bench -- peers        # the same requests sent to others
 //! cargo bench -- ingest --help
 //! ```
 //!
@@ -37,6 +38,7 @@ mod ingest;
 mod live;
 mod log;
 mod options;
+mod peers;
 mod process;
 mod senders;
 mod sinks;
@@ -76,6 +78,8 @@ enum Bench {
     Senders(senders::Options),
     /// How cost grows with connections, items, streams, keys, sinks, renderers and others (some minutes)
     Growth(growth::Options),
+    /// The same requests sent to an empty handler and to what others would take for the job (about five minutes)
+    Peers(peers::Options),
     #[command(hide = true)]
     EmptyHandler(ingest::floor::Options),
 }
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Bench::Claims(options) => block_on(claims::bench(&options)),
         Bench::Senders(options) => senders::bench(&options),
         Bench::Growth(options) => growth::bench(&options).map(|()| true),
+        Bench::Peers(options) => peers::bench(&options),
         Bench::EmptyHandler(options) => ingest::floor::serve(&options).map(|()| true),
     };
     match reached {

@@ -11,8 +11,15 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Microseconds in one tick of `/proc/PID/stat`: USER_HZ is 100 wherever this runs.
 const TICK_MICROS: f64 = 10_000.0;
+
+/// Fields of `/proc/PID/stat` after the name: the parent, and user time, after which system time and both of the
+/// children that were waited for stand.
+const PARENT: usize = 1;
+const UTIME: usize = 11;
 
 /// One process, this one or a child.
 #[derive(Clone, Debug)]
@@ -49,15 +56,82 @@ impl Process {
 
     /// CPU time so far, in µs, user and system, of all threads.
     pub(crate) fn cpu_micros(&self) -> io::Result<f64> {
+        let ticks = self.stat::<2>(UTIME)?;
+        Ok(ticks.iter().sum::<f64>() * TICK_MICROS)
+    }
+
+    /// The same with every process that this one started, directly or not: those that run, and those that ended and
+    /// were waited for.
+    pub(crate) fn tree_cpu_micros(&self) -> io::Result<f64> {
+        let mut ticks: f64 = self.stat::<4>(UTIME)?.iter().sum();
+        for child in self.descendants()? {
+            ticks += child.stat::<4>(UTIME).map_or(0.0, |own| own.iter().sum());
+        }
+        Ok(ticks * TICK_MICROS)
+    }
+
+    /// Resident bytes with every process that this one started and that still runs.
+    pub(crate) fn tree_resident(&self) -> io::Result<u64> {
+        let children = self.descendants()?;
+        let children = children.iter().filter_map(|child| child.memory().ok());
+        Ok(self.memory()?.resident + children.map(|memory| memory.resident).sum::<u64>())
+    }
+
+    /// Ends every process below this one at once.
+    pub(crate) fn kill_descendants(&self) {
+        for child in self.descendants().unwrap_or_default() {
+            if let Some(id) = child.id().and_then(Pid::from_raw) {
+                let _ = kill_process(id, Signal::KILL);
+            }
+        }
+    }
+
+    fn id(&self) -> Option<i32> {
+        self.folder.file_name()?.to_str()?.parse().ok()
+    }
+
+    /// The processes below this one.
+    fn descendants(&self) -> io::Result<Vec<Self>> {
+        let mut parents = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            // Whatever ended meanwhile has no parent any more.
+            if let Some(id) = name.to_str().and_then(|name| name.parse().ok())
+                && let Ok([parent]) = Self::new(id).stat::<1>(PARENT)
+            {
+                parents.push((id, parent));
+            }
+        }
+        let mut found: Vec<u32> = self
+            .id()
+            .and_then(|id| id.try_into().ok())
+            .into_iter()
+            .collect();
+        let mut next = 0;
+        while let Some(&id) = found.get(next) {
+            let children = parents
+                .iter()
+                .filter(|(_, parent)| *parent == f64::from(id));
+            found.extend(children.map(|(child, _)| *child));
+            next += 1;
+        }
+        Ok(found.into_iter().skip(1).map(Self::new).collect())
+    }
+
+    /// So many numbers of `/proc/PID/stat` from the field `first` on, counted after the name.
+    fn stat<const COUNT: usize>(&self, first: usize) -> io::Result<[f64; COUNT]> {
         let stat = fs::read_to_string(self.folder.join("stat"))?;
         // The second field is the name in brackets and may hold anything, so count from its end.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let mut fields = fields.split_ascii_whitespace().skip(11);
-        let mut tick = || fields.next().and_then(|text| text.parse::<f64>().ok());
-        match (tick(), tick()) {
-            (Some(user), Some(system)) => Ok((user + system) * TICK_MICROS),
-            _ => Err(io::Error::other("failed to read utime and stime")),
-        }
+        let numbers: Option<Vec<f64>> = fields
+            .split_ascii_whitespace()
+            .skip(first)
+            .take(COUNT)
+            .map(|text| text.parse().ok())
+            .collect();
+        numbers
+            .and_then(|numbers| numbers.try_into().ok())
+            .ok_or_else(|| io::Error::other("failed to read /proc/PID/stat"))
     }
 
     /// CPU time so far of each thread; empty where the kernel has no `schedstat`.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{LocalSet, spawn_local};
 
 use super::payload::Requests;
 use crate::Result;
@@ -73,6 +73,19 @@ impl Source {
     }
 }
 
+/// Where to send, for how long, and what is expected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Who is sent to.
+    pub(crate) address: SocketAddr,
+    /// The status that means that a request was accepted.
+    pub(crate) accepted: u16,
+    /// Nothing is sent after this.
+    pub(crate) duration: Duration,
+    /// Most requests of each connection.
+    pub(crate) requests_max: u64,
+}
+
 /// What came back.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -80,112 +93,127 @@ pub(crate) struct Outcome {
     pub(crate) first_sent: Instant,
     /// When the last answer was there.
     pub(crate) last_answered: Instant,
-    /// Answers by status.
-    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// Requests that were accepted.
+    pub(crate) accepted: u64,
+    /// Other answers, by status.
+    pub(crate) refused: BTreeMap<u16, u64>,
     /// Requests that ended in a broken connection.
     pub(crate) broken: u64,
-    /// Request to complete answer, µs, of the 202s.
+    /// Request to complete answer, µs, of those that were accepted.
     pub(crate) latencies: Vec<u32>,
 }
 
 impl Outcome {
-    /// Requests that were answered 202.
-    pub(crate) fn accepted(&self) -> u64 {
-        self.statuses.get(&202).copied().unwrap_or_default()
+    fn empty(first_sent: Instant) -> Self {
+        Self {
+            first_sent,
+            last_answered: first_sent,
+            accepted: 0,
+            refused: BTreeMap::new(),
+            broken: 0,
+            latencies: Vec::new(),
+        }
     }
 
     fn add(&mut self, other: Self) {
         self.last_answered = self.last_answered.max(other.last_answered);
-        for (status, count) in other.statuses {
-            *self.statuses.entry(status).or_default() += count;
+        self.accepted += other.accepted;
+        for (status, count) in other.refused {
+            *self.refused.entry(status).or_default() += count;
         }
         self.broken += other.broken;
         self.latencies.extend(other.latencies);
     }
 }
 
-/// Sends from one connection for each source until `duration` is over; `requests_max` bounds each connection.
-pub(crate) fn run(
-    address: SocketAddr,
-    sources: Vec<Source>,
-    duration: Duration,
-    requests_max: u64,
-) -> Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    LocalSet::new().block_on(&runtime, async {
-        let mut connections = Vec::new();
-        for source in sources {
-            connections.push((Connection::open(address).await?, source));
+impl Load {
+    /// As many requests as are answered 202 one after the other.
+    pub(crate) fn new(address: SocketAddr, duration: Duration) -> Self {
+        Self {
+            address,
+            accepted: 202,
+            duration,
+            requests_max: u64::MAX,
         }
-        let first_sent = Instant::now();
-        let deadline = first_sent + duration;
-        let mut tasks = JoinSet::new();
-        for (connection, source) in connections {
-            tasks.spawn_local(send(connection, source, first_sent, deadline, requests_max));
-        }
-        let mut total = empty(first_sent);
-        let answered = tokio::time::timeout(duration + ANSWER_WAIT, async {
-            while let Some(outcome) = tasks.join_next().await {
-                total.add(outcome?);
-            }
-            Result::Ok(())
-        });
-        answered
-            .await
-            .map_err(|_| "failed to get every answer: the server stopped answering")??;
+    }
+
+    /// Sends from one connection for each source; what came back on all of them.
+    pub(crate) fn run(self, sources: Vec<Source>) -> Result<Outcome> {
+        let mut each = self.run_each(sources)?.into_iter();
+        let mut total = each.next().ok_or("nothing to send")?;
+        each.for_each(|outcome| total.add(outcome));
         Ok(total)
-    })
-}
-
-fn empty(first_sent: Instant) -> Outcome {
-    Outcome {
-        first_sent,
-        last_answered: first_sent,
-        statuses: BTreeMap::new(),
-        broken: 0,
-        latencies: Vec::new(),
     }
-}
 
-async fn send(
-    mut connection: Connection,
-    mut source: Source,
-    first_sent: Instant,
-    deadline: Instant,
-    requests_max: u64,
-) -> Outcome {
-    let mut outcome = empty(first_sent);
-    for _ in 0..requests_max {
-        let sent = Instant::now();
-        if sent >= deadline {
-            break;
-        }
-        let answer = connection.exchange(source.next()).await;
-        let answered = Instant::now();
-        let keep = match &answer {
-            Ok(head) => {
-                *outcome.statuses.entry(head.status).or_default() += 1;
-                outcome.last_answered = answered;
-                if head.status == 202 {
-                    let micros = answered.duration_since(sent).as_micros();
-                    outcome
-                        .latencies
-                        .push(u32::try_from(micros).unwrap_or(u32::MAX));
+    /// The same, for each connection, in the order of the sources.
+    pub(crate) fn run_each(self, sources: Vec<Source>) -> Result<Vec<Outcome>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        LocalSet::new().block_on(&runtime, async {
+            let mut connections = Vec::new();
+            for source in sources {
+                connections.push((Connection::open(self.address).await?, source));
+            }
+            let first_sent = Instant::now();
+            let tasks: Vec<_> = connections
+                .into_iter()
+                .map(|(connection, source)| spawn_local(self.send(connection, source, first_sent)))
+                .collect();
+            let mut each = Vec::new();
+            let answered = tokio::time::timeout(self.duration + ANSWER_WAIT, async {
+                for task in tasks {
+                    each.push(task.await?);
                 }
-                !head.closes
-            }
-            Err(_) => {
-                outcome.broken += 1;
-                false
-            }
-        };
-        if !keep && !connection.reopen(deadline).await {
-            break;
-        }
+                Result::Ok(())
+            });
+            answered
+                .await
+                .map_err(|_| "failed to get every answer: the server stopped answering")??;
+            Ok(each)
+        })
     }
-    outcome
+
+    async fn send(
+        self,
+        mut connection: Connection,
+        mut source: Source,
+        first_sent: Instant,
+    ) -> Outcome {
+        let deadline = first_sent + self.duration;
+        let mut outcome = Outcome::empty(first_sent);
+        for _ in 0..self.requests_max {
+            let sent = Instant::now();
+            if sent >= deadline {
+                break;
+            }
+            let answer = connection.exchange(source.next()).await;
+            let answered = Instant::now();
+            let keep = match &answer {
+                Ok(head) => {
+                    outcome.last_answered = answered;
+                    if head.status == self.accepted {
+                        outcome.accepted += 1;
+                        let micros = answered.duration_since(sent).as_micros();
+                        outcome
+                            .latencies
+                            .push(u32::try_from(micros).unwrap_or(u32::MAX));
+                    } else {
+                        *outcome.refused.entry(head.status).or_default() += 1;
+                    }
+                    !head.closes
+                }
+                Err(_) => {
+                    outcome.broken += 1;
+                    false
+                }
+            };
+            if !keep && !connection.reopen(deadline).await {
+                break;
+            }
+        }
+        outcome
+    }
 }
 
 struct Connection {

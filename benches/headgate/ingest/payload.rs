@@ -90,7 +90,8 @@ impl Shape {
         }
     }
 
-    fn nested(self) -> String {
+    /// The item as it is submitted, with slots for key and revision.
+    pub(crate) fn nested(self) -> String {
         let order = format!(
             r#"{{"order":{{"id":"{KEY_SLOT}","total":129.90,"currency":"EUR","revision":{REVISION_SLOT}}},"customer":{{"name":"Ada Lovelace","city":"London"}},"status":"confirmed","tags":["new","gifts"],"position":12"#
         );
@@ -108,7 +109,7 @@ impl Shape {
     }
 
     /// The item as the pool keeps it, with slots for key and revision.
-    fn flat(self) -> String {
+    pub(crate) fn flat(self) -> String {
         let order = format!(
             r#"{{"order.id":"{KEY_SLOT}","order.total":129.90,"order.currency":"EUR","order.revision":{REVISION_SLOT},"customer.name":"Ada Lovelace","customer.city":"London","status":"confirmed","tags":["new","gifts"],"position":12"#
         );
@@ -232,19 +233,55 @@ impl Slot {
     }
 }
 
+/// What a body is made of: items, and what stands before and after them.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// One item, with slots for key and revision.
+    pub(crate) item: String,
+    /// What the body begins with.
+    pub(crate) open: &'static str,
+    /// What it ends with.
+    pub(crate) close: &'static str,
+}
+
+impl Body {
+    /// As the daemon takes it.
+    pub(crate) fn of(shape: Shape) -> Self {
+        let (open, close) = if shape.is_array() {
+            ("[", "]")
+        } else {
+            ("", "")
+        };
+        Self {
+            item: shape.nested(),
+            open,
+            close,
+        }
+    }
+}
+
 impl Requests {
     /// Requests of `shape` that name `keys`.
     pub(crate) fn new(shape: Shape, keys: Keys, revisions: &Revisions) -> Self {
-        let item = shape.nested();
-        let body = if shape.is_array() {
-            format!("[{}]", vec![item.as_str(); ARRAY_ITEMS].join(","))
-        } else {
-            item.clone()
-        };
-        let head = request_head(&shape.ingest_key(), ITEM_KEY, body.len());
-        let first = head.len() + usize::from(shape.is_array());
+        let head = |length| request_head(&shape.ingest_key(), ITEM_KEY, length);
+        Self::with(shape, &Body::of(shape), head, keys, revisions)
+    }
+
+    /// The same with another body; `head` is given its length.
+    pub(crate) fn with(
+        shape: Shape,
+        body: &Body,
+        head: impl FnOnce(usize) -> String,
+        keys: Keys,
+        revisions: &Revisions,
+    ) -> Self {
+        let Body { item, open, close } = body;
+        let items = vec![item.as_str(); shape.items()].join(",");
+        let body = format!("{open}{items}{close}");
+        let head = head(body.len());
+        let first = head.len() + open.len();
         let slots = (0..shape.items())
-            .map(|index| Slot::find(&item, first + index * (item.len() + 1)))
+            .map(|index| Slot::find(item, first + index * (item.len() + 1)))
             .collect();
         Self {
             body_at: head.len(),

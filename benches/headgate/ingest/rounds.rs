@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::load::{self, Outcome, Source};
+use super::load::{Load, Outcome, Source};
 use super::payload::{ARRAY_ITEMS, Keys, Requests, Revisions, Shape};
 use super::pool::{PoolReader, ProbeTimes, probe, send_mark};
 use super::server::{Daemon, Server};
@@ -27,7 +27,7 @@ const SATURATED: f64 = 0.9;
 /// What one round showed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Round {
-    /// 202s.
+    /// 202s, or what else a server answers to what it accepts.
     pub(crate) accepted: u64,
     /// Other answers, by status.
     pub(crate) refused: BTreeMap<u16, u64>,
@@ -78,9 +78,19 @@ pub(crate) fn floor_round(
     duration: Duration,
     revisions: &Revisions,
 ) -> Result<Round> {
+    let load = Load::new(server.service, duration);
+    answered_round(server, shape, load, fresh(shape, revisions))
+}
+
+/// Load of `shape` on a server that is done with a request when it answers it.
+pub(crate) fn answered_round(
+    server: &Server,
+    shape: Shape,
+    load: Load,
+    sources: Vec<Source>,
+) -> Result<Round> {
     let meter = Meter::start(&server.process)?;
-    let sources = fresh(shape, revisions);
-    let outcome = load::run(server.service, sources, duration, u64::MAX)?;
+    let outcome = load.run(sources)?;
     let answered = meter.read()?;
     meter.finish(shape, outcome, None, answered, None)
 }
@@ -99,7 +109,8 @@ pub(crate) fn daemon_round(
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let probes = scope.spawn(|| probe(service, target.data_dir, name, &stop));
-        let ended = load::run(service, sources, duration, u64::MAX).and_then(|outcome| {
+        let load = Load::new(service, duration);
+        let ended = load.run(sources).and_then(|outcome| {
             let answered = meter.read()?;
             Ok((outcome, answered, settle(target, name)?))
         });
@@ -128,14 +139,13 @@ pub(crate) fn alone(target: Target<'_>, duration: Duration) -> Result<ProbeTimes
 /// Sends every key of an array shape once, so that the pool is as full as the plain upsert's.
 pub(crate) fn fill(target: Target<'_>, shape: Shape, revisions: &Revisions) -> Result<()> {
     let requests = Requests::new(shape, Keys::every(shape), revisions);
-    let outcome = load::run(
-        target.daemon.server.service,
-        vec![Source::Fresh(Box::new(requests))],
-        Duration::from_secs(60),
-        shape.keys() / ARRAY_ITEMS as u64,
-    )?;
-    if outcome.accepted() * (ARRAY_ITEMS as u64) < shape.keys() {
-        return Err(format!("failed to fill the pool: {:?}", outcome.statuses).into());
+    let load = Load {
+        requests_max: shape.keys() / ARRAY_ITEMS as u64,
+        ..Load::new(target.daemon.server.service, Duration::from_secs(60))
+    };
+    let outcome = load.run(vec![Source::Fresh(Box::new(requests))])?;
+    if outcome.accepted * (ARRAY_ITEMS as u64) < shape.keys() {
+        return Err(format!("failed to fill the pool: {:?}", outcome.refused).into());
     }
     settle(target, &format!("fill-{}", shape.name())).map(|_| ())
 }
@@ -148,21 +158,33 @@ pub(crate) fn overload(
     duration: Duration,
     revisions: &Revisions,
 ) -> Result<Round> {
-    let meter = Meter::start(&target.daemon.server.process)?;
     let mut requests = Requests::new(shape, Keys::of(shape, 0), revisions);
     let bytes: Arc<[u8]> = requests.next().into();
     let sources = (0..connections)
         .map(|_| Source::Same(Arc::clone(&bytes)))
         .collect();
-    let outcome = load::run(target.daemon.server.service, sources, duration, u64::MAX)?;
+    let name = format!("overload-{}", shape.name());
+    pooled_round(target, shape, sources, duration, &name)
+}
+
+/// Load of `shape` on the daemon without probes, until the pool has everything.
+pub(crate) fn pooled_round(
+    target: Target<'_>,
+    shape: Shape,
+    sources: Vec<Source>,
+    duration: Duration,
+    name: &str,
+) -> Result<Round> {
+    let meter = Meter::start(&target.daemon.server.process)?;
+    let outcome = Load::new(target.daemon.server.service, duration).run(sources)?;
     let answered = meter.read()?;
-    let pooled = settle(target, &format!("overload-{}", shape.name()))?;
+    let pooled = settle(target, name)?;
     meter.finish(shape, outcome, Some(pooled), answered, None)
 }
 
 /// Waits until everything accepted so far is in the pool: a lane works in order, so an item that is sent last
 /// arrives last. Returns when it was seen.
-fn settle(target: Target<'_>, name: &str) -> Result<Instant> {
+pub(crate) fn settle(target: Target<'_>, name: &str) -> Result<Instant> {
     let mark = format!("{name}-end");
     send_mark(target.daemon.server.service, &mark)?;
     PoolReader::open(target.data_dir)?.wait_for_probe(&mark)
@@ -187,7 +209,7 @@ struct Reading {
 impl Reading {
     fn now(process: &Process) -> Result<Self> {
         Ok(Self {
-            cpu: process.cpu_micros()?,
+            cpu: process.tree_cpu_micros()?,
             threads: process.threads(),
             own_threads: Process::own().threads(),
             machine: MachineTime::now()?,
@@ -223,7 +245,7 @@ impl<'a> Meter<'a> {
         pooled_ms: Option<Times>,
     ) -> Result<Round> {
         let ended = self.read()?;
-        let accepted = outcome.accepted();
+        let accepted = outcome.accepted;
         let requests = accepted.max(1) as f64;
         let items = requests * shape.items() as f64;
         let seconds = |end: Instant| end.duration_since(outcome.first_sent).as_secs_f64();
@@ -248,11 +270,7 @@ impl<'a> Meter<'a> {
             peak_bytes: self.process.memory()?.peak,
             busy,
             saturated: saturated(&self.begun, &answered, busy),
-            refused: outcome
-                .statuses
-                .into_iter()
-                .filter(|&(status, _)| status != 202)
-                .collect(),
+            refused: outcome.refused,
             broken: outcome.broken,
         })
     }

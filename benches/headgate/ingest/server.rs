@@ -48,6 +48,15 @@ impl Server {
         let service = free_address()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["empty-handler", &service.to_string(), "--bench"]);
+        Self::start_and_wait(command, folder, service)
+    }
+
+    /// Starts what listens on `service` and waits until it does.
+    pub(crate) fn start_and_wait(
+        command: Command,
+        folder: &Path,
+        service: SocketAddr,
+    ) -> Result<Self> {
         let mut server = Self::start(command, folder, service)?;
         server.child.wait_for(service)?;
         Ok(server)
