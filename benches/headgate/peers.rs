@@ -12,7 +12,8 @@
 //! How to read it: load generator and server share the cores, so requests/s is what both reach together. **CPU
 //! us/request** is the CPU time of the server's process and of all that it started, to 10 ms in seconds of load, and is
 //! the figure to compare. Headgate's includes everything until the item is in the pool, and its items/s count until
-//! then; the others are done when they answer. A kill tells what was written, not what was flushed: for that see what
+//! then; the others are done when they answer. Where `limit` is
+//! the generator, the server could do more than it was sent. A kill tells what was written, not what was flushed: for that see what
 //! each promises.
 //!
 //! Called by the command line; owns the order of the measurements.
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use crate::ingest::load::Source;
+use crate::ingest::load::{Load, Source};
 use crate::ingest::payload::{Keys, Revisions, Shape};
 use crate::ingest::rounds::Round;
 use crate::options::Rounds;
@@ -52,6 +53,9 @@ pub(crate) struct Options {
 
 /// Keys of single objects.
 const SMALL_KEYS: u64 = 100;
+
+/// Longest time for sending every key once.
+const FILL_WAIT: Duration = Duration::from_secs(60);
 
 /// Rest before memory is read.
 const REST: Duration = Duration::from_secs(2);
@@ -135,6 +139,7 @@ impl Rising<'_> {
             let time = if shape.is_array() { time / 2 } else { time };
             let (name, title) = (self.running.peer.name(), shape.title());
             step(&format!("{name}: {title}: warm-up"));
+            self.fill(place, shape)?;
             self.round(place, shape, time / 4)?;
             for number in 1..=options.rounds.count {
                 let count = options.rounds.count;
@@ -143,6 +148,24 @@ impl Rising<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// Sends every key once: a slow server is not sent all of them in the rounds.
+    fn fill(&mut self, place: usize, shape: Shape) -> Result<()> {
+        let count = keys(shape);
+        let keys = Keys::Cycle { next: 0, count };
+        let load = Load {
+            requests_max: count / shape.items() as u64,
+            ..self.running.load(FILL_WAIT)
+        };
+        let requests = self.running.requests(shape, keys, &self.revisions);
+        let outcome = load.run(vec![Source::Fresh(Box::new(requests))])?;
+        if outcome.accepted != load.requests_max {
+            let (refused, broken) = (outcome.refused, outcome.broken);
+            return Err(format!("failed to send every key: {refused:?}, broken {broken}").into());
+        }
+        self.accepted[place] += outcome.accepted;
+        Ok(())
     }
 
     fn round(&mut self, place: usize, shape: Shape, time: Duration) -> Result<Round> {
@@ -176,13 +199,17 @@ impl Rising<'_> {
     fn check(&self) -> Result<()> {
         let store = self.running.store()?;
         for (shape, accepted) in STREAMS.into_iter().zip(self.accepted) {
-            let keys = if shape.is_array() {
-                shape.keys()
-            } else {
-                SMALL_KEYS
-            };
-            store.check(shape, keys, accepted)?;
+            store.check(shape, keys(shape), accepted)?;
         }
         store.check_messages(self.accepted.iter().sum())
+    }
+}
+
+/// Keys of a stream once all were sent.
+fn keys(shape: Shape) -> u64 {
+    if shape.is_array() {
+        shape.keys()
+    } else {
+        SMALL_KEYS
     }
 }

@@ -76,11 +76,13 @@ impl Results {
             "requests/s",
             "CPU us/request",
             "x headgate",
-            "202 p50 ms",
+            "2xx p50 ms",
             "p99",
+            "limit",
             "items/s",
             "CPU us/item",
             "x headgate",
+            "limit",
             "resident MB",
             "2xx before kill -9",
             "lost",
@@ -103,9 +105,11 @@ impl Results {
                 over(Measured::cpu),
                 of(&server.small, |round| round.accepted_ms.p50, 2),
                 of(&server.small, |round| round.accepted_ms.p99, 2),
+                limit(&server.small),
                 of(&server.arrays, |round| round.items_per_second, 0),
                 format!("{:.2}", server.cpu_of_item()),
                 over(Measured::cpu_of_item),
+                limit(&server.arrays),
                 format!("{:.1}", server.resident_bytes as f64 / MEGABYTE),
                 server.killed.acknowledged.to_string(),
                 server.killed.lost.to_string(),
@@ -123,7 +127,22 @@ impl Results {
             println!("left out: {text}");
         }
         for text in &self.failed {
-            println!("FAILED: {text}");
+            println!("FAILED: {}", text.lines().next().unwrap_or_default());
         }
     }
+}
+
+/// What was used up in most rounds: all cores, one thread of the server, or that of the load generator.
+fn limit(rounds: &[Round]) -> String {
+    let of = |start: &str| {
+        let texts = rounds.iter().filter_map(|round| round.saturated.as_deref());
+        2 * texts.filter(|text| text.starts_with(start)).count() > rounds.len()
+    };
+    let kinds = [
+        ("all cores", "cores"),
+        ("server", "one thread"),
+        ("load", "generator"),
+    ];
+    let found = kinds.iter().find(|(start, _)| of(start));
+    found.map_or("", |(_, name)| name).to_owned()
 }
