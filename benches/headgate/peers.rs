@@ -19,7 +19,7 @@
 //! Called by the command line; owns the order of the measurements.
 //!
 //! **Invariant:** no figure is printed of a server that answered other than it says it does, or that does not hold what
-//! it was sent; then the bench fails.
+//! it was sent; then the bench fails. It fails too if what promises to keep requests lost one when it was killed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -81,7 +81,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool> {
             continue;
         }
         match measure(options, folder.path(), peer) {
-            Ok(measured) => results.measured.push(measured),
+            Ok(measured) => {
+                let lost = measured.killed.lost;
+                if lost > 0 && peer.keeps() {
+                    eprintln!("\n!!! FAILED: {name}: lost {lost} acknowledged requests\n");
+                    let text = format!("{name}: lost {lost} acknowledged requests");
+                    results.failed.push(text);
+                }
+                results.measured.push(measured);
+            }
             Err(error) => {
                 eprintln!("\n!!! FAILED: {name}: {error}\n");
                 results.failed.push(format!("{name}: {error}"));

@@ -26,7 +26,9 @@ install_once() {
     [ "$(cat "$installed/stamp" 2>/dev/null)" = "$stamp" ] && return
     rm -rf "$installed"
     mkdir -p "$installed"
-    install >"$installed.log" 2>&1 || left_out "failed to install: $(tail -n 1 "$installed.log") (all of it: $installed.log)"
+    # Not `install ||`: there a step that fails, of a digest say, would not end it.
+    install >"$installed.log" 2>&1 &
+    wait $! || left_out "failed to install: $(tail -n 1 "$installed.log") (all of it: $installed.log)"
     echo "$stamp" >"$installed/stamp"
 }
 

@@ -80,6 +80,11 @@ impl Peer {
         }
     }
 
+    /// Whether it promises that what it accepted is there after its process was killed.
+    pub(crate) fn keeps(self) -> bool {
+        !matches!(self, Self::Floor | Self::Nchan)
+    }
+
     /// The status of an accepted request.
     pub(crate) fn accepts(self) -> u16 {
         match self {
