@@ -28,7 +28,7 @@ install_once() {
     mkdir -p "$installed"
     # Not `install ||`: there a step that fails, of a digest say, would not end it.
     install >"$installed.log" 2>&1 &
-    wait $! || left_out "failed to install: $(tail -n 1 "$installed.log") (all of it: $installed.log)"
+    wait $! || left_out "failed to install: $(grep . "$installed.log" | tail -n 1) (all of it: $installed.log)"
     echo "$stamp" >"$installed/stamp"
 }
 
