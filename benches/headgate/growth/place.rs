@@ -15,7 +15,7 @@ use crate::Result;
 use crate::child::{Child, free_address};
 use crate::daemon::{self, ADMIN_TOKEN};
 use crate::http::get_json;
-use crate::ingest::load::{self, Outcome, Source};
+use crate::ingest::load::{Load, Outcome, Source};
 use crate::ingest::pool::{PROBE_KEY, PROBE_STREAM, PoolReader, send_mark};
 use crate::process::Process;
 use crate::times::Times;
@@ -65,8 +65,11 @@ impl Place {
 
     /// Sends everything that `source` gives once, and waits until the sinks have it.
     pub(super) fn fill(&mut self, source: Source, requests: u64) -> Result<()> {
-        let outcome = load::run(self.service, vec![source], SINKS_WAIT, requests)?;
-        self.accepted(&outcome)?;
+        let load = Load {
+            requests_max: requests,
+            ..Load::new(self.service, SINKS_WAIT)
+        };
+        self.accepted(&load.run(vec![source])?)?;
         self.settle()
     }
 
@@ -79,15 +82,15 @@ impl Place {
         units: f64,
         sources: impl Fn() -> Vec<Source>,
     ) -> Result<Point> {
-        let warm = load::run(self.service, sources(), time / 4, u64::MAX)?;
+        let warm = Load::new(self.service, time / 4).run(sources())?;
         self.accepted(&warm)?;
         self.settle()?;
         let cpu = self.process.cpu_micros()?;
-        let outcome = load::run(self.service, sources(), time, u64::MAX)?;
+        let outcome = Load::new(self.service, time).run(sources())?;
         self.accepted(&outcome)?;
         self.settle()?;
         let cpu = self.process.cpu_micros()? - cpu;
-        let requests = outcome.accepted() as f64;
+        let requests = outcome.accepted as f64;
         let seconds = outcome.last_answered.duration_since(outcome.first_sent);
         let micros = outcome.latencies.iter().map(|&micros| f64::from(micros));
         let point = Point {
@@ -104,14 +107,12 @@ impl Place {
 
     /// Fails if there was another answer than a 202.
     fn accepted(&self, outcome: &Outcome) -> Result<()> {
-        let accepted = outcome.accepted();
-        let answers: u64 = outcome.statuses.values().sum();
-        if accepted > 0 && accepted == answers && outcome.broken == 0 {
+        if outcome.accepted > 0 && outcome.refused.is_empty() && outcome.broken == 0 {
             return Ok(());
         }
         Err(self.child.explain(format!(
-            "answers by status {:?}, broken {}",
-            outcome.statuses, outcome.broken
+            "{} accepted, others by status {:?}, broken {}",
+            outcome.accepted, outcome.refused, outcome.broken
         )))
     }
 
