@@ -16,15 +16,15 @@ const FAR: &str = "config = { url = \"http://127.0.0.1:9/\" }
 http = { hosts = [\"http://127.0.0.1:9\"], networks = [\"127.0.0.0/8\"] }";
 
 /// What a bench of a daemon is told, beside the arguments of the test.
-fn args(process: &Process, more: &[&str]) -> Vec<String> {
+fn args(process: &Process, seconds: &str, more: &[&str]) -> Vec<String> {
     let url = format!("http://{}", process.service);
-    let own = ["bench", "--seconds", "3", "--url", &url].map(str::to_owned);
+    let own = ["bench", "--seconds", seconds, "--url", &url].map(str::to_owned);
     let more = more.iter().map(|&arg| arg.to_owned());
     own.into_iter().chain(more).collect()
 }
 
 fn bench(process: &Process, more: &[&str]) -> Done {
-    operate(process, args(process, more))
+    operate(process, args(process, "3", more))
 }
 
 /// The names of what a verb lists.
@@ -107,7 +107,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
     let process = Setup::screen().spawn();
     let mut command = headgate(&process.setup.path(""));
     command
-        .args(args(&process, &["--seconds", "600"]))
+        .args(args(&process, "600", &[]))
         .args(admin_args(&process))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
