@@ -1,6 +1,7 @@
 """The batcher: items one at a time, sent in batches by a thread in the background, one request at a time.
 
-A spool is written by the same thread, before a batch is sent.
+With a spool a second thread cuts batches and writes them, also while a request is on its way: they are sent once
+their files are there.
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ import threading
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Union
 
 from . import spool as spools
 from .encoding import encode, is_object, key_of
 from .errors import HeadgateError, closed, invalid
-from .queue import Batch, Entry, Queue, body_of, spooled
+from .queue import Batch, Entry, File, Queue, body_of, spooled
 from .transport import Cancel
-from .wire import Receipt, submission
+from .wire import FlushResult, Receipt, Stats, submission
 
 if TYPE_CHECKING:
     from .client import Client
@@ -30,29 +30,6 @@ ITEM_BYTES_MAX = 1_048_574
 AGE_MAX = 23 * 3600.0
 _EXIT_SECONDS = 5.0
 _open: "weakref.WeakSet[Batcher]" = weakref.WeakSet()
-
-
-@dataclass(frozen=True)
-class FlushResult:
-    """Whether everything was answered, and how many items are still open."""
-
-    done: bool
-    queued: int
-    in_flight: int
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What a batcher has done, in items; ``retries`` in requests."""
-
-    queued: int
-    in_flight: int
-    accepted: int
-    rejected: int
-    dropped: int
-    replaced: int
-    retries: int
-    oldest: float
 
 
 class Batcher:
@@ -105,12 +82,14 @@ class Batcher:
         self._queue = Queue()
         self._pending: Deque[Batch] = deque()
         self._current: List[Batch] = []
+        #: What the spool is written from.
+        self._writing: Optional[Batch] = None
         self._places = 0
         self._flush_to = -1
         self._closing = self._stopped = self._failing = False
         self._eager_to = -1
         self._cancel = Cancel()
-        self._thread: Optional[threading.Thread] = None
+        self._threads: Dict[str, threading.Thread] = {}
 
     def __repr__(self) -> str:
         stats = self.stats
@@ -134,7 +113,7 @@ class Batcher:
                     dropped.append(self._queue.pop().item)
                     self._dropped += 1
                     self._rejected += 1
-                elif self._when_full != "wait" or threading.current_thread() is self._thread:
+                elif self._when_full != "wait" or threading.current_thread() in self._threads.values():
                     raise HeadgateError("FULL", "the queue is full", retryable=True)
                 else:
                     self._lock.wait()
@@ -153,7 +132,7 @@ class Batcher:
             target = self._places - 1
             self._flush_to = max(self._flush_to, target)
             self._lock.notify_all()
-            if threading.current_thread() is not self._thread:
+            if threading.current_thread() not in self._threads.values():
                 while self._oldest_place() <= target and not self._stopped:
                     left = deadline - time.monotonic()
                     if left <= 0:
@@ -175,35 +154,34 @@ class Batcher:
                 left = self._abandon()
                 self._cancel.cancel()
             self._lock.notify_all()
+            writer = self._threads.get("spool")
         for items in left:
-            self._tell(self._on_rejected, items, HeadgateError("CLOSED", "not accepted when closed", retryable=True))
+            self._give_up(items)
+        if writer is not None and writer is not threading.current_thread():
+            writer.join(_EXIT_SECONDS)
         _open.discard(self)
+        self._client._forget(self)
         return result
 
     def _abandon(self) -> List[List[Any]]:
-        """Takes what is left, in order; with a spool it is on disk and is no loss."""
-        unspooled = [batch for batch in [*self._current, *self._pending] if batch.path is None]
-        left = [batch.items for batch in unspooled]
-        rest: List[Any] = []
-        while len(self._queue):
-            if self._spool is not None:
-                self._cut()
-                continue
-            rest.append(self._queue.pop().item)
+        """Takes what is left, in order; what is on disk is no loss, and what waits for the disk is its thread's."""
+        left = [batch.items for batch in [*self._current, *self._pending] if batch.file is None]
         self._current, self._pending = [], deque()
-        if rest:
-            left.append(rest)
-        count = sum(len(items) for items in left)
-        self._rejected += count
-        if count:
-            _LOG.warning("closed with %d items that were not accepted", count)
+        if self._spool is None and len(self._queue):
+            left.append([self._queue.pop().item for _ in range(len(self._queue))])
         return left
+
+    def _give_up(self, items: List[Any]) -> None:
+        with self._lock:
+            self._rejected += len(items)
+        _LOG.warning("closed with %d items that were not accepted", len(items))
+        self._tell(self._on_rejected, items, HeadgateError("CLOSED", "not accepted when closed", retryable=True))
 
     @property
     def stats(self) -> Stats:
         """Counts, and how long the oldest item has waited."""
         with self._lock:
-            times = [batch.added for batch in (*self._current, *self._pending)]
+            times = [batch.added for batch in (*self._current, *self._waiting())]
             if self._queue.first is not None:
                 times.append(self._queue.first.added)
             oldest = time.monotonic() - min(times) if times else 0.0
@@ -225,65 +203,106 @@ class Batcher:
             raise HeadgateError("TOO_LARGE", f"the item {key or ''} has {len(data)} bytes, of {ITEM_BYTES_MAX} that may be")
         return Entry(item, data, key if self._latest_only else None, 0, time.monotonic())
 
+    def _waiting(self) -> List[Batch]:
+        return [*self._pending, *([] if self._writing is None else [self._writing])]
+
     def _waiting_bytes(self) -> int:
-        return self._queue.bytes + sum(len(batch.body) for batch in self._pending)
+        return self._queue.bytes + sum(len(batch.body) for batch in self._waiting())
 
     def _queued(self) -> int:
-        return len(self._queue) + sum(len(batch.items) for batch in self._pending)
+        return len(self._queue) + sum(len(batch.items) for batch in self._waiting())
 
     def _flying(self) -> int:
         return sum(len(batch.items) for batch in self._current)
 
     def _oldest_place(self) -> float:
-        if self._current:
-            return self._current[0].first
-        if self._pending:
-            return self._pending[0].first
+        for batch in (*self._current, *self._waiting()):
+            return batch.first
         first = self._queue.first
         return float("inf") if first is None else first.place
 
     def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="headgate-batcher", daemon=True)
-            self._thread.start()
+        jobs = {"batcher": self._run} if self._spool is None else {"batcher": self._run, "spool": self._run_spool}
+        for name, job in jobs.items():
+            thread = self._threads.get(name)
+            if thread is None or not thread.is_alive():
+                self._threads[name] = threading.Thread(target=job, name="headgate-" + name, daemon=True)
+                self._threads[name].start()
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                while not self._stopped and not self._cut_due() and not self._pending:
-                    first = self._queue.first
-                    self._lock.wait(None if first is None else max(first.added + self._linger - time.monotonic(), 0.0))
+                while not self._stopped and not self._current and not self._pending:
+                    if self._spool is None and self._cut_due():
+                        self._pending.append(self._cut())
+                        break
+                    self._lock.wait(None if self._spool is not None else self._until_due())
                 if self._stopped:
                     return
-                self._current = [self._pending.popleft()]
+                self._current = self._current or [self._pending.popleft()]
                 self._lock.notify_all()
             while self._current and not self._stopped:
-                self._deliver(self._current[0])
+                try:
+                    self._deliver(self._current[0])
+                except Exception:
+                    _LOG.exception("a batch could not be sent, and is tried again")
+                    self._sleep(1.0)
+
+    def _run_spool(self) -> None:
+        while True:
+            with self._lock:
+                while not self._stopped and not self._cut_due():
+                    self._lock.wait(self._until_due())
+                if self._queue.first is None:
+                    return
+                self._writing = self._cut()
+            self._write(self._writing)
+
+    def _write(self, batch: Batch) -> None:
+        """Puts a batch on disk, however long the disk does not take it; then it may be sent."""
+        attempt = 0
+        while True:
+            try:
+                assert self._spool is not None
+                path = self._spool.write(batch.idempotency_key, batch.item_key, batch.body)
+            except OSError as why:
+                error = HeadgateError("SPOOL", f"a batch cannot be written to the spool: {why}", retryable=True)
+            else:
+                with self._lock:
+                    batch.file, self._writing = File(path), None
+                    if not self._stopped:
+                        self._pending.append(batch)
+                    self._lock.notify_all()
+                return
+            if self._stopped:
+                with self._lock:
+                    self._writing = None
+                return self._give_up(batch.items)
+            pause = self._client.pause(error, attempt)
+            if attempt == 0:
+                _LOG.warning("%s; it is tried again", error)
+            self._tell(self._on_retry, error, pause)
+            self._sleep(pause)
+            attempt += 1
+
+    def _until_due(self) -> Optional[float]:
+        first = self._queue.first
+        return None if first is None else max(first.added + self._linger - time.monotonic(), 0.0)
 
     def _cut_due(self) -> bool:
-        """Cuts what is due; without a spool no more than goes next."""
-        cut = False
-        while self._queue.first is not None and (self._spool is not None or not self._pending):
-            first = self._queue.first
-            due = (
-                first.place <= max(self._flush_to, self._eager_to)
-                or time.monotonic() >= first.added + self._linger
-                or self._queue.fills(self._max_items, self._max_bytes)
-            )
-            if not due:
-                break
-            self._cut()
-            cut = True
-        return cut
+        """Whether the next batch is to be cut."""
+        first = self._queue.first
+        return first is not None and (
+            first.place <= max(self._flush_to, self._eager_to)
+            or time.monotonic() >= first.added + self._linger
+            or self._queue.fills(self._max_items, self._max_bytes)
+        )
 
-    def _cut(self) -> None:
+    def _cut(self) -> Batch:
         entries = self._queue.take(self._max_items, self._max_bytes)
         parts = [entry.data for entry in entries]
-        batch = Batch([entry.item for entry in entries], parts, body_of(parts), self._item_key, spools.uuid7(),
-                      entries[0].place, entries[0].added)
-        if self._spool is not None:
-            batch.path = self._spool.write(batch.idempotency_key, batch.item_key, batch.body)
-        self._pending.append(batch)
+        return Batch([entry.item for entry in entries], parts, body_of(parts), self._item_key, spools.uuid7(),
+                     entries[0].place, entries[0].added)
 
     def _deliver(self, batch: Batch) -> None:
         headers = submission(batch.item_key, batch.idempotency_key)
@@ -317,22 +336,12 @@ class Batcher:
         end = time.monotonic() + pause
         with self._lock:
             while not self._stopped and time.monotonic() < end:
-                if self._spool is not None:
-                    self._cut_due()
-                self._lock.wait(max(min(end - time.monotonic(), self._linger), 0.001))
+                self._lock.wait(max(end - time.monotonic(), 0.001))
 
     def _refused(self, batch: Batch, error: HeadgateError) -> None:
-        cuts = _cuts(len(batch.items), error) if error.status in (400, 413) else []
-        if not cuts:
+        parts = batch.cut(error) if error.status in (400, 413) else []
+        if not parts:
             return self._settle(batch, error)
-        bodies = batch.parts if batch.parts is not None else [encode(item) for item in batch.items]
-        places = [0, *cuts, len(batch.items)]
-        parts = []
-        for start, end in zip(places, places[1:]):
-            parts.append(Batch(batch.items[start:end], bodies[start:end], body_of(bodies[start:end]), batch.item_key,
-                               spools.uuid7(), batch.first, batch.added, path=None))
-        # The file stays until the last part is answered.
-        parts[-1].path, batch.path = batch.path, None
         with self._lock:
             if not self._stopped:
                 self._current[:1] = parts
@@ -353,8 +362,10 @@ class Batcher:
         else:
             _LOG.warning("%d items were not accepted: %s", len(batch.items), outcome)
             self._tell(self._on_rejected, batch.items, outcome)
-        if self._spool is not None and batch.path is not None:
-            self._spool.delete(batch.path)
+        if self._spool is not None and batch.file is not None:
+            batch.file.parts -= 1
+            if not batch.file.parts:
+                self._spool.delete(batch.file.path)
         with self._lock:
             self._current = self._current[1:]
             if self._spool is None:
@@ -367,15 +378,6 @@ class Batcher:
                 callback(*told)
             except Exception:
                 _LOG.exception("a callback of the batcher failed")
-
-
-def _cuts(count: int, error: HeadgateError) -> List[int]:
-    """Where a refused batch is cut: around the items that the answer names, else in the middle."""
-    if count < 2:
-        return []
-    named = {each["item"] for each in error.details if isinstance(each.get("item"), int) and 0 <= each["item"] < count}
-    cuts = {place for index in named for place in (index, index + 1)} - {0, count}
-    return sorted(cuts) or [count // 2]
 
 
 def _at_exit() -> None:

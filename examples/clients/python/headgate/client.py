@@ -7,7 +7,7 @@ import random
 import ssl
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterable, List, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Union
 
 from .batcher import Batcher
 from .encoding import encode, is_object
@@ -59,7 +59,7 @@ class Client:
         self._backoff = backoff
         self._backoff_max = max(backoff, backoff_max)
         self._clock = clock
-        self._batchers: List[Batcher] = []
+        self._batchers: Set[Batcher] = set()
 
     def __repr__(self) -> str:
         return f"headgate.Client({self._transport.shown!r})"
@@ -133,7 +133,7 @@ class Client:
             on_retry=on_retry,
             spool=spool,
         )
-        self._batchers.append(batcher)
+        self._batchers.add(batcher)
         return batcher
 
     def request(self, request_id: str, *, timeout: Optional[float] = None) -> RequestState:
@@ -185,9 +185,12 @@ class Client:
 
     def close(self) -> None:
         """Closes the batchers that were made of it, which flush, and the connections that are kept."""
-        for batcher in self._batchers:
+        for batcher in list(self._batchers):
             batcher.close()
         self._transport.close()
+
+    def _forget(self, batcher: Batcher) -> None:
+        self._batchers.discard(batcher)
 
     def __enter__(self) -> Client:
         return self

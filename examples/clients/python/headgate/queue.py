@@ -5,11 +5,16 @@ Not locked: the batcher that owns it holds its lock.
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Deque, Dict, List, Optional
 
+from .encoding import encode
+from .errors import HeadgateError
 from .spool import Kept
+
+_PARTS = uuid.UUID("8e3f9c62-6d0f-4d3a-9a50-6f0a5a5c1e0b")
 
 
 @dataclass
@@ -27,6 +32,14 @@ class Entry:
 
 
 @dataclass
+class File:
+    """A batch on disk. It stays until every part of the batch is settled."""
+
+    path: str
+    parts: int = 1
+
+
+@dataclass
 class Batch:
     """What goes as one request, under one idempotency key for all its attempts."""
 
@@ -36,13 +49,47 @@ class Batch:
     body: bytes
     item_key: Optional[str]
     idempotency_key: str
-    #: The places of the first and the last item among all that were ever added.
+    #: The place of the first item among all that were ever added.
     first: int
     added: float
     #: When its key was first used, by the client's clock; none: not yet.
     born: Optional[float] = None
-    #: Its file.
-    path: Optional[str] = None
+    #: Where it is on disk.
+    file: Optional[File] = None
+    #: What it is a part of: the key of that batch, and the index of its own first item there.
+    whole: str = field(default="")
+    offset: int = 0
+
+    def cut(self, error: HeadgateError) -> List[Batch]:
+        """The parts of a batch that was refused; none, if it is no more than one item.
+
+        A part has the same key whenever it is cut out of the same batch: one that was accepted before a crash is
+        known when the batch comes from its file again.
+        """
+        cuts = _cuts(len(self.items), error)
+        if not cuts:
+            return []
+        bodies = self.parts if self.parts is not None else [encode(item) for item in self.items]
+        whole = self.whole or self.idempotency_key
+        places = [0, *cuts, len(self.items)]
+        parts = []
+        for start, end in zip(places, places[1:]):
+            offset = self.offset + start
+            key = str(uuid.uuid5(_PARTS, f"{whole} {offset} {end - start}"))
+            parts.append(Batch(self.items[start:end], bodies[start:end], body_of(bodies[start:end]), self.item_key, key,
+                               self.first, self.added, self.born, self.file, whole, offset))
+        if self.file is not None:
+            self.file.parts += len(parts) - 1
+        return parts
+
+
+def _cuts(count: int, error: HeadgateError) -> List[int]:
+    """Where a refused batch is cut: around the items that the answer names, else in the middle."""
+    if count < 2:
+        return []
+    named = {each["item"] for each in error.details if isinstance(each.get("item"), int) and 0 <= each["item"] < count}
+    cuts = {place for index in named for place in (index, index + 1)} - {0, count}
+    return sorted(cuts) or [count // 2]
 
 
 def body_of(parts: List[bytes]) -> bytes:
@@ -109,4 +156,4 @@ class Queue:
 
 def spooled(kept: Kept, born: float, added: float) -> Batch:
     """A batch that an earlier life has left."""
-    return Batch(kept.items, None, kept.body, kept.item_key, kept.idempotency_key, -1, added, born, kept.path)
+    return Batch(kept.items, None, kept.body, kept.item_key, kept.idempotency_key, -1, added, born, File(kept.path))

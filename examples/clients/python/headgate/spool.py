@@ -5,6 +5,7 @@ A file is ``<UUIDv7>.json``: a line that says whose it is, then the body. It is 
 
 from __future__ import annotations
 
+import decimal
 import json
 import logging
 import os
@@ -14,6 +15,8 @@ import threading
 import time
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
+
+from .wire import submission
 
 _LOG = logging.getLogger("headgate")
 _NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json")
@@ -67,14 +70,24 @@ class Spool:
         head = {"v": 1, "idempotency_key": key, "item_key": item_key, "created": time.time_ns() // 1_000_000}
         path = os.path.join(self._folder, key + ".json")
         part = path + ".part"
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(head, separators=(",", ":")).encode("utf-8") + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        self._flush()
+        try:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(json.dumps(head, separators=(",", ":")).encode("utf-8") + b"\n" + body)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+            self._flush()
+        except OSError:
+            self._take_away(part)  # what there was room for is room again
+            raise
         return path
+
+    def _take_away(self, part: str) -> None:
+        try:
+            os.remove(part)
+        except OSError:
+            pass
 
     def delete(self, path: str) -> None:
         """Takes a batch away that was answered."""
@@ -82,6 +95,8 @@ class Spool:
             os.remove(path)
         except FileNotFoundError:
             pass
+        except OSError as error:
+            _LOG.warning("%s was answered, and cannot be deleted; the next start repeats it: %s", path, error)
 
     def left(self) -> List[Kept]:
         """What lies there, in order. A file that cannot be read is set aside, and said."""
@@ -107,18 +122,24 @@ class Spool:
             os.close(folder)
 
 
+def _whole(digits: str) -> Any:
+    """Exact, also where Python has no integer for it or takes none so long."""
+    return int(digits) if digits != "-0" and len(digits) < 4000 else decimal.Decimal(digits)
+
+
 def _read(path: str) -> Optional[Kept]:
     with open(path, "rb") as file:
         head, _, body = file.read().partition(b"\n")
     body = body.rstrip(b"\n")
     try:
         told = json.loads(head)
-        items = json.loads(body)
+        items = json.loads(body, parse_int=_whole, parse_float=decimal.Decimal)
         if told["v"] != 1 or not isinstance(items, list):
             return None
         item_key = told["item_key"]
         if item_key is not None and not isinstance(item_key, str):
             return None
+        submission(item_key, str(told["idempotency_key"]))
         return Kept(path, str(told["idempotency_key"]), item_key, int(told["created"]), body, items)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

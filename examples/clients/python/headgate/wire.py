@@ -34,6 +34,39 @@ class RequestState:
     processed_at: Optional[str]
 
 
+@dataclass(frozen=True)
+class FlushResult:
+    """Whether everything was answered, and how many items are still open."""
+
+    done: bool
+    queued: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a batcher has done, in items; ``retries`` in requests."""
+
+    queued: int
+    in_flight: int
+    accepted: int
+    rejected: int
+    dropped: int
+    replaced: int
+    retries: int
+    oldest: float
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of the data pool, as a reader has it."""
+
+    key: str
+    fields: Dict[str, Any]
+    updated_at: str
+    seq: int
+
+
 def submission(item_key: Optional[str], idempotency_key: str) -> Dict[str, Any]:
     """The headers of a request that submits."""
     if not 1 <= len(idempotency_key) <= 255 or not all("!" <= character <= "~" for character in idempotency_key):
