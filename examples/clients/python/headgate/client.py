@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import ssl
 import time
 import uuid
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Union
 
 from .batcher import Batcher
+from .caller import Caller
 from .encoding import encode, is_object
 from .errors import HeadgateError, invalid
-from .transport import Answer, Cancel, Transport
+from .transport import Cancel, Transport
 from .wire import Receipt, RequestState, data_of, quoted, receipt, submission
 
 #: Headgate takes no longer bodies, unless it is configured to.
@@ -27,7 +27,7 @@ def lived() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-class Client:
+class Client(Caller):
     """Sends items to one stream of a Headgate.
 
     ``url`` and ``key`` are taken from the environment (``HEADGATE_URL``, ``HEADGATE_KEY``) where they are missing.
@@ -53,11 +53,7 @@ class Client:
         key = key or os.environ.get("HEADGATE_KEY")
         if not key:
             raise ValueError("no key: give one, or set HEADGATE_KEY")
-        self._transport = Transport(url, key, user_agent, ssl_context)
-        self._timeout = timeout
-        self._attempt_timeout = attempt_timeout
-        self._backoff = backoff
-        self._backoff_max = max(backoff, backoff_max)
+        super().__init__(Transport(url, key, user_agent, ssl_context), timeout, attempt_timeout, backoff, backoff_max)
         self._clock = clock
         self._batchers: Set[Batcher] = set()
 
@@ -198,56 +194,12 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def pause(self, error: HeadgateError, attempt: int) -> float:
-        """How long to wait before the next attempt; the first one is 0."""
-        if error.retry_after is not None:
-            return error.retry_after
-        return random.uniform(0, min(self._backoff_max, self._backoff * 2.0 ** min(attempt, 60)))
-
     def attempt(
         self, headers: Dict[str, Any], body: bytes, cancel: Cancel, timeout: Optional[float] = None
     ) -> Receipt:
         """One attempt at a batch."""
         timeout = self._attempt_timeout if timeout is None else timeout
         return receipt(self._transport.call("POST", "/api/ingest", headers, body, timeout, cancel))
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        headers: Dict[str, Any],
-        body: Optional[bytes],
-        timeout: Optional[float],
-        cancel: Optional[Cancel] = None,
-    ) -> Answer:
-        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
-        attempt = 0
-        while True:
-            left = max(deadline - time.monotonic(), 0.001)
-            if cancel is not None and cancel.canceled:
-                raise canceled()
-            try:
-                answer = self._transport.call(method, path, headers, body, min(left, self._attempt_timeout), cancel)
-                if answer.status in (200, 202):
-                    return answer
-                error = answer.error()
-            except HeadgateError as lost:
-                error = lost
-            if cancel is not None and cancel.canceled:
-                raise canceled()
-            pause = self.pause(error, attempt)
-            if not error.retryable or time.monotonic() + pause >= deadline:
-                raise error
-            if cancel is None:
-                time.sleep(pause)
-            else:
-                cancel.sleep(pause)
-            attempt += 1
-
-
-def canceled() -> HeadgateError:
-    """For a call that was ended by its :class:`Cancel`."""
-    return HeadgateError("CANCELED", "the call was canceled; whether Headgate has taken it is not known")
 
 
 def _encoded(item: Item, index: int) -> bytes:

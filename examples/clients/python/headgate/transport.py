@@ -16,7 +16,7 @@ import ssl
 import threading
 import time
 import urllib.parse
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .errors import RETRYABLE_STATUSES, HeadgateError
 
@@ -69,10 +69,10 @@ class Answer:
         #: None: it was longer than what is read.
         self.body = body
 
-    def json(self) -> Any:
+    def json(self, parse_float: Callable[[str], Any] = float) -> Any:
         """The body; None if it is no JSON."""
         try:
-            return None if self.body is None else json.loads(self.body)
+            return None if self.body is None else json.loads(self.body, parse_float=parse_float)
         except (ValueError, RecursionError):
             return None
 

@@ -91,6 +91,16 @@ def receipt(answer: Answer) -> Receipt:
     return Receipt(stream, count, request_id, replayed)
 
 
+def item_of(value: Any) -> Optional[Item]:
+    """An item as Headgate writes it; None if it is none."""
+    if not isinstance(value, dict):
+        return None
+    key, fields, updated_at, seq = (value.get(name) for name in ("key", "fields", "updated_at", "seq"))
+    if not isinstance(key, str) or not isinstance(fields, dict) or not isinstance(seq, int):
+        return None
+    return Item(key, fields, str(updated_at), seq)
+
+
 def data_of(answer: Answer) -> Any:
     """``data`` of an answer in Headgate's form."""
     value = answer.json()

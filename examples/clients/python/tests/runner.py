@@ -1,6 +1,7 @@
 """The runner of the conformance kit: tests/clients/README.md says what it is told."""
 
 import datetime
+import itertools
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import headgate  # noqa: E402
 
-S = {"last": None, "cancels": {}, "shift": 0.0, "client": None, "batcher": None}
+S = {"last": None, "cancels": {}, "shift": 0.0, "client": None, "batcher": None, "reader": None, "views": {}}
 OUT = threading.Lock()
 
 
@@ -81,6 +82,28 @@ def fork(op):
     return {}
 
 
+def read(op):
+    kind, reader = op["op"], S["reader"]
+    if kind == "reader":
+        S["reader"] = headgate.Reader(op.get("url"), op.get("key"), **times(op, "backoff", "silence"))
+        return {}
+    if kind == "items":
+        return {"items": [vars(item) for item in reader.items(op["stream"], page=op.get("page"))]}
+    if kind == "item":
+        item = reader.item(op["stream"], op["key"])
+        return {"item": item and vars(item)}
+    if kind == "follow":
+        return {"messages": list(itertools.islice(reader.follow(op["streams"], op.get("since")), op["count"]))}
+    if kind == "view":
+        S["views"][op["stream"]] = reader.view(op["stream"])
+        return {}
+    view = S["views"][op["stream"]]
+    if kind == "unview":
+        view.close()
+        return {}
+    return {"items": {key: item.fields for key, item in view.items()}, "complete": view.complete, "stale": view.stale}
+
+
 def do(op, cancel):
     import time
     kind, client = op["op"], S["client"]
@@ -107,12 +130,14 @@ def do(op, cancel):
         S["shift"] += op["advance_ms"] / 1000
         return {}
     if kind == "show":
-        return {"text": repr((client, S["batcher"]))}
+        return {"text": repr((client, S["batcher"], S["reader"]))}
     if kind == "events":
         return S["events"]
     if kind == "cancel":
         S["cancels"][op["of"]].cancel()
         return {}
+    if kind in ("reader", "items", "item", "follow", "view", "viewed", "unview"):
+        return read(op)
     if kind in ("batcher", "add", "fork"):
         return {"batcher": batcher, "add": add, "fork": fork}[kind](op)
     if kind == "exit":
