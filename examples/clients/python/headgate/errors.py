@@ -13,7 +13,7 @@ class HeadgateError(Exception):
 
     ``code`` is a constant: one of Headgate's (``INVALID_PAYLOAD``, ``UNAUTHORIZED``, …), or one of the
     library's own: ``CONNECTION``, ``TIMEOUT``, ``UNEXPECTED_ANSWER``, ``TOO_LARGE``, ``FULL``, ``DROPPED``,
-    ``CLOSED``, ``EXPIRED``. ``status`` is the HTTP status, if there was an answer; ``details`` lists places in
+    ``CLOSED``, ``CANCELED``, ``SPOOL``, ``EXPIRED``. ``status`` is the HTTP status, if there was an answer; ``details`` lists places in
     the body that was refused; ``retryable`` says whether the same may succeed later.
     """
 

@@ -117,7 +117,8 @@ class View(Mapping[str, Item]):
             _LOG.warning("the view of %s has ended: %s", self.stream, error)
             with self._lock:
                 self._error = error
-        self._cut_off()
+        finally:
+            self._cut_off()
 
     def _cut_off(self) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from decimal import Decimal
 from pathlib import Path
@@ -132,7 +133,6 @@ class Spooling(unittest.TestCase):
     def test_a_file_stays_until_all_parts_are_settled_and_parts_keep_their_keys(self):
         kept = '{"v":1,"idempotency_key":"k","item_key":"id","created":%d}\n[{"id":1},{"id":2},{"id":3},{"id":4}]'
         name = uuid7() + ".json"
-        import time
         Path(self.folder, name).write_text(kept % (time.time() * 1000))
         lives, lost = [], []
         for answer in (refuses_3, accepts_one):
