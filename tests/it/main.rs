@@ -11,6 +11,7 @@ mod backup; // backups under load, restores, what is no backup
 mod browser; // pages in a real browser, against the real program
 mod canary; // every secret is put everywhere, and then looked for
 mod catalog; // streams, connectors and keys that are made at run time
+mod clients; // client libraries: their shared cases, and the real daemon, which is killed
 mod command_line; // the binary's verbs, against a running daemon
 mod deploy; // the files to deploy from: nginx in front, the unit
 mod encrypted; // TLS, and certificates of clients

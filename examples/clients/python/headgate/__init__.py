@@ -1,0 +1,15 @@
+"""Sends JSON to Headgate, batches, and retries without doubling anything; reads streams, and follows them."""
+
+from .batcher import Batcher
+from .client import Client
+from .errors import HeadgateError
+from .reader import Message, Reader
+from .transport import VERSION as __version__
+from .transport import Cancel
+from .view import View
+from .wire import FlushResult, Item, Receipt, RequestState, Stats
+
+__all__ = [
+    "Batcher", "Cancel", "Client", "FlushResult", "HeadgateError", "Item", "Message", "Reader", "Receipt",
+    "RequestState", "Stats", "View", "__version__",
+]

@@ -1,0 +1,228 @@
+"""The reader: the items of streams, once or as they change, over Server-Sent Events."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import time
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+
+from .caller import Caller
+from .errors import HeadgateError
+from .events import Parser
+from .transport import PAGE_BYTES_MAX, Answer, Cancel, Transport
+from .view import View
+from .wire import Item, item_of, quoted
+
+#: A message of a stream, as JSON; ``type`` says which.
+Message = Dict[str, Any]
+#: A connection that lived so long begins anew with the shortest pause.
+_LIVED_SECONDS = 5.0
+_BYE_SECONDS_MAX = 600.0
+_RESUMABLE = re.compile(r"[0-9]+:[1-9][0-9]*")
+
+
+class Reader(Caller):
+    """Reads streams of a Headgate.
+
+    ``url`` and ``key`` are taken from the environment (``HEADGATE_URL``, ``HEADGATE_READ_KEY``) where they are
+    missing. All times are in seconds; a connection that is silent for ``silence`` is given up, and made anew.
+    ``parse_float=decimal.Decimal`` keeps numbers to the digit. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        key: Optional[str] = None,
+        *,
+        timeout: float = 30.0,
+        attempt_timeout: float = 10.0,
+        backoff: float = 0.25,
+        backoff_max: float = 30.0,
+        silence: float = 40.0,
+        user_agent: Optional[str] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+        parse_float: Callable[[str], Any] = float,
+    ) -> None:
+        url = url or os.environ.get("HEADGATE_URL") or "http://127.0.0.1:8080"
+        key = key or os.environ.get("HEADGATE_READ_KEY")
+        if not key:
+            raise ValueError("no key: give one, or set HEADGATE_READ_KEY")
+        super().__init__(Transport(url, key, user_agent, ssl_context), timeout, attempt_timeout, backoff, backoff_max)
+        self._silence = silence
+        self._parse_float = parse_float
+
+    def __repr__(self) -> str:
+        return f"headgate.Reader({self._transport.shown!r})"
+
+    def items(self, stream: str, *, page: Optional[int] = None) -> Iterator[Item]:
+        """Every item of a stream, ordered by key. Pages of ``page`` items are fetched as they are needed."""
+        query = [] if page is None else [f"limit={page}"]
+        path = f"/api/streams/{quoted(stream)}/items"
+        cursor: Optional[str] = None
+        while True:
+            asked = query if cursor is None else [*query, f"cursor={quoted(cursor)}"]
+            answer = self._get(path + ("?" + "&".join(asked) if asked else ""))
+            value = self._data(answer)
+            found = value["data"]
+            if not isinstance(found, list):
+                raise answer.error()
+            yield from (_item(answer, each) for each in found)
+            cursor = value.get("next")
+            if not isinstance(cursor, str):
+                return
+
+    def item(self, stream: str, key: str) -> Optional[Item]:
+        """One item; None if there is none."""
+        try:
+            answer = self._get(f"/api/streams/{quoted(stream)}/items/{quoted(key)}")
+        except HeadgateError as error:
+            if error.code == "ITEM_NOT_FOUND":
+                return None
+            raise
+        return _item(answer, self._data(answer)["data"])
+
+    def follow(
+        self,
+        streams: Optional[Iterable[str]] = None,
+        since: Optional[str] = None,
+        *,
+        cancel: Optional[Cancel] = None,
+    ) -> Iterator[Message]:
+        """The messages of these streams, or of all that the key may read, for ever.
+
+        Lost connections are made anew, and resume with the last ``id``; ``since`` is the ``id`` of a message from
+        which to go on. ``heartbeat`` and ``bye`` are kept. It ends when ``cancel`` is used, or with an error if the
+        key or a stream is refused.
+        """
+        for message in self._messages(streams, since, cancel or Cancel()):
+            if message is not None and message["type"] != "heartbeat":
+                yield message
+
+    def view(
+        self, stream: str, *, on_change: Optional[Callable[[List[Item], List[str]], object]] = None
+    ) -> View:
+        """The items of a stream as a mapping that stays current, until it is closed."""
+        cancel = Cancel()
+        return View(stream, self._messages([stream], None, cancel), cancel, on_change)
+
+    def close(self) -> None:
+        """Closes the connections that are kept. Views and followers have their own."""
+        self._transport.close()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _get(self, path: str) -> Answer:
+        answer = self._call("GET", path, {}, None, None, None, PAGE_BYTES_MAX)
+        if answer.status != 200:
+            raise answer.error()
+        return answer
+
+    def _data(self, answer: Answer) -> Dict[str, Any]:
+        value = answer.json(self._parse_float)
+        if not isinstance(value, dict) or value.get("success") is not True or "data" not in value:
+            raise answer.error()
+        return value
+
+    def _messages(
+        self, streams: Optional[Iterable[str]], since: Optional[str], cancel: Cancel
+    ) -> Iterator[Optional[Message]]:
+        """All messages but ``bye``; None where a connection ended."""
+        if isinstance(streams, str):
+            raise TypeError("streams is a list of names, not one name")
+        names = None if streams is None else ",".join(quoted(name) for name in streams)
+        path = "/api/live" + ("" if names is None else "?streams=" + names)
+        attempt = 0
+        while not cancel.canceled:
+            connection = _Connected(self, path, since, cancel)
+            try:
+                yield from connection.messages()
+            except HeadgateError as error:
+                if cancel.canceled:
+                    return
+                if not error.retryable:
+                    raise
+                pause = self.pause(error, attempt)
+            else:
+                pause = connection.bye if connection.bye is not None else 0.0
+            since = connection.since
+            yield None
+            good = connection.bye is not None or connection.lived > _LIVED_SECONDS
+            attempt = 0 if good else attempt + 1
+            cancel.sleep(pause)
+
+
+class _Connected:
+    """One connection of a follower."""
+
+    def __init__(self, reader: Reader, path: str, since: Optional[str], cancel: Cancel) -> None:
+        self._reader, self._path, self._cancel = reader, path, cancel
+        #: What the next one resumes from.
+        self.since = since if since is not None and _RESUMABLE.fullmatch(since) else None
+        #: For how many seconds messages came.
+        self.lived = 0.0
+        #: The pause that a ``bye`` wants.
+        self.bye: Optional[float] = None
+
+    def messages(self) -> Iterator[Message]:
+        """Until it ends: with ``bye``, or with an error."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
+        if self.since is not None:
+            headers["Last-Event-ID"] = self.since
+        reader = self._reader
+        timeout = min(reader._attempt_timeout, reader._silence)
+        response, connection = reader._transport.stream(self._path, headers, timeout, self._cancel)
+        began = time.monotonic()
+        try:
+            if response.status != 200 or "text/event-stream" not in response.headers.get("content-type", ""):
+                raise Answer(response.status, response.headers, response.read(1 << 20)).error()
+            parser = Parser()
+            while self.bye is None:
+                connection.deadline = time.monotonic() + reader._silence
+                data = response.read1(1 << 16)
+                if not data:
+                    raise http.client.IncompleteRead(b"")
+                for event in parser.feed(data):
+                    message = self._message(event.data)
+                    self.lived = time.monotonic() - began
+                    if message["type"] == "bye":
+                        self.bye = _bye_seconds(message.get("retry_ms"))
+                        return
+                    if event.id is not None:
+                        # Position 0 stands for snapshots that are not complete yet.
+                        self.since = event.id if _RESUMABLE.fullmatch(event.id) else None
+                    yield message
+        except socket.timeout:
+            raise HeadgateError("TIMEOUT", f"nothing came for {reader._silence} s", retryable=True) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = str(error) or type(error).__name__
+            raise HeadgateError("CONNECTION", f"the connection was lost: {why}", retryable=True) from None
+        finally:
+            response.close()
+            connection.close()
+
+    def _message(self, text: str) -> Message:
+        message = json.loads(text, parse_float=self._reader._parse_float)
+        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+            raise ValueError("a message that is none of Headgate's")
+        return message
+
+
+def _bye_seconds(milliseconds: Any) -> float:
+    known = isinstance(milliseconds, (int, float)) and milliseconds > 0
+    return min(milliseconds / 1000, _BYE_SECONDS_MAX) if known else 0.0
+
+
+def _item(answer: Answer, value: Any) -> Item:
+    item = item_of(value)
+    if item is None:
+        raise answer.error()
+    return item

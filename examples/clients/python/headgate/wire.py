@@ -1,0 +1,112 @@
+"""What goes into requests, and what is read from answers."""
+
+from __future__ import annotations
+
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+from .transport import Answer
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What Headgate has taken: it is on disk."""
+
+    stream: str
+    items_received: int
+    request_id: str
+    #: It had been taken before, and was not processed again.
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class RequestState:
+    """What became of a request."""
+
+    request_id: str
+    #: ``accepted`` until every sink has it; then ``processed``, ``failed``, ``stale``, …
+    status: str
+    errors: List[str]
+    sinks: List[Dict[str, Any]]
+    stream: Optional[str]
+    items_received: Optional[int]
+    processed_at: Optional[str]
+
+
+@dataclass(frozen=True)
+class FlushResult:
+    """Whether everything was answered, and how many items are still open."""
+
+    done: bool
+    queued: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a batcher has done, in items; ``retries`` in requests."""
+
+    queued: int
+    in_flight: int
+    accepted: int
+    rejected: int
+    dropped: int
+    replaced: int
+    retries: int
+    oldest: float
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of the data pool, as a reader has it."""
+
+    key: str
+    fields: Dict[str, Any]
+    updated_at: str
+    seq: int
+
+
+def submission(item_key: Optional[str], idempotency_key: str) -> Dict[str, Any]:
+    """The headers of a request that submits."""
+    if not 1 <= len(idempotency_key) <= 255 or not all("!" <= character <= "~" for character in idempotency_key):
+        raise ValueError("an idempotency key has 1 to 255 visible ASCII characters")
+    headers: Dict[str, Any] = {"Content-Type": "application/json", "Idempotency-Key": idempotency_key}
+    if item_key is not None:
+        if not item_key.strip() or not item_key.isprintable():
+            raise ValueError("item_key is the name of a field, without control characters")
+        headers["X-Item-Key"] = item_key.encode("utf-8")
+    return headers
+
+
+def receipt(answer: Answer) -> Receipt:
+    """What a 202 says; any other answer is an error."""
+    data = data_of(answer)
+    if answer.status != 202 or not isinstance(data, dict):
+        raise answer.error()
+    stream, count, request_id = data.get("stream"), data.get("items_received"), data.get("request_id")
+    if not isinstance(stream, str) or not isinstance(count, int) or not isinstance(request_id, str):
+        raise answer.error()
+    replayed = answer.headers.get("idempotent-replayed", "").strip().lower() == "true"
+    return Receipt(stream, count, request_id, replayed)
+
+
+def item_of(value: Any) -> Optional[Item]:
+    """An item as Headgate writes it; None if it is none."""
+    if not isinstance(value, dict):
+        return None
+    key, fields, updated_at, seq = (value.get(name) for name in ("key", "fields", "updated_at", "seq"))
+    if not isinstance(key, str) or not isinstance(fields, dict) or not isinstance(seq, int):
+        return None
+    return Item(key, fields, str(updated_at), seq)
+
+
+def data_of(answer: Answer) -> Any:
+    """``data`` of an answer in Headgate's form."""
+    value = answer.json()
+    return value.get("data") if isinstance(value, dict) and value.get("success") is True else None
+
+
+def quoted(text: str) -> str:
+    """As part of a path or a query."""
+    return urllib.parse.quote(text, safe="")

@@ -1,0 +1,188 @@
+"""The library's own tests: what a scripted server cannot show."""
+
+import errno
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from decimal import Decimal
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from headgate import Client, HeadgateError, Receipt  # noqa: E402
+from headgate.encoding import encode  # noqa: E402
+from headgate.events import Parser  # noqa: E402
+from headgate.spool import Spool, uuid7  # noqa: E402
+
+LONG = 60.0
+
+
+class Daemon:
+    """Stands in for attempts: each is answered by a function."""
+
+    def __init__(self, answer):
+        self.answer, self.sent, self.lock = answer, [], threading.Lock()
+
+    def attempt(self, headers, body, cancel, timeout=None):
+        items = json.loads(body)
+        with self.lock:
+            self.sent.append((headers["Idempotency-Key"], [item["id"] for item in items]))
+        self.answer(items, cancel)
+        return Receipt("orders", len(items), "r", False)
+
+
+def batcher(folder, answer, **options):
+    """A batcher of a client whose attempts are answered by a function."""
+    client = Client("http://127.0.0.1:9", "ik_live_x", backoff=0.01, backoff_max=0.02)
+    daemon = Daemon(answer)
+    client.attempt = daemon.attempt
+    return client, daemon, client.batcher(item_key="id", linger=0.0, spool=folder, **options)
+
+
+def accepts(items, cancel):
+    """Takes everything."""
+
+
+def hangs(items, cancel):
+    """Answers nothing until it is canceled."""
+    cancel.sleep(LONG)
+    raise HeadgateError("CONNECTION", "canceled", retryable=True)
+
+
+def refuses_3(items, cancel):
+    """Takes 1 and 2, refuses what has 3, and then hangs."""
+    if len(items) > 1:
+        raise HeadgateError("INVALID_PAYLOAD", "refused", status=400)
+    if items[0]["id"] == 3:
+        hangs(items, cancel)
+
+
+def files(folder):
+    """The batches there."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+
+
+def until(holds):
+    """Waits for what happens by itself."""
+    gone = threading.Event()
+    for _ in range(int(LONG * 100)):
+        if holds():
+            return
+        gone.wait(0.01)
+    raise AssertionError("it never happened")
+
+
+class Spooling(unittest.TestCase):
+    def setUp(self):
+        self.kept = tempfile.TemporaryDirectory()
+        self.addCleanup(self.kept.cleanup)
+        self.folder = self.kept.name
+
+    def test_batches_are_written_while_a_request_hangs(self):
+        client, daemon, made = batcher(self.folder, hangs, max_items=2)
+        for number in range(6):
+            made.add({"id": number})
+        until(lambda: sum(len(json.loads(Path(self.folder, name).read_text().split("\n")[1]))
+                          for name in files(self.folder)) == 6)
+        self.assertEqual(len(daemon.sent), 1)
+        made.close(0)
+        client.close()
+
+    def test_a_full_disk_is_told_and_tried_again(self):
+        told, real, times = [], Spool.write, iter(range(1000))
+
+        def full(spool, *batch):
+            if next(times) < 3:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(spool, *batch)
+
+        with mock.patch.object(Spool, "write", full), self.assertLogs("headgate", "WARNING"):
+            client, daemon, made = batcher(self.folder, accepts, on_retry=lambda error, pause: told.append(error.code))
+            made.add({"id": 1})
+            self.assertTrue(made.flush(LONG).done)
+            made.add({"id": 2})
+            self.assertTrue(made.close(LONG).done)
+        self.assertEqual(told, ["SPOOL"] * 3)
+        self.assertEqual((made.stats.accepted, made.stats.rejected), (2, 0))
+        self.assertEqual(files(self.folder), [])
+
+    def test_what_a_full_disk_never_took_is_handed_over_at_the_end(self):
+        lost = []
+
+        def full(spool, *batch):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with mock.patch.object(Spool, "write", full), self.assertLogs("headgate", "WARNING"):
+            client, daemon, made = batcher(self.folder, accepts, max_items=2,
+                                           on_rejected=lambda items, error: lost.extend(item["id"] for item in items))
+            for number in range(5):
+                made.add({"id": number})
+            self.assertFalse(made.close(0).done)
+        self.assertEqual((lost, daemon.sent), ([0, 1, 2, 3, 4], []))
+
+    def test_a_real_write_error_leaves_no_part(self):
+        spool = Spool(self.folder)
+        with mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "full")), self.assertRaises(OSError):
+            spool.write(uuid7(), "id", b"[]")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_file_stays_until_all_parts_are_settled_and_parts_keep_their_keys(self):
+        kept = '{"v":1,"idempotency_key":"k","item_key":"id","created":%d}\n[{"id":1},{"id":2},{"id":3},{"id":4}]'
+        name = uuid7() + ".json"
+        Path(self.folder, name).write_text(kept % (time.time() * 1000))
+        lives, lost = [], []
+        for answer in (refuses_3, accepts_one):
+            client, daemon, made = batcher(self.folder, answer, on_rejected=lambda items, error: lost.extend(items))
+            until(lambda: any(ids == [3] for _, ids in daemon.sent))
+            if answer is refuses_3:
+                self.assertEqual(files(self.folder), [name])
+            made.close(0 if answer is refuses_3 else LONG)
+            lives.append({tuple(ids): key for key, ids in daemon.sent})
+        self.assertEqual(lost, [])
+        self.assertEqual(files(self.folder), [])
+        first, second = lives
+        self.assertEqual({ids: second[ids] for ids in first}, first)
+        self.assertEqual(len(set(second.values())), len(second))
+
+    def test_what_was_spooled_keeps_its_digits(self):
+        text = '[{"id":-0,"a":1.10,"b":1E+400,"c":%s}]' % ("9" * 5000)
+        Path(self.folder, uuid7() + ".json").write_text(
+            '{"v":1,"idempotency_key":"k","item_key":null,"created":1}\n' + text)
+        kept = Spool(self.folder).left()[0]
+        self.assertEqual(encode(kept.items), text.encode())
+
+    def test_a_client_forgets_batchers_that_are_closed(self):
+        client, daemon, made = batcher(self.folder, accepts)
+        self.assertEqual(len(client._batchers), 1)
+        made.close(LONG)
+        self.assertEqual(len(client._batchers), 0)
+
+
+def accepts_one(items, cancel):
+    """Takes items that stand alone."""
+    if len(items) > 1:
+        raise HeadgateError("INVALID_PAYLOAD", "refused", status=400)
+
+
+class Events(unittest.TestCase):
+    def test_events_are_the_same_however_their_bytes_arrive(self):
+        text = ("\ufeff: c\r\nid: 1\rdata: a\r\ndata:b\n\n" "data: ü\r\r\nid\ndata\n\nid: 9\ndata: cut").encode()
+        whole = list(Parser().feed(text))
+        self.assertEqual([(event.data, event.id) for event in whole], [("a\nb", "1"), ("ü", "1"), ("", "")])
+        for size in range(1, len(text)):
+            parser = Parser()
+            pieces = [text[at:at + size] for at in range(0, len(text), size)]
+            self.assertEqual([event for piece in pieces for event in parser.feed(piece)], whole, size)
+
+
+class Encoding(unittest.TestCase):
+    def test_decimals_are_exact(self):
+        self.assertEqual(encode({"a": Decimal("1.10"), "b": 2**64}), b'{"a":1.10,"b":18446744073709551616}')
+
+
+if __name__ == "__main__":
+    unittest.main()
