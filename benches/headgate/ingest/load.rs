@@ -37,10 +37,13 @@ pub(crate) enum Source {
     Written(Written),
 }
 
+/// Writes a request into an empty buffer.
+type Write = Box<dyn FnMut(&mut Vec<u8>)>;
+
 /// Writes one request after the other into the same buffer.
 pub(crate) struct Written {
     buffer: Vec<u8>,
-    write: Box<dyn FnMut(&mut Vec<u8>)>,
+    write: Write,
 }
 
 impl Written {
