@@ -79,7 +79,6 @@ type Batcher struct {
 	flying  *batch   // on its way
 	flight  []*entry // of its items those that are not settled
 	last    uint64   // number of the newest item
-	eager   bool     // items came while a request was on its way
 	flushTo uint64   // up to this item, nothing waits for others
 	closed  bool
 	stats   Stats

@@ -16,8 +16,7 @@ const ageMost = 23 * time.Hour
 // send is the goroutine that makes requests.
 func (b *Batcher) send() {
 	defer b.tasks.Done()
-	for next := b.next(); next != nil; next = b.next() {
-		b.deliver(next)
+	for next := b.next(); next != nil && b.deliver(next); next = b.next() {
 	}
 }
 
@@ -57,8 +56,8 @@ func (b *Batcher) rest(wake <-chan struct{}, wait time.Duration) bool {
 	return b.ctx.Err() == nil
 }
 
-// deliver settles every item of a batch, or leaves at the end of the batcher: then the rest is still in flight.
-func (b *Batcher) deliver(whole *batch) {
+// deliver settles every item of a batch; false at the end of the batcher: then the rest is still in flight.
+func (b *Batcher) deliver(whole *batch) bool {
 	for parts := []*batch{whole}; len(parts) > 0; {
 		part := parts[0]
 		parts = parts[1:]
@@ -70,7 +69,7 @@ func (b *Batcher) deliver(whole *batch) {
 				b.o.OnAccepted(receipt, raws(part.entries))
 			}
 		case failed.Code == CodeCanceled && b.ctx.Err() != nil:
-			return
+			return false
 		default:
 			if smaller := part.divide(failed); smaller != nil {
 				parts = append(smaller, parts...)
@@ -83,6 +82,11 @@ func (b *Batcher) deliver(whole *batch) {
 		}
 		b.settle(part, failed == nil)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flushTo = max(b.flushTo, b.last) // what gathered goes at once
+	b.wakeAll()
+	return b.ctx.Err() == nil
 }
 
 func (b *Batcher) settle(part *batch, accepted bool) {

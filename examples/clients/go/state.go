@@ -38,7 +38,6 @@ func (b *Batcher) put(e *entry) {
 	if b.queue.push(e) {
 		b.stats.Replaced++
 	}
-	b.eager = b.eager || len(b.flight) > 0
 	b.signal()
 }
 
@@ -85,12 +84,11 @@ func (b *Batcher) drop(dropped []*entry) {
 func (b *Batcher) cut(now time.Time) (*batch, time.Duration) {
 	count, full := b.queue.prefix(b.o.MaxItems, b.o.MaxBytes)
 	if count == 0 {
-		b.eager = false
 		return nil, time.Hour
 	}
 	first := b.queue.entries[0]
 	wait := b.o.Linger - now.Sub(first.at)
-	if !full && wait > 0 && b.flushTo < first.seq && !b.closed && (!b.eager || b.spool != nil) {
+	if !full && wait > 0 && b.flushTo < first.seq && !b.closed {
 		return nil, wait
 	}
 	cut := &batch{key: newUUID(), created: b.client.transport.now(), entries: b.queue.pop(count)}
@@ -103,7 +101,6 @@ func (b *Batcher) cut(now time.Time) (*batch, time.Duration) {
 // fly makes a batch the one that is on its way.
 func (b *Batcher) fly(next *batch) {
 	b.flying, b.flight = next, next.entries
-	b.eager = false
 	b.admit()
 	b.tell()
 }

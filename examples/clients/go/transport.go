@@ -115,8 +115,10 @@ func (t *transport) request(ctx context.Context, c call) (*http.Request, error) 
 	if err != nil {
 		return nil, err
 	}
+	// Without it net/http does not repeat a request by itself: repeats are counted, and have pauses.
+	request.GetBody = nil
 	if c.body == nil {
-		request.Body, request.GetBody = nil, nil
+		request.Body = nil
 	}
 	for name, value := range c.header {
 		request.Header.Set(name, value)

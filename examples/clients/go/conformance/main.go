@@ -146,9 +146,17 @@ func describe(err error) result {
 		return result{"code": "USAGE", "message": err.Error(), "text": text}
 	}
 	return result{
-		"code": e.Code, "status": e.Status, "message": e.Message, "request_id": e.RequestID,
+		"code": e.Code, "status": status(e), "message": e.Message, "request_id": e.RequestID,
 		"details": e.Details, "retryable": e.Retryable, "text": text,
 	}
+}
+
+// status is null where there was no answer.
+func status(e *headgate.Error) any {
+	if e.Status == 0 {
+		return nil
+	}
+	return e.Status
 }
 
 func (r *runner) do(l *line, ctx context.Context) (result, error) {
@@ -239,10 +247,10 @@ func (r *runner) makeBatcher(l *line) (result, error) {
 		r.note(&r.events.Accepted, result{"items": len(items), "replayed": receipt.Replayed})
 	}
 	o.OnRejected = func(items []json.RawMessage, e *headgate.Error) {
-		r.note(&r.events.Rejected, result{"items": ids(items), "code": e.Code, "status": e.Status})
+		r.note(&r.events.Rejected, result{"items": ids(items), "code": e.Code, "status": status(e)})
 	}
 	o.OnRetry = func(e *headgate.Error, _ time.Duration) {
-		r.note(&r.events.Retries, result{"code": e.Code, "status": e.Status})
+		r.note(&r.events.Retries, result{"code": e.Code, "status": status(e)})
 	}
 	batcher, err := r.client.Batcher(o)
 	if err == nil {
