@@ -154,12 +154,18 @@ namespace Headgate.Client
             }
             try
             {
-                switch (value)
+                if (value is double || value is float)
                 {
-                    case double number: Fit.Number(number); return null;
-                    case float number: Fit.Number(number); return null;
-                    case string text: Fit.Text(text); return null;
-                    case DateTime date: Fit.Date(date); return null;
+                    Fit.Number(Convert.ToDouble(value, CultureInfo.InvariantCulture));
+                }
+                if (value is DateTime date)
+                {
+                    Fit.Date(date);
+                }
+                if (value is string text)
+                {
+                    Fit.Text(text);
+                    return null;
                 }
             }
             catch (UnfitException error)

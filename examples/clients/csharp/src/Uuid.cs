@@ -2,7 +2,6 @@
 
 using System;
 using System.Globalization;
-using System.Security.Cryptography;
 using System.Text;
 using System.Text.RegularExpressions;
 
@@ -11,20 +10,22 @@ namespace Headgate.Client
     internal static class Uuid
     {
         private static readonly Regex Form = new Regex("^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$");
-        private static readonly RandomNumberGenerator Random = RandomNumberGenerator.Create();
         private static readonly object Lock = new object();
         private static long last; // milliseconds and a counter of 12 bits
 
         /// <summary>Greater than every one that this process made or saw before, even if the clock goes back.</summary>
         internal static string New()
         {
+            // Random but for bytes 7 and 8. A key must be unique, not secret.
+            byte[] guid = Guid.NewGuid().ToByteArray();
             var random = new byte[8];
+            Array.Copy(guid, 0, random, 0, 4);
+            Array.Copy(guid, 9, random, 4, 4);
             long stamp;
             lock (Lock)
             {
                 last = Math.Max(last + 1, DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() << 12);
                 stamp = last;
-                Random.GetBytes(random);
             }
             random[0] = (byte)(random[0] & 0x3F | 0x80);
             var text = new StringBuilder(36);
