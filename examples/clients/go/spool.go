@@ -177,7 +177,7 @@ func (b *Batcher) keepOne(next *batch) bool {
 // keep leaves everything in files, and gives back what could not be written. Called at the end, with the lock held.
 func (b *Batcher) keep() []*entry {
 	var lost []*entry
-	if len(b.flight) > 0 && b.flying.file == "" {
+	if len(b.flight) > 0 && b.flying.file == "" && !b.keepOne(b.flying) {
 		lost = append(lost, b.flight...)
 	}
 	b.closed = true
