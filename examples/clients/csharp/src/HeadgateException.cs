@@ -1,0 +1,191 @@
+// The one type of error, and how answers become errors.
+
+using System;
+using System.Collections.Generic;
+using System.Text;
+using System.Text.Json;
+
+namespace Headgate.Client
+{
+    /// <summary>Codes of what a client finds by itself. Every other code comes from the daemon, such as <c>UNAUTHORIZED</c>.</summary>
+    public static class HeadgateCode
+    {
+        /// <summary>Cannot be written as JSON, or is not an object. The daemon has this code, too.</summary>
+        public const string InvalidPayload = "INVALID_PAYLOAD";
+        /// <summary>No answer, or it broke off.</summary>
+        public const string Connection = "CONNECTION";
+        /// <summary>No answer, or no state to wait for, within the time.</summary>
+        public const string Timeout = "TIMEOUT";
+        /// <summary>More bytes than a request may have.</summary>
+        public const string TooLarge = "TOO_LARGE";
+        /// <summary>The batcher is closed, or was before the item was accepted.</summary>
+        public const string Closed = "CLOSED";
+        /// <summary>The queue is full.</summary>
+        public const string Full = "FULL";
+        /// <summary>The queue was full, and this was the oldest.</summary>
+        public const string Dropped = "DROPPED";
+        /// <summary>A batch that was not accepted for 23 hours.</summary>
+        public const string Expired = "EXPIRED";
+        /// <summary>Not an answer of Headgate: a redirect, a page of something in between.</summary>
+        public const string UnexpectedAnswer = "UNEXPECTED_ANSWER";
+    }
+
+    /// <summary>A place in the items of a request.</summary>
+    public sealed class ErrorDetail
+    {
+        internal ErrorDetail(int? item, string field)
+        {
+            Item = item;
+            Field = field;
+        }
+
+        /// <summary>The position of the item, from 0; null if it is about the whole body.</summary>
+        public int? Item { get; }
+        /// <summary>The name of the field; null if it is about none.</summary>
+        public string Field { get; }
+    }
+
+    /// <summary>Every error of this library that is not a wrong use of it, and not a cancellation.</summary>
+    public sealed class HeadgateException : Exception
+    {
+        private static readonly ErrorDetail[] NoDetails = new ErrorDetail[0];
+
+        internal HeadgateException(string code, string message, bool retryable = false, Exception cause = null)
+            : base(message, cause)
+        {
+            Code = code;
+            Retryable = retryable;
+            Details = NoDetails;
+        }
+
+        /// <summary>What is wrong, for programs.</summary>
+        public string Code { get; }
+        /// <summary>The status of the answer; 0 if there was none.</summary>
+        public int Status { get; internal set; }
+        /// <summary>Finds the request in the daemon's log; null if there was no answer.</summary>
+        public string RequestId { get; internal set; }
+        /// <summary>Places in the items, at most 20.</summary>
+        public IReadOnlyList<ErrorDetail> Details { get; internal set; }
+        /// <summary>Whether the same request may be accepted later.</summary>
+        public bool Retryable { get; }
+        /// <summary>What the server asked to wait.</summary>
+        internal TimeSpan? RetryAfter { get; set; }
+
+        /// <summary>The code, the message, and where it was thrown.</summary>
+        public override string ToString()
+        {
+            return Code + (RequestId == null ? "" : ", request " + RequestId) + ": " + base.ToString();
+        }
+
+        /// <summary>Makes an error of an answer that is not 2xx.</summary>
+        internal static HeadgateException Refusal(Answer answer, DateTimeOffset now)
+        {
+            bool retryable = IsRetryable(answer.Status);
+            HeadgateException error = FromBody(answer, retryable);
+            if (error == null)
+            {
+                string message = answer.Status >= 300 && answer.Status < 400
+                    ? "the server answered " + answer.Status + ", a redirect, and none is followed: give the client the address itself"
+                    : "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
+                error = new HeadgateException(HeadgateCode.UnexpectedAnswer, message, retryable);
+                error.RequestId = answer.RequestId;
+            }
+            error.Status = answer.Status;
+            error.RetryAfter = answer.RetryAfter(now);
+            return error;
+        }
+
+        /// <summary>An answer of 2xx without what Headgate answers.</summary>
+        internal static HeadgateException Unexpected(Answer answer)
+        {
+            string message = "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
+            return new HeadgateException(HeadgateCode.UnexpectedAnswer, message) { Status = answer.Status };
+        }
+
+        private static bool IsRetryable(int status)
+        {
+            return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+        }
+
+        private static HeadgateException FromBody(Answer answer, bool retryable)
+        {
+            try
+            {
+                using (JsonDocument document = JsonDocument.Parse(answer.Body))
+                {
+                    if (document.RootElement.ValueKind != JsonValueKind.Object
+                        || !document.RootElement.TryGetProperty("error", out JsonElement error)
+                        || error.ValueKind != JsonValueKind.Object
+                        || Json.Text(error, "code") == null)
+                    {
+                        return null;
+                    }
+                    return new HeadgateException(Json.Text(error, "code"), Json.Text(error, "message") ?? "no message", retryable)
+                    {
+                        RequestId = Json.Text(error, "request_id") ?? answer.RequestId,
+                        Details = ReadDetails(error),
+                    };
+                }
+            }
+            catch (JsonException)
+            {
+                return null;
+            }
+        }
+
+        private static IReadOnlyList<ErrorDetail> ReadDetails(JsonElement error)
+        {
+            if (!error.TryGetProperty("details", out JsonElement list) || list.ValueKind != JsonValueKind.Array)
+            {
+                return NoDetails;
+            }
+            var details = new List<ErrorDetail>();
+            foreach (JsonElement each in list.EnumerateArray())
+            {
+                if (each.ValueKind != JsonValueKind.Object)
+                {
+                    continue;
+                }
+                int? item = null;
+                if (each.TryGetProperty("item", out JsonElement at) && at.ValueKind == JsonValueKind.Number && at.TryGetInt32(out int index))
+                {
+                    item = index;
+                }
+                details.Add(new ErrorDetail(item, Json.Text(each, "field")));
+            }
+            return details;
+        }
+
+        /// <summary>The text of a page, without its markup, as far as a message can hold it.</summary>
+        private static string Excerpt(byte[] body)
+        {
+            var text = new StringBuilder();
+            bool inTag = false, space = false;
+            foreach (char c in Encoding.UTF8.GetString(body, 0, Math.Min(body.Length, 4096)))
+            {
+                if (text.Length >= 120)
+                {
+                    break;
+                }
+                if (c == '<')
+                {
+                    inTag = space = true;
+                }
+                else if (c == '>' && inTag)
+                {
+                    inTag = false;
+                }
+                else if (char.IsWhiteSpace(c))
+                {
+                    space = true;
+                }
+                else if (!inTag && !char.IsControl(c) && c != '\uFFFD')
+                {
+                    text.Append(space && text.Length > 0 ? " " : "").Append(c);
+                    space = false;
+                }
+            }
+            return text.Length == 0 ? "" : ": " + text;
+        }
+    }
+}

@@ -1,0 +1,244 @@
+// The spool: a folder with a file for each batch that is not answered yet. The files are the same in every language.
+
+using System;
+using System.Collections.Generic;
+using System.Diagnostics;
+using System.IO;
+using System.Text;
+using System.Text.Json;
+using System.Threading.Tasks;
+
+namespace Headgate.Client
+{
+    internal sealed class Spool : IDisposable
+    {
+        private readonly string folder;
+        private readonly Action<string> warn;
+        private readonly FileStream held;
+
+        internal Spool(string folder, Action<string> warn)
+        {
+            this.folder = folder;
+            this.warn = warn;
+            Directory.CreateDirectory(folder);
+            try
+            {
+                held = new FileStream(Path.Combine(folder, ".lock"), FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.None);
+            }
+            catch (IOException error)
+            {
+                throw new IOException("the spool " + folder + " is used by another batcher, or cannot be locked: " + error.Message, error);
+            }
+        }
+
+        /// <summary>What lies there, in order of names. A file that cannot be read is left alone, and told of.</summary>
+        internal List<Batch> Leftovers()
+        {
+            var names = new List<string>();
+            foreach (string path in Directory.GetFiles(folder, "*.json"))
+            {
+                if (path.EndsWith(".json", StringComparison.Ordinal))
+                {
+                    names.Add(Path.GetFileName(path));
+                }
+            }
+            names.Sort(StringComparer.Ordinal);
+            var all = new List<Batch>();
+            foreach (string name in names)
+            {
+                try
+                {
+                    all.Add(Read(name));
+                    Uuid.Saw(name.Substring(0, name.Length - ".json".Length));
+                }
+                catch (Exception error) when (error is IOException || error is JsonException || error is InvalidDataException || error is UnauthorizedAccessException || error is InvalidOperationException)
+                {
+                    warn("the file " + Path.Combine(folder, name) + " of the spool cannot be read, and is left alone: " + error.Message);
+                }
+            }
+            return all;
+        }
+
+        private Batch Read(string name)
+        {
+            byte[] text = File.ReadAllBytes(Path.Combine(folder, name));
+            int end = Array.IndexOf(text, (byte)'\n');
+            if (end < 0)
+            {
+                throw new InvalidDataException("it has one line only");
+            }
+            var batch = new Batch { File = name, Ready = true, Entries = new List<Entry>() };
+            using (JsonDocument head = JsonDocument.Parse(new ReadOnlyMemory<byte>(text, 0, end)))
+            {
+                batch.Key = Json.Text(head.RootElement, "idempotency_key");
+                batch.ItemKey = Json.Text(head.RootElement, "item_key");
+                batch.Created = DateTimeOffset.FromUnixTimeMilliseconds(Json.Number(head.RootElement, "created"));
+                if (Json.Number(head.RootElement, "v") != 1 || string.IsNullOrEmpty(batch.Key))
+                {
+                    throw new InvalidDataException("it is not a batch of version 1");
+                }
+            }
+            using (JsonDocument body = JsonDocument.Parse(new ReadOnlyMemory<byte>(text, end + 1, text.Length - end - 1), Json.Reading))
+            {
+                if (body.RootElement.ValueKind == JsonValueKind.Object)
+                {
+                    batch.Entries.Add(new Entry { Raw = Encoding.UTF8.GetBytes(body.RootElement.GetRawText()) });
+                    return batch;
+                }
+                foreach (JsonElement item in body.RootElement.EnumerateArray())
+                {
+                    batch.Entries.Add(new Entry { Raw = Encoding.UTF8.GetBytes(item.GetRawText()) });
+                }
+            }
+            return batch;
+        }
+
+        /// <summary>
+        /// Makes the file of a batch, whole or not at all, and on disk before it returns. If that fails, it is told of and the batch is
+        /// sent all the same: a crash would lose it.
+        /// </summary>
+        internal bool Write(Batch batch)
+        {
+            string path = Path.Combine(folder, batch.Key + ".json");
+            try
+            {
+                using (var file = new FileStream(path + ".part", FileMode.Create, FileAccess.Write, FileShare.None))
+                {
+                    byte[] head = Head(batch);
+                    byte[] body = batch.Body();
+                    file.Write(head, 0, head.Length);
+                    file.WriteByte((byte)'\n');
+                    file.Write(body, 0, body.Length);
+                    file.Flush(true);
+                }
+                File.Move(path + ".part", path);
+            }
+            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            {
+                warn("a batch could not be written to the spool; until it is answered it is in memory alone: " + error.Message);
+                return false;
+            }
+            batch.File = batch.Key + ".json";
+            return true;
+        }
+
+        private static byte[] Head(Batch batch)
+        {
+            using (var text = new MemoryStream())
+            {
+                using (var writer = new Utf8JsonWriter(text))
+                {
+                    writer.WriteStartObject();
+                    writer.WriteNumber("v", 1);
+                    writer.WriteString("idempotency_key", batch.Key);
+                    writer.WriteString("item_key", batch.ItemKey); // null where the connector has it
+                    writer.WriteNumber("created", batch.Created.ToUnixTimeMilliseconds());
+                    writer.WriteEndObject();
+                }
+                return text.ToArray();
+            }
+        }
+
+        /// <summary>Deletes the file of a batch, if it has one.</summary>
+        internal void Remove(Batch batch)
+        {
+            if (batch.File == null)
+            {
+                return;
+            }
+            try
+            {
+                File.Delete(Path.Combine(folder, batch.File));
+            }
+            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            {
+                warn("the file of an answered batch could not be deleted; it will be sent again, with its key: " + error.Message);
+            }
+            batch.File = null;
+        }
+
+        public void Dispose()
+        {
+            held.Dispose();
+        }
+    }
+
+    public sealed partial class Batcher
+    {
+        private void TakeLeftovers()
+        {
+            foreach (Batch batch in spool.Leftovers())
+            {
+                if (batch.Entries.Count == 0)
+                {
+                    spool.Remove(batch);
+                    continue;
+                }
+                foreach (Entry entry in batch.Entries)
+                {
+                    entry.Number = ++last;
+                    entry.Age = Stopwatch.StartNew();
+                }
+                Stack(batch);
+            }
+        }
+
+        /// <summary>Cuts batches and writes them, whatever the sender is doing.</summary>
+        private async Task WriteFilesAsync()
+        {
+            try
+            {
+                while (!ending.IsCancellationRequested)
+                {
+                    Batch next;
+                    TimeSpan wait;
+                    lock (gate)
+                    {
+                        next = Cut(out wait);
+                        if (next != null)
+                        {
+                            Stack(next);
+                        }
+                    }
+                    if (next == null)
+                    {
+                        await wakeFiles.WaitAsync(wait, ending.Token).ConfigureAwait(false);
+                        continue;
+                    }
+                    spool.Write(next);
+                    lock (gate)
+                    {
+                        next.Ready = true;
+                        WakeAll();
+                    }
+                }
+            }
+            catch (OperationCanceledException)
+            {
+                // The end of the batcher: what is in the queue is for EndAsync.
+            }
+        }
+
+        /// <summary>Leaves everything in files, and gives back what could not be written. Called at the end, with the lock held.</summary>
+        private List<Entry> KeepAll()
+        {
+            var lost = new List<Entry>();
+            if (flying != null && flying.File == null && !spool.Write(flying))
+            {
+                lost.AddRange(flying.Entries.GetRange(landed, InFlight()));
+            }
+            for (Batch next = Cut(out _); next != null; next = Cut(out _))
+            {
+                Stack(next);
+            }
+            foreach (Batch next in pending)
+            {
+                if (next.File == null && !spool.Write(next))
+                {
+                    lost.AddRange(next.Entries);
+                }
+            }
+            return lost;
+        }
+    }
+}

@@ -1,0 +1,3 @@
+module headgate
+
+go 1.22
