@@ -63,13 +63,13 @@ impl Place {
         })
     }
 
-    /// Sends everything that `source` gives once, and waits until the sinks have it.
-    pub(super) fn fill(&mut self, source: Source, requests: u64) -> Result<()> {
+    /// Sends everything that the sources give once: so many requests of each, and waits until the sinks have it.
+    pub(super) fn fill(&mut self, sources: Vec<Source>, requests: u64) -> Result<()> {
         let load = Load {
             requests_max: requests,
             ..Load::new(self.service, SINKS_WAIT)
         };
-        self.accepted(&load.run(vec![source])?)?;
+        self.accepted(&load.run(sources)?)?;
         self.settle()
     }
 

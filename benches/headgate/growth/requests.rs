@@ -22,8 +22,8 @@ const CONNECTIONS: u64 = 32;
 const FEW_CONNECTIONS: u64 = 8;
 /// Bytes of a body whose size does not grow.
 const BODY_BYTES: usize = 200;
-/// Items that requests name, where their number does not grow.
-const ITEMS: u64 = 5_000;
+/// Items that requests name, where their number does not grow: one for each key at least.
+const ITEMS: u64 = 10_000;
 /// Items of an array that fills the data pool: just under 1 MB.
 const ARRAY_ITEMS: u64 = 4_500;
 
@@ -44,9 +44,24 @@ pub(super) fn point(growing: Growing, folder: &Path, x: u64, time: Duration) -> 
         _ => tables::keys(keys),
     };
     let mut place = Place::start(folder, &tables)?;
-    if growing == Growing::Items {
-        let requests = items.div_ceil(ARRAY_ITEMS);
-        place.fill(arrays(items, Arc::clone(&revisions)), requests)?;
+    match growing {
+        Growing::Items => {
+            let requests = items.div_ceil(ARRAY_ITEMS);
+            place.fill(vec![arrays(items, Arc::clone(&revisions))], requests)?;
+        }
+        Growing::Body => {}
+        _ => {
+            // One after the other, so that no point has more new items than another.
+            let requests = ITEMS.div_ceil(CONNECTIONS);
+            let pick = |connection| {
+                let mut next = connection * requests;
+                move || {
+                    next += 1;
+                    (next - 1) % ITEMS
+                }
+            };
+            place.fill(objects(CONNECTIONS, keys, &revisions, pick), requests)?;
+        }
     }
     if growing == Growing::Body {
         let bytes = usize::try_from(x)?;
@@ -59,26 +74,35 @@ pub(super) fn point(growing: Growing, folder: &Path, x: u64, time: Duration) -> 
         1.0
     };
     place.load(x, time, units, || {
-        objects(connections, keys, items, &revisions)
+        objects(connections, keys, &revisions, |connection| {
+            let mut random = (connection + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            move || {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (random >> 16) % items
+            }
+        })
     })
 }
 
-/// Objects of one size from each connection, for keys and items that are drawn evenly.
-fn objects(connections: u64, keys: u64, items: u64, revisions: &Arc<AtomicU64>) -> Vec<Source> {
+/// Objects of one size from each connection. `pick` makes what names the items of one of them; an item is always sent
+/// with the same key.
+fn objects<P: FnMut() -> u64 + 'static>(
+    connections: u64,
+    keys: u64,
+    revisions: &Arc<AtomicU64>,
+    pick: impl Fn(u64) -> P,
+) -> Vec<Source> {
     let secrets: Arc<[String]> = (0..keys).map(tables::secret).collect();
     let each = |connection: u64| {
         let (revisions, secrets) = (Arc::clone(revisions), Arc::clone(&secrets));
-        let mut random = (connection + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut pick = pick(connection);
         Source::Written(Written::by(move |buffer| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let body = object(
-                (random >> 16) % items,
-                revisions.fetch_add(1, Ordering::Relaxed),
-            );
-            let key = (random >> 40) % keys;
-            request(buffer, &secrets[key as usize], "X-Item-Key: id\r\n", &body);
+            let item = pick();
+            let body = object(item, revisions.fetch_add(1, Ordering::Relaxed));
+            let secret = &secrets[(item % keys) as usize];
+            request(buffer, secret, "X-Item-Key: id\r\n", &body);
         }))
     };
     (0..connections).map(each).collect()
