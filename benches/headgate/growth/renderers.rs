@@ -2,7 +2,8 @@
 //!
 //! Called by the bench's main file.
 //!
-//! **Invariant:** the cost of a delivery is what the same requests cost more than without renderers.
+//! **Invariant:** the cost of a delivery includes its share of the request, so that it is never the difference of two
+//! figures of which each is larger than it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,12 +22,8 @@ pub(super) fn point(folder: &Path, x: u64, time: Duration) -> Result<Point> {
     let count = usize::try_from(x)?;
     let per_second = (DELIVERIES_PER_SECOND / x as f64).min(PER_SECOND);
     let server = daemon::start(folder, "live", Durability::Fsync)?;
-    let round = |count, alone| {
-        push::round(&server, (Transport::Sse, count), per_second, time, alone)
-            .map_err(|error| server.explain(error))
-    };
-    let alone = round(0, None)?;
-    let with = round(count, Some(alone.cpu_micros))?;
+    let with = push::round(&server, (Transport::Sse, count), per_second, time, None)
+        .map_err(|error| server.explain(error))?;
     if with.delivered < with.expected {
         let (delivered, expected) = (with.delivered, with.expected);
         return Err(
@@ -35,7 +32,7 @@ pub(super) fn point(folder: &Path, x: u64, time: Duration) -> Result<Point> {
     }
     Ok(Point {
         x,
-        cpu_micros: with.cpu_micros_each,
+        cpu_micros: with.cpu_micros / with.delivered as f64,
         ms: with.pushed_ms,
         per_second: per_second * x as f64,
         start_ms: None,
