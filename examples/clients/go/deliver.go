@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -188,9 +189,15 @@ func (b *batch) divide(failed *Error) []*batch {
 	return parts
 }
 
-// part is a batch of its own, with a key of its own, as old as the whole: the file that holds both is.
+// part is a batch of its own, with a key of its own, as old as the whole: the file that holds both is. Whenever the same
+// part is cut out of the same batch, it has the same key: what was accepted before a crash is known when the batch comes
+// from its file again.
 func (b *batch) part(from, to int) *batch {
-	return &batch{key: newUUID(), itemKey: b.itemKey, created: b.created, entries: b.entries[from:to]}
+	whole, offset := b.whole, b.offset+from
+	if whole == "" {
+		whole = b.key
+	}
+	return &batch{key: fmt.Sprintf("%s/%d/%d", whole, offset, to-from), itemKey: b.itemKey, created: b.created, entries: b.entries[from:to], whole: whole, offset: offset}
 }
 
 // end stops the goroutines and hands over, or leaves in files, what is still there.

@@ -12,6 +12,8 @@ type batch struct {
 	entries []*entry
 	file    string // its name in the spool; empty if it is in none
 	ready   bool   // to be sent: with a spool, the file is written, or could not be
+	whole   string // of a part: the key of the batch that it was cut out of
+	offset  int    // of a part: its first item's place there
 }
 
 func (b *batch) bytes() int {

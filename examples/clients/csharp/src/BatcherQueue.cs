@@ -3,6 +3,7 @@
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
+using System.Globalization;
 using System.IO;
 using System.Threading.Tasks;
 
@@ -35,6 +36,8 @@ namespace Headgate.Client
         internal List<Entry> Entries;
         internal string File; // its name in the spool; null if it is in none
         internal bool Ready; // to be sent: with a spool, the file is written, or could not be
+        internal string Whole; // of a part: the key of the batch that it was cut out of
+        internal int Offset; // of a part: its first item's place there
 
         internal int Bytes
         {
@@ -102,10 +105,23 @@ namespace Headgate.Client
             return parts;
         }
 
-        /// <summary>A batch of its own, with a key of its own.</summary>
+        /// <summary>
+        /// A batch of its own, with a key of its own. Whenever the same part is cut out of the same batch, it has the same key: what
+        /// was accepted before a crash is known when the batch comes from its file again.
+        /// </summary>
         private Batch Part(int from, int to)
         {
-            return new Batch { Key = Uuid.New(), ItemKey = ItemKey, Created = Created, Entries = Entries.GetRange(from, to - from) };
+            string whole = Whole ?? Key;
+            int offset = Offset + from;
+            return new Batch
+            {
+                Key = string.Format(CultureInfo.InvariantCulture, "{0}/{1}/{2}", whole, offset, to - from),
+                ItemKey = ItemKey,
+                Created = Created,
+                Entries = Entries.GetRange(from, to - from),
+                Whole = whole,
+                Offset = offset,
+            };
         }
     }
 

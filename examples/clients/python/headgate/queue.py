@@ -5,7 +5,6 @@ Not locked: the batcher that owns it holds its lock.
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Deque, Dict, List, Optional
@@ -13,8 +12,6 @@ from typing import Any, Deque, Dict, List, Optional
 from .encoding import encode
 from .errors import HeadgateError
 from .spool import Kept
-
-_PARTS = uuid.UUID("8e3f9c62-6d0f-4d3a-9a50-6f0a5a5c1e0b")
 
 
 @dataclass
@@ -75,7 +72,7 @@ class Batch:
         parts = []
         for start, end in zip(places, places[1:]):
             offset = self.offset + start
-            key = str(uuid.uuid5(_PARTS, f"{whole} {offset} {end - start}"))
+            key = f"{whole}/{offset}/{end - start}"
             parts.append(Batch(self.items[start:end], bodies[start:end], body_of(bodies[start:end]), self.item_key, key,
                                self.first, self.added, self.born, self.file, whole, offset))
         if self.file is not None:
