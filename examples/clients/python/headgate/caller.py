@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import ssl
 import time
 from typing import Any, Dict, Optional
 
@@ -13,14 +15,32 @@ from .transport import ANSWER_BYTES_MAX, Answer, Cancel, Transport
 class Caller:
     """Calls a Headgate, with pauses between attempts. All times are in seconds."""
 
+    #: Where the key stands in the environment.
+    _KEY_VARIABLE: str
+
     def __init__(
-        self, transport: Transport, timeout: float, attempt_timeout: float, backoff: float, backoff_max: float
+        self,
+        url: Optional[str],
+        key: Optional[str],
+        timeout: float,
+        attempt_timeout: float,
+        backoff: float,
+        backoff_max: float,
+        user_agent: Optional[str],
+        ssl_context: Optional[ssl.SSLContext],
     ) -> None:
-        self._transport = transport
+        url = url or os.environ.get("HEADGATE_URL") or "http://127.0.0.1:8080"
+        key = key or os.environ.get(self._KEY_VARIABLE)
+        if not key:
+            raise ValueError(f"no key: give one, or set {self._KEY_VARIABLE}")
+        self._transport = Transport(url, key, user_agent, ssl_context)
         self._timeout = timeout
         self._attempt_timeout = attempt_timeout
         self._backoff = backoff
         self._backoff_max = max(backoff, backoff_max)
+
+    def __repr__(self) -> str:
+        return f"headgate.{type(self).__name__}({self._transport.shown!r})"
 
     def pause(self, error: HeadgateError, attempt: int) -> float:
         """How long to wait before the next attempt; the first one is 0."""

@@ -12,7 +12,7 @@ from .batcher import Batcher
 from .caller import Caller
 from .encoding import encode, is_object
 from .errors import HeadgateError, invalid
-from .transport import Cancel, Transport
+from .transport import Cancel
 from .wire import Receipt, RequestState, data_of, quoted, receipt, submission
 
 #: Headgate takes no longer bodies, unless it is configured to.
@@ -36,6 +36,8 @@ class Client(Caller):
     of it, and connections.
     """
 
+    _KEY_VARIABLE = "HEADGATE_KEY"
+
     def __init__(
         self,
         url: Optional[str] = None,
@@ -49,16 +51,9 @@ class Client(Caller):
         ssl_context: Optional[ssl.SSLContext] = None,
         clock: Callable[[], float] = lived,
     ) -> None:
-        url = url or os.environ.get("HEADGATE_URL") or "http://127.0.0.1:8080"
-        key = key or os.environ.get("HEADGATE_KEY")
-        if not key:
-            raise ValueError("no key: give one, or set HEADGATE_KEY")
-        super().__init__(Transport(url, key, user_agent, ssl_context), timeout, attempt_timeout, backoff, backoff_max)
+        super().__init__(url, key, timeout, attempt_timeout, backoff, backoff_max, user_agent, ssl_context)
         self._clock = clock
         self._batchers: Set[Batcher] = set()
-
-    def __repr__(self) -> str:
-        return f"headgate.Client({self._transport.shown!r})"
 
     def send(
         self,

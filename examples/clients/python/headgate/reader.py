@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import socket
 import ssl
@@ -14,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 from .caller import Caller
 from .errors import HeadgateError
 from .events import Parser
-from .transport import PAGE_BYTES_MAX, Answer, Cancel, Transport
+from .transport import PAGE_BYTES_MAX, Answer, Cancel
 from .view import View
 from .wire import Item, item_of, quoted
 
@@ -34,6 +33,8 @@ class Reader(Caller):
     ``parse_float=decimal.Decimal`` keeps numbers to the digit. Safe to share between threads.
     """
 
+    _KEY_VARIABLE = "HEADGATE_READ_KEY"
+
     def __init__(
         self,
         url: Optional[str] = None,
@@ -48,16 +49,9 @@ class Reader(Caller):
         ssl_context: Optional[ssl.SSLContext] = None,
         parse_float: Callable[[str], Any] = float,
     ) -> None:
-        url = url or os.environ.get("HEADGATE_URL") or "http://127.0.0.1:8080"
-        key = key or os.environ.get("HEADGATE_READ_KEY")
-        if not key:
-            raise ValueError("no key: give one, or set HEADGATE_READ_KEY")
-        super().__init__(Transport(url, key, user_agent, ssl_context), timeout, attempt_timeout, backoff, backoff_max)
+        super().__init__(url, key, timeout, attempt_timeout, backoff, backoff_max, user_agent, ssl_context)
         self._silence = silence
         self._parse_float = parse_float
-
-    def __repr__(self) -> str:
-        return f"headgate.Reader({self._transport.shown!r})"
 
     def items(self, stream: str, *, page: Optional[int] = None) -> Iterator[Item]:
         """Every item of a stream, ordered by key. Pages of ``page`` items are fetched as they are needed."""
