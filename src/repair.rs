@@ -205,7 +205,7 @@ pub fn check(data_dir: &Path, file: &str, alone: bool) -> Result<Verdict, Repair
     }
     if alone {
         let log_path = beside(&path, "-wal");
-        let looked = image::page_bytes(&path).and_then(|size| log::look(&log_path, size));
+        let looked = image::read_log(&path);
         let looked = looked.map_err(|reason| RepairError::file(&log_path, reason))?;
         if let Some(looked) = looked
             && (!looked.mends.is_empty() || looked.bad_frames > 0)

@@ -20,10 +20,11 @@ pub(super) fn page_bytes(path: &Path) -> io::Result<usize> {
     const LOOKED_AT: u64 = 1_000;
     let file = File::open(path)?;
     let mut said = [0; 2];
-    let has_header = file.read_exact_at(&mut said, 16).is_ok();
-    let said = usize::from(u16::from_be_bytes(said));
-    if has_header && SIZES.contains(&said) {
-        return Ok(said);
+    if file.read_exact_at(&mut said, 16).is_ok() {
+        let said = usize::from(u16::from_be_bytes(said));
+        if SIZES.contains(&said) {
+            return Ok(said);
+        }
     }
     let len = file.metadata()?.len();
     let share = |size: usize| {
@@ -41,6 +42,11 @@ pub(super) fn page_bytes(path: &Path) -> io::Result<usize> {
         true => PAGE_BYTES_BEFORE,
         false => PAGE_BYTES,
     })
+}
+
+/// Looks through the log of the file at `path`. None if there is none, or nothing in it.
+pub(super) fn read_log(path: &Path) -> io::Result<Option<Looked>> {
+    log::look(&beside(path, "-wal"), page_bytes(path)?)
 }
 
 /// A file and its log.

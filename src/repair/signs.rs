@@ -48,8 +48,7 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
     let path = data_dir.join(kind.name);
     let log_path = beside(&path, "-wal");
     let failed = |reason| RepairError::file(&log_path, reason);
-    let page_bytes = image::page_bytes(&path).map_err(failed)?;
-    let Some(looked) = log::look(&log_path, page_bytes).map_err(failed)? else {
+    let Some(looked) = image::read_log(&path).map_err(failed)? else {
         return Ok(None);
     };
     let (bits, frames) = (looked.mends.len(), looked.bad_frames);

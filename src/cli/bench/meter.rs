@@ -149,9 +149,7 @@ fn journal(metrics: &str) -> Option<Journal> {
 
 /// CPU time of this process.
 fn own_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    Duration::from_secs(seconds) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
