@@ -1,6 +1,7 @@
 //! The load generator: keep-alive connections on one thread, each sending its next request when the answer is there.
 //!
-//! Called by the rounds, and by the curves of `growth`. Raw sockets, because an HTTP client library would cost more than the server it measures.
+//! Called by the rounds, by `peers` and by the curves of `growth`. Raw sockets, because an HTTP client library would cost
+//! more than the server it measures.
 //!
 //! **Invariant:** every request that was begun before the deadline is answered or counted as failed; nothing is
 //! sent after it.
