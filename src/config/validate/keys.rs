@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: no message holds a key.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Validator;
 use crate::clock;
@@ -14,7 +14,10 @@ use crate::sender::{self, CANDIDATES_MAX, Verifier};
 impl Validator<'_> {
     /// Every key is for a declared stream, and has a secret of its own that fits.
     pub(super) fn keys(&mut self, settings: &mut Settings) {
-        let streams: Vec<String> = settings.streams.iter().map(|s| s.name.clone()).collect();
+        let streams = settings.streams.iter().map(|stream| stream.name.clone());
+        let streams: BTreeSet<String> = streams.collect();
+        // A stream whose own declaration was refused may well be the one that is meant by a key.
+        let all_are_known = !self.origins.was_refused("streams");
         let mut digests = HashMap::new();
         let public_url = settings.server.public_url.as_deref();
         for (i, connector) in settings.connectors.iter_mut().enumerate() {
@@ -31,7 +34,9 @@ impl Validator<'_> {
                         self.problem(&format!("{path}.verify"), message);
                     }
                 }
-                self.declared(&format!("{path}.stream"), &key.stream, &streams);
+                if all_are_known && !streams.contains(&key.stream) {
+                    self.undeclared(&format!("{path}.stream"), &key.stream, &streams);
+                }
                 let verified = match &mut key.verify {
                     Some(verify) => self.verify(&path, verify, public_url),
                     None => self.resolve(&path, &mut key.secret, checks::ingest_key),
@@ -50,7 +55,9 @@ impl Validator<'_> {
         for (i, key) in settings.read_keys.iter_mut().enumerate() {
             let path = format!("read_keys[{i}]");
             for (j, stream) in key.streams.iter().enumerate() {
-                self.declared(&format!("{path}.streams[{j}]"), stream, &streams);
+                if all_are_known && !streams.contains(stream) {
+                    self.undeclared(&format!("{path}.streams[{j}]"), stream, &streams);
+                }
             }
             if self.resolve(&path, &mut key.secret, checks::read_key) {
                 let shown = self.locate(&path, String::new()).path;
@@ -143,12 +150,8 @@ impl Validator<'_> {
         }
     }
 
-    fn declared(&mut self, path: &str, stream: &str, streams: &[String]) {
-        // A stream whose own declaration was refused may well be the one that is meant here.
-        if stream.is_empty()
-            || self.origins.was_refused("streams")
-            || streams.iter().any(|name| name == stream)
-        {
+    fn undeclared(&mut self, path: &str, stream: &str, streams: &BTreeSet<String>) {
+        if stream.is_empty() {
             return;
         }
         let meant = match problem::nearest(stream, streams.iter().map(String::as_str)) {
