@@ -199,6 +199,12 @@ struct Shared {
     metrics: Arc<Metrics>,
 }
 
+impl Shared {
+    fn lock_recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Journal {
     /// Opens or makes `journal.db` at `path`, starts the writer thread, and has time lived go on from where it stood.
     ///
@@ -242,7 +248,7 @@ impl Journal {
             reads,
             lane_reads,
             writer: Mutex::new(Some(thread)),
-            kept: tokio::sync::Mutex::default(),
+            kept: tokio::sync::Mutex::new(Kept::of_file(newest_entry)),
             holds: Mutex::new(0),
             seq_floor,
             skipped,
@@ -323,11 +329,7 @@ impl Journal {
 
     /// Every lane has entries up to and including `seq` behind it: they leave the memory.
     pub fn passed(&self, seq: u64) {
-        self.shared
-            .recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .forget_through(seq);
+        self.shared.lock_recent().forget_through(seq);
     }
 
     /// What every lane did with payloads up to and including `seq` is on disk: they may be deleted, unless

@@ -16,6 +16,10 @@ use crate::operate::Operator;
 use crate::pool::Pool;
 
 const EVERY: Duration = Duration::from_secs(1);
+/// While nothing moves the files are looked after this often: an idle machine is not woken for it.
+const QUIET_SECONDS: u64 = 10;
+/// Seconds in which nothing moved before that.
+const STILL_SECONDS: u64 = 2;
 const EXPIRE_SECONDS: u64 = 600;
 /// Views are made for so long in a second, with pauses for the lanes.
 const VIEWS_TIME: Duration = Duration::from_millis(500);
@@ -39,6 +43,9 @@ impl Watch {
         // renderers were connected.
         let mut trimmed_at = (0, 0, 0);
         let mut before = trimmed_at;
+        // Seconds since something moved, and when the next item expires, in time lived.
+        let mut still = 0_u64;
+        let mut next_expiry = None;
         for second in 0_u64.. {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -48,30 +55,24 @@ impl Watch {
             if !low {
                 ballast::keep(&self.data_dir);
             }
-            self.keep(low).await;
             self.operator.ingest.log_floods(clock::unix_ms());
             self.operator.live.cut_off();
             self.operator.pool.notice_damage();
             self.operator.journal.notice_damage();
-            self.refresh_views().await;
             if second % KEY_USES_SECONDS == KEY_USES_SECONDS - 1 {
                 let catalog = std::sync::Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
-            let stopping = stop.clone();
-            let ending = stop.clone();
-            self.on_pool("expire items", move |pool| {
-                pool.expire(|| ending.is_cancelled())
-            })
-            .await;
-            self.on_pool("forget removals", move |pool| {
-                pool.forget_removed(|| stopping.is_cancelled())
-            })
-            .await;
+            let expired = next_expiry.is_some_and(|at_ms| at_ms <= clock::lived_ms());
+            if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
+                self.keep(low).await;
+                next_expiry = self.tend_pool(&stop).await;
+            }
             // A second in which nothing moved, after some in which it did: the burst is over.
             let newest = *self.operator.journal.newest().borrow();
             let renderers = self.operator.metrics.renderers.get();
             let now = (newest, self.operator.delivery.passed(), renderers);
+            still = if now == before { still + 1 } else { 0 };
             if now == before && now != trimmed_at {
                 trimmed_at = now;
                 self.operator.pool.shrink();
@@ -100,6 +101,21 @@ impl Watch {
         if let Err(error) = tended.await {
             tracing::warn!(%error, "payloads are kept longer than they must be");
         }
+    }
+
+    /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
+    async fn tend_pool(&self, stop: &CancellationToken) -> Option<u64> {
+        self.refresh_views().await;
+        let (stopping, ending) = (stop.clone(), stop.clone());
+        let next = self.on_pool("expire items", move |pool| {
+            pool.expire(|| ending.is_cancelled())
+        });
+        let next = next.await.flatten();
+        self.on_pool("forget removals", move |pool| {
+            pool.forget_removed(|| stopping.is_cancelled())
+        })
+        .await;
+        next
     }
 
     /// Views with the fields that came in the last second. Where there are very many, some wait for the next.

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: a payload that cannot be read holds up nothing: it is told apart from those that can.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
@@ -72,12 +72,7 @@ impl Journal {
     /// # Errors
     /// SQLite's. A single payload that cannot be read is not an error: see [`Taken::corrupt`].
     pub async fn read_after(&self, request: ReadRequest<'_>) -> Result<Taken, StorageError> {
-        let recent = self
-            .shared
-            .recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(&request);
+        let recent = self.shared.lock_recent().take(&request);
         match recent {
             Some(taken) => Ok(taken),
             None => read_after(&self.lane_reads, &request).await,

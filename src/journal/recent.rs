@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::retention::Written;
 use super::{ReadRequest, Taken};
 use crate::batch::Entry;
 
@@ -21,6 +22,8 @@ pub(super) struct Recent {
     bytes: usize,
     /// Every accepted entry above this one is in `entries`.
     floor: u64,
+    /// What has come since somebody counted it.
+    pub(super) written: Written,
 }
 
 impl Recent {
@@ -29,10 +32,12 @@ impl Recent {
             entries: VecDeque::new(),
             bytes: 0,
             floor: seq,
+            written: Written::default(),
         }
     }
 
     pub(super) fn push(&mut self, entry: Arc<Entry>) {
+        self.written.note(entry.seq, entry.items.byte_len());
         self.bytes += cost(&entry);
         self.entries.push_back(entry);
         while self.bytes > RECENT_BYTES_MAX {

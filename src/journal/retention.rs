@@ -1,11 +1,17 @@
 //! Payloads that every sink has and that are kept for a while: a new sink may begin with them.
 //!
+//! The writer counts what it writes ([`Written`]); only what is partly to go is read again.
+//!
 //! **Invariant**: what is kept is bounded by bytes and age; what a sink still needs is not this module's business.
+
+use std::collections::VecDeque;
 
 use super::{Journal, StorageError, timeline};
 
 /// Payloads looked at in one query.
 const STEP: i64 = 1_000;
+/// Bytes of a stretch before the next one begins.
+const STRETCH_BYTES: u64 = 1 << 20;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,56 +22,144 @@ pub struct Retention {
     pub age_ms_max: u64,
 }
 
-/// Which payloads are kept.
+/// Payloads that lie one behind the other, after those of the stretch before.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    last_seq: u64,
+    bytes: u64,
+}
+
+/// What was written and not yet counted as kept.
 #[derive(Debug, Default)]
+pub(super) struct Written(Vec<Stretch>);
+
+impl Written {
+    /// This payload was written.
+    pub(super) fn note(&mut self, seq: u64, bytes: usize) {
+        let bytes = bytes as u64;
+        match self.0.last_mut() {
+            Some(last) if last.bytes < STRETCH_BYTES => {
+                last.last_seq = seq;
+                last.bytes += bytes;
+            }
+            _ => self.0.push(Stretch {
+                last_seq: seq,
+                bytes,
+            }),
+        }
+    }
+}
+
+/// Which payloads are kept.
+#[derive(Debug)]
 pub(super) struct Kept {
     /// Those after this one.
     from: u64,
-    /// Counted up to this one.
-    through: u64,
-    /// Their bytes.
+    /// What the file ended with when it was opened, until that was counted.
+    uncounted: Option<u64>,
+    stretches: VecDeque<Stretch>,
+    /// Of all stretches.
     bytes: u64,
+}
+
+impl Kept {
+    /// Of a file that ends with this payload.
+    pub(super) fn of_file(last_seq: u64) -> Self {
+        Self {
+            from: 0,
+            uncounted: Some(last_seq),
+            stretches: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    fn add(&mut self, stretches: Vec<Stretch>) {
+        self.bytes += stretches.iter().map(|stretch| stretch.bytes).sum::<u64>();
+        self.stretches.extend(stretches);
+    }
 }
 
 impl Journal {
     /// Up to this sequence number payloads need not be kept for later.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub async fn kept_from(&self, retention: Retention) -> Result<u64, StorageError> {
+        let mut kept = self.kept.lock().await;
+        if let Some(last_seq) = kept.uncounted {
+            let sql = "SELECT coalesce(sum(length(items)), 0) FROM payloads WHERE seq <= ?";
+            let found: i64 = sqlx::query_scalar(sql)
+                .bind(last_seq.cast_signed())
+                .fetch_one(&*self.reads)
+                .await?;
+            kept.add(vec![Stretch {
+                last_seq,
+                bytes: found.unsigned_abs(),
+            }]);
+            kept.uncounted = None;
+        }
+        let written = std::mem::take(&mut self.shared.lock_recent().written);
+        kept.add(written.0);
         if retention.age_ms_max == 0 || retention.bytes_max == 0 {
             return Ok(u64::MAX);
         }
-        let mut kept = self.kept.lock().await;
-        let (bytes, through): (i64, Option<i64>) = sqlx::query_as(
-            "SELECT coalesce(sum(length(items)), 0), max(seq) FROM payloads WHERE seq > ?",
-        )
-        .bind(kept.through.cast_signed())
-        .fetch_one(&*self.reads)
-        .await?;
-        kept.bytes += bytes.unsigned_abs();
-        kept.through = through.map_or(kept.through, i64::unsigned_abs);
         let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
             .bind(timeline::before(retention.age_ms_max))
             .fetch_one(&*self.reads)
             .await?;
-        loop {
+        let aged = aged.unsigned_abs();
+        while let Some(oldest) = kept.stretches.front().copied() {
+            let rest = kept.bytes - oldest.bytes;
+            if oldest.last_seq > aged && rest < retention.bytes_max {
+                break;
+            }
+            kept.from = oldest.last_seq;
+            kept.bytes = rest;
+            kept.stretches.pop_front();
+        }
+        self.shorten(&mut kept, aged, retention.bytes_max).await?;
+        Ok(kept.from)
+    }
+
+    /// Lets go of the beginning of the oldest stretch, which is partly to be kept.
+    async fn shorten(
+        &self,
+        kept: &mut Kept,
+        aged: u64,
+        bytes_max: u64,
+    ) -> Result<(), StorageError> {
+        while let Some(oldest) = kept.stretches.front().copied()
+            && (kept.bytes > bytes_max || kept.from < aged)
+        {
             let rows: Vec<(i64, i64)> = sqlx::query_as(
                 "SELECT seq, length(items) FROM payloads WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             )
             .bind(kept.from.cast_signed())
-            .bind(kept.through.cast_signed())
+            .bind(oldest.last_seq.cast_signed())
             .bind(STEP)
             .fetch_all(&*self.reads)
             .await?;
             if rows.is_empty() {
-                return Ok(kept.from);
+                // The rest of it was deleted before.
+                kept.from = oldest.last_seq;
+                kept.bytes -= oldest.bytes;
+                kept.stretches.pop_front();
             }
             for (seq, bytes) in rows {
-                if kept.bytes <= retention.bytes_max && seq > aged {
-                    return Ok(kept.from);
+                let (seq, bytes) = (seq.unsigned_abs(), bytes.unsigned_abs());
+                if kept.bytes <= bytes_max && seq > aged {
+                    return Ok(());
                 }
-                kept.from = seq.unsigned_abs();
-                kept.bytes = kept.bytes.saturating_sub(bytes.unsigned_abs());
+                kept.from = seq;
+                let Some(oldest) = kept.stretches.front_mut() else {
+                    return Ok(());
+                };
+                let bytes = bytes.min(oldest.bytes);
+                oldest.bytes -= bytes;
+                kept.bytes -= bytes;
             }
         }
+        Ok(())
     }
 }
 
@@ -119,9 +213,9 @@ mod tests {
             log_retention_bytes: u64::MAX,
         };
         let path = folder.path().join("journal.db");
-        let metrics = Arc::new(Metrics::new());
-        let journal = Journal::open(&path, options, metrics, &Fuse::default()).await;
-        let journal = journal.expect("it opens");
+        let (metrics, fuse) = (Arc::new(Metrics::new()), Fuse::default());
+        let open = || Journal::open(&path, options.clone(), Arc::clone(&metrics), &fuse);
+        let journal = open().await.expect("it opens");
         // Whatever the time of day was when they came.
         for received_ms in [4_000, 3_000, 2_000, 1_000] {
             let submitted = journal.submit(submission(received_ms)).await;
@@ -153,6 +247,20 @@ mod tests {
         assert_eq!(kept(10, 3_600_000).await, 5, "none fits");
         assert_eq!(kept(0, 3_600_000).await, u64::MAX);
         assert_eq!(kept(1 << 20, 0).await, u64::MAX);
+        journal.close().await;
+
+        // What was there before is counted too, and what comes then.
+        let journal = open().await.expect("it opens");
+        let retention = Retention {
+            bytes_max: 250,
+            age_ms_max: 3_600_000,
+        };
+        let kept = journal.kept_from(retention).await.expect("it reads");
+        assert_eq!(kept, 3, "the last two");
+        let submitted = journal.submit(submission(6_000)).await;
+        submitted.expect("it is taken");
+        let kept = journal.kept_from(retention).await.expect("it reads");
+        assert_eq!(kept, 4, "the last two");
         journal.close().await;
     }
 }

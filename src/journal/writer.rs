@@ -6,7 +6,7 @@
 //! the file, costs the group and nothing else; any other error blows the fuse of all files, and whoever
 //! finds it blown, here or elsewhere, writes nothing more.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -244,11 +244,7 @@ impl Writer {
     fn publish(&mut self, mut answers: Answers) {
         let mut newest = None;
         {
-            let mut recent = self
-                .shared
-                .recent
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut recent = self.shared.lock_recent();
             for answer in &mut answers.receipts {
                 if let Some(entry) = answer.entry.take() {
                     newest = Some(entry.seq);

@@ -22,26 +22,29 @@ const CHUNK: u32 = 200;
 const TIME: Duration = Duration::from_millis(100);
 
 impl Pool {
-    /// Removes what has expired, for a moment or until `stop` says so, and tells renderers. Blocks.
+    /// Removes what has expired, for a moment or until `stop` says so, and tells renderers. Says when the next item
+    /// expires, in milliseconds of time lived, if any does. Blocks.
     ///
     /// # Errors
     /// SQLite's; what was removed before stays so.
-    pub fn expire(&self, stop: impl Fn() -> bool) -> Result<(), PoolError> {
+    pub fn expire(&self, stop: impl Fn() -> bool) -> Result<Option<u64>, PoolError> {
         let now_ms = clock::lived_ms().cast_signed();
         // The lock is given back between chunks: lanes go on meanwhile.
         let began = Instant::now();
-        while self.has_expired(now_ms)? && began.elapsed() < TIME && !stop() {
+        loop {
+            let next = self.next_to_expire()?;
+            if next.is_none_or(|next| next > now_ms) || began.elapsed() >= TIME || stop() {
+                return Ok(next.map(i64::unsigned_abs));
+            }
             self.change(|writer, pass| writer.expire(now_ms, pass))?;
         }
-        Ok(())
     }
 
-    fn has_expired(&self, now_ms: i64) -> Result<bool, PoolError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM items WHERE expires_ms <= ?1)";
+    fn next_to_expire(&self) -> Result<Option<i64>, PoolError> {
+        let sql = "SELECT min(expires_ms) FROM items WHERE expires_ms IS NOT NULL";
         let writer = self.lock();
-        Ok(writer
-            .connection
-            .query_row(sql, [now_ms], |row| row.get(0))?)
+        let mut select = writer.connection.prepare_cached(sql)?;
+        Ok(select.query_row([], |row| row.get(0))?)
     }
 }
 
