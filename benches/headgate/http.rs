@@ -117,7 +117,17 @@ impl Client {
 
     /// Sends one request, returns status and body of its answer.
     pub(crate) fn exchange(&mut self, request: &[u8]) -> io::Result<(u16, &[u8])> {
-        self.stream.write_all(request)?;
+        self.send(request)?;
+        self.receive()
+    }
+
+    /// Sends one request.
+    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request)
+    }
+
+    /// Status and body of the next answer.
+    pub(crate) fn receive(&mut self) -> io::Result<(u16, &[u8])> {
         self.buffer.clear();
         let mut chunk = [0; 4096];
         loop {

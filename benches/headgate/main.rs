@@ -9,6 +9,7 @@
 //! cargo bench -- senders      # signatures, and strangers beside them
 //! cargo bench -- growth       # how all of this grows
 //! cargo bench -- peers        # the same requests sent to others
+//! cargo bench -- count        # instructions, stage by stage
 //! cargo bench -- ingest --help
 //! ```
 //!
@@ -30,6 +31,7 @@ mod aim;
 mod callers;
 mod child;
 mod claims;
+mod count;
 mod daemon;
 mod disk;
 mod growth;
@@ -80,6 +82,8 @@ enum Bench {
     Growth(growth::Options),
     /// The same requests sent to an empty handler and to what others would take for the job (about five minutes)
     Peers(peers::Options),
+    /// Instructions of fixed requests, stage by stage, under valgrind (about a minute)
+    Count(count::Options),
     #[command(hide = true)]
     EmptyHandler(ingest::floor::Options),
 }
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Bench::Senders(options) => senders::bench(&options),
         Bench::Growth(options) => growth::bench(&options).map(|()| true),
         Bench::Peers(options) => peers::bench(&options),
+        Bench::Count(options) => count::bench(&options),
         Bench::EmptyHandler(options) => ingest::floor::serve(&options).map(|()| true),
     };
     match reached {

@@ -1,0 +1,190 @@
+//! Instructions of fixed requests, stage by stage: the same on a busy machine as on a quiet one.
+//!
+//! Starts `headgate serve` under valgrind's callgrind, sends it a few requests of each kind one after the other (the next
+//! one when a renderer has shown the last), and adds up what was executed in the function of each stage, with all that it
+//! called. What stays the same from run to run within a percent is compared with [`ACCEPTED`]; more than [`GROWTH_MAX`]
+//! ends the bench with an error, unless `--accept` writes what was counted there.
+//!
+//! Counts are compared in development builds, which the check has anyway: `cargo bench --profile dev -- count`. In them
+//! SQLite is optimized, and the daemon's own code is not, so they say that a stage grew and not what it costs. What it
+//! costs says an optimized program with symbols, of which the budget of a request in the documentation is made:
+//!
+//! ```text
+//! CARGO_PROFILE_RELEASE_STRIP=none cargo build --release
+//! cargo bench --profile dev -- count --program target/release/headgate --budget src/budget.md
+//! ```
+//!
+//! How to read it: instructions of the daemon itself, not of the kernel; an fsync counts nothing.
+//!
+//! Called by the command line; owns the stages.
+//!
+//! **Invariant:** a stage whose function is not found is an error, never zero.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::table::Table;
+use crate::{Result, step};
+use tally::Tally;
+use watched::Watched;
+use work::Work;
+
+mod budget;
+mod tally;
+mod watched;
+mod work;
+
+/// What a stage of a kind of request may take: instructions of one request.
+const ACCEPTED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/benches/headgate/count/accepted.json"
+);
+
+/// From here on growth is an error.
+const GROWTH_MAX: f64 = 0.03;
+
+/// What the caller may choose.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Write what was counted as what is accepted from now on
+    #[arg(long)]
+    accept: bool,
+    /// Count this program, one with symbols; nothing is compared then
+    #[arg(long, value_name = "FILE", conflicts_with = "accept")]
+    program: Option<PathBuf>,
+    /// Write the budget of a request, stage by stage, into this file
+    #[arg(long, value_name = "FILE", requires = "program")]
+    budget: Option<PathBuf>,
+}
+
+/// Functions that no other stage calls, and what is done in them.
+const STAGES: [(&str, &str, &[Work]); 8] = [
+    (
+        "accepted, up to the journal's job",
+        "headgate::http::ingest::submit::{{closure}}",
+        &[Work::Small, Work::Keyed, Work::Medium, Work::Array],
+    ),
+    (
+        "verified and accepted",
+        "headgate::http::ingest::submit::{{closure}}",
+        &[Work::Signed],
+    ),
+    (
+        "flattened",
+        "headgate::ingest::flatten::flatten_by",
+        &[Work::Small, Work::Medium, Work::Array],
+    ),
+    (
+        "signature verified",
+        "headgate::ingest::address::<impl headgate::ingest::Ingest>::prove",
+        &[Work::Signed],
+    ),
+    (
+        "committed in the journal",
+        "headgate::journal::group::Group::write",
+        &[Work::Small, Work::Keyed, Work::Medium, Work::Array],
+    ),
+    (
+        "written in a group of the journal",
+        "headgate::journal::group::Group::job",
+        &[Work::Together],
+    ),
+    (
+        "settled in the pool",
+        "headgate::pool::Pool::settle",
+        &[Work::Small, Work::Medium, Work::Array],
+    ),
+    (
+        "sent to a renderer",
+        "headgate::live::subscription::Subscription::next::{{closure}}",
+        &[Work::Small, Work::Array],
+    ),
+];
+
+/// Instructions of one request, by kind of request and stage.
+type Counts = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Runs the bench; false if a stage has grown.
+pub(crate) fn bench(options: &Options) -> Result<bool> {
+    let folder = tempfile::tempdir_in(crate::options::TARGET_TMP)?;
+    let tallies = count(folder.path(), options.program.as_deref())?;
+    let counts = counts(&tallies)?;
+    if let Some(file) = &options.budget {
+        std::fs::write(file, budget::page(&tallies)?)?;
+        println!("written: {}", file.display());
+    }
+    if options.program.is_some() || !cfg!(debug_assertions) {
+        print(&counts, &Counts::new());
+        return Ok(true);
+    }
+    if options.accept {
+        let mut text = serde_json::to_string_pretty(&counts)?;
+        text.push('\n');
+        std::fs::write(ACCEPTED, text)?;
+        print(&counts, &Counts::new());
+        println!("\naccepted from now on: {ACCEPTED}");
+        return Ok(true);
+    }
+    let accepted = std::fs::read_to_string(ACCEPTED)
+        .map_err(|error| format!("{ACCEPTED}: {error}; --accept writes it"))?;
+    let accepted: Counts = serde_json::from_str(&accepted)?;
+    let worst = print(&counts, &accepted);
+    if worst > GROWTH_MAX {
+        println!(
+            "\na stage grew by more than {:.0} %: find out why (callgrind_annotate names the functions), or, if it is worth it,\n\
+             accept it: cargo bench --profile dev -- count --accept, and say in the commit what it bought",
+            GROWTH_MAX * 100.0
+        );
+    }
+    Ok(worst <= GROWTH_MAX)
+}
+
+/// What each kind of work came to.
+fn count(folder: &Path, program: Option<&Path>) -> Result<Vec<(Work, Tally)>> {
+    step("start under valgrind");
+    let mut daemon = Watched::start(folder, program)?;
+    let mut load = work::Load::connect(daemon.service())?;
+    let mut tallies = Vec::new();
+    for work in Work::ALL {
+        step(work.title());
+        load.send(work, work.requests() / 4 + 1)?;
+        let tally = daemon.count(|| load.send(work, work.requests()))?;
+        tallies.push((work, tally));
+    }
+    daemon.stop()?;
+    Ok(tallies)
+}
+
+fn counts(tallies: &[(Work, Tally)]) -> Result<Counts> {
+    let mut counts = Counts::new();
+    for (stage, function, works) in STAGES {
+        for (work, tally) in tallies.iter().filter(|(work, _)| works.contains(work)) {
+            let count = tally.inside(function)? / work.requests() as u64;
+            let stages = counts.entry(work.title().to_owned()).or_default();
+            stages.insert(stage.to_owned(), count);
+        }
+    }
+    Ok(counts)
+}
+
+/// Prints them; the largest growth, as a share.
+fn print(counts: &Counts, accepted: &Counts) -> f64 {
+    let mut worst = 0.0_f64;
+    let mut table = Table::new(&["request", "stage", "instructions", "accepted", "grown"]);
+    for (work, stages) in counts {
+        for (stage, &count) in stages {
+            let before = accepted.get(work).and_then(|stages| stages.get(stage));
+            let grown = before.map(|&before| count as f64 / before.max(1) as f64 - 1.0);
+            worst = worst.max(grown.unwrap_or_default());
+            table.row([
+                work.clone(),
+                stage.clone(),
+                count.to_string(),
+                before.map(u64::to_string).unwrap_or_default(),
+                grown.map_or(String::new(), |grown| format!("{:.1} %", grown * 100.0)),
+            ]);
+        }
+    }
+    table.print();
+    worst
+}

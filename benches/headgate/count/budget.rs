@@ -1,0 +1,97 @@
+//! The budget of a request: its instructions, stage by stage, as a page of the documentation.
+//!
+//! **Invariant:** the stages of a column add up to its total.
+
+use std::fmt::Write;
+
+use super::tally::Tally;
+use super::work::Work;
+use crate::Result;
+
+const CONNECTION: &str = "<hyper::server::conn::http1::UpgradeableConnection<I,S> as core::future::future::Future>::poll";
+const SUBMIT: &str = "headgate::http::ingest::submit::{{closure}}";
+const ADMIT: &str = "headgate::ingest::Ingest::admit";
+const FLATTEN: &str = "headgate::ingest::flatten::flatten_by";
+const LOG: &str = "headgate::journal::group::Group::log";
+const GROUP: &str = "headgate::journal::group::Group::write";
+const SETTLE: &str = "headgate::pool::Pool::settle";
+const PUSH: &str = "headgate::live::subscription::Subscription::next::{{closure}}";
+
+/// What a stage is called, the functions that make it up, and those in them that are a stage of their own.
+const STAGES: [(&str, &[&str], &[&str]); 8] = [
+    (
+        "HTTP: connection, head, route, answer",
+        &[CONNECTION],
+        &[SUBMIT],
+    ),
+    ("key, rate, limits", &[ADMIT], &[]),
+    ("flattening", &[FLATTEN], &[]),
+    (
+        "the rest up to the journal's job, and the receipt",
+        &[SUBMIT],
+        &[ADMIT, FLATTEN],
+    ),
+    ("journal: row of the request log", &[LOG], &[]),
+    ("journal: payload and commit", &[GROUP], &[LOG]),
+    ("pool: items, their numbers, commit", &[SETTLE], &[]),
+    ("one renderer is told", &[PUSH], &[]),
+];
+
+const COLUMNS: [(&str, Work, u64); 4] = [
+    ("200 B, alone", Work::Small, 1),
+    ("200 B, 32 at once", Work::Together, 1),
+    ("2 KB, alone", Work::Medium, 1),
+    ("an item of 5,000 in 1 MB", Work::Array, 5_000),
+];
+
+/// The page.
+pub(super) fn page(tallies: &[(Work, Tally)]) -> Result<String> {
+    let mut columns = Vec::new();
+    for (title, work, parts) in COLUMNS {
+        let found = tallies.iter().find(|(known, _)| *known == work);
+        let (_, tally) = found.ok_or("a kind of request was not counted")?;
+        columns.push((title, column(tally, work.requests() as u64 * parts)?));
+    }
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let mut page = String::from(
+        "Instructions of the daemon for one request with one renderer connected, counted by callgrind: what the kernel does, such as an\n\
+         fsync, is not in it. Written by a program (`benches/headgate/count/budget.rs`).\n\n",
+    );
+    writeln!(page, "| | {} |", titles.join(" | "))?;
+    writeln!(page, "|---{}|", "|--:".repeat(titles.len()))?;
+    let names = STAGES.iter().map(|(name, ..)| *name);
+    let names = names.chain(["lane, plugin, runtime, copying back", "**all**"]);
+    for (row, name) in names.enumerate() {
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|(_, rows)| thousands(rows[row]))
+            .collect();
+        writeln!(page, "| {name} | {} |", cells.join(" | "))?;
+    }
+    Ok(page)
+}
+
+/// Instructions of each stage, of what is left, and of all, for each of so many.
+fn column(tally: &Tally, count: u64) -> Result<Vec<u64>> {
+    let sum = |names: &[&str]| -> Result<u64> { names.iter().map(|name| tally.inside(name)).sum() };
+    let mut rows = Vec::new();
+    for (_, functions, inner) in STAGES {
+        rows.push((sum(functions)?).saturating_sub(sum(inner)?) / count);
+    }
+    let all = tally.total / count;
+    rows.push(all.saturating_sub(rows.iter().sum()));
+    rows.push(all);
+    Ok(rows)
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

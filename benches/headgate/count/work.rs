@@ -1,0 +1,207 @@
+//! The requests that are counted.
+//!
+//! **Invariant:** but for [`Work::Together`] a request is sent when a renderer was told of everything in the one before,
+//! so that each is a group of the journal and a batch of the sink by itself, however busy the machine is.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use memchr::memmem;
+use ring::hmac;
+
+use crate::Result;
+use crate::http::Client;
+use crate::ingest::payload::{ITEM_KEY, Keys, Requests, Revisions, Shape};
+
+const READ_KEY: &str = "rk_live_count_0123456789abcdef";
+const SECRET: &str = "a-secret-of-the-count-0123456789";
+/// Stream and connector of those that sign.
+const SIGNED: &str = "signed";
+/// Connections of [`Work::Together`].
+const CONNECTIONS: usize = 32;
+/// A field that each item has once.
+const REVISION: &[u8] = b"order.revision";
+/// Longest wait for an answer or a message.
+const WAIT: Duration = Duration::from_secs(120);
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// 200 B.
+    Small,
+    /// 200 B with an idempotency key.
+    Keyed,
+    /// 2 KB.
+    Medium,
+    /// 5,000 items in 1 MB.
+    Array,
+    /// 200 B, 32 at once.
+    Together,
+    /// 200 B with a signature over them.
+    Signed,
+}
+
+impl Work {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Small,
+        Self::Keyed,
+        Self::Medium,
+        Self::Array,
+        Self::Together,
+        Self::Signed,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Small => "200 B",
+            Self::Keyed => "200 B, idempotency key",
+            Self::Medium => "2 KB",
+            Self::Array => "1 MB array",
+            Self::Together => "200 B, 32 at once",
+            Self::Signed => "200 B, signed",
+        }
+    }
+
+    /// How many are counted.
+    pub(crate) fn requests(self) -> usize {
+        match self {
+            Self::Array => 4,
+            Self::Together => 10 * CONNECTIONS,
+            Self::Medium => 400,
+            _ => 200,
+        }
+    }
+
+    fn shape(self) -> Shape {
+        match self {
+            Self::Medium => Shape::Medium,
+            Self::Array => Shape::Recurring,
+            _ => Shape::Small,
+        }
+    }
+}
+
+/// Streams and keys of the daemon.
+pub(crate) fn configuration() -> String {
+    let shapes = [Shape::Small, Shape::Medium, Shape::Recurring];
+    let names = shapes.map(Shape::name);
+    let streams = names.iter().chain([&SIGNED]);
+    let streams: String = streams
+        .map(|name| format!("[[streams]]\nname = \"{name}\"\n"))
+        .collect();
+    let keys = shapes.map(|shape| {
+        let (name, secret) = (shape.name(), shape.ingest_key());
+        format!("{{ name = \"{name}\", stream = \"{name}\", secret = \"{secret}\" }}")
+    });
+    format!(
+        "{streams}[[connectors]]\nname = \"bench\"\nkind = \"ingest\"\nkeys = [{}]\n\
+         [[connectors]]\nname = \"{SIGNED}\"\nkind = \"webhook\"\nitem_key = \"{ITEM_KEY}\"\n\
+         keys = [{{ name = \"{SIGNED}\", stream = \"{SIGNED}\", verify = {{ scheme = \"hmac\", secret = \"{SECRET}\", header = \"X-Signature\" }} }}]\n\
+         [[read_keys]]\nname = \"count\"\nstreams = [\"{}\", \"{SIGNED}\"]\nsecret = \"{READ_KEY}\"\n",
+        keys.join(", "),
+        names.join("\", \""),
+    )
+}
+
+/// The sender, and a renderer that follows everything.
+pub(crate) struct Load {
+    service: SocketAddr,
+    renderer: TcpStream,
+    shown: Vec<u8>,
+    revisions: Revisions,
+    sent: u64,
+}
+
+impl Load {
+    pub(crate) fn connect(service: SocketAddr) -> Result<Self> {
+        let mut renderer = TcpStream::connect(service)?;
+        renderer.set_read_timeout(Some(WAIT))?;
+        write!(
+            renderer,
+            "GET /api/live?max_rate=1000 HTTP/1.1\r\nHost: count\r\nAuthorization: Bearer {READ_KEY}\r\n\r\n"
+        )?;
+        Ok(Self {
+            service,
+            renderer,
+            shown: Vec::new(),
+            revisions: Revisions::new(),
+            sent: 0,
+        })
+    }
+
+    /// Sends so many, and waits until all are shown.
+    pub(crate) fn send(&mut self, work: Work, count: usize) -> Result<()> {
+        let at_once = match work {
+            Work::Together => CONNECTIONS,
+            _ => 1,
+        };
+        // Those that are silent for long are closed.
+        let clients = (0..at_once).map(|_| Client::connect(self.service));
+        let mut clients = clients.collect::<std::io::Result<Vec<Client>>>()?;
+        let shape = work.shape();
+        let mut requests = Requests::new(shape, Keys::of(shape, 0), &self.revisions);
+        for _ in 0..count.div_ceil(at_once) {
+            for client in &mut clients {
+                client.send(&self.vouch(work, requests.next()))?;
+            }
+            for client in &mut clients {
+                let (status, body) = client.receive()?;
+                if status != 202 {
+                    let body = String::from_utf8_lossy(body);
+                    return Err(format!("{}: answered {status}: {body}", work.title()).into());
+                }
+            }
+            self.wait_until_shown(at_once * shape.items())?;
+        }
+        Ok(())
+    }
+
+    /// The request as this kind of sender sends it.
+    fn vouch(&mut self, work: Work, plain: &[u8]) -> Vec<u8> {
+        self.sent += 1;
+        let head = memmem::find(plain, b"\r\n\r\n").unwrap_or_default();
+        let (head, body) = plain.split_at(head + 4);
+        let head = String::from_utf8_lossy(head);
+        let head = match work {
+            Work::Keyed => {
+                let key = format!("\r\nIdempotency-Key: count-{:016}\r\n", self.sent);
+                head.replacen("\r\n", &key, 1)
+            }
+            Work::Signed => {
+                let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), body);
+                let tag: String = (tag.as_ref().iter())
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect();
+                format!(
+                    "POST /api/webhook/{SIGNED}/{SIGNED} HTTP/1.1\r\nHost: count\r\nX-Signature: {tag}\r\n\
+                     Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                )
+            }
+            _ => head.into_owned(),
+        };
+        [head.as_bytes(), body].concat()
+    }
+
+    /// Reads what the renderer is sent, until so many items are in it.
+    fn wait_until_shown(&mut self, items: usize) -> Result<()> {
+        let mut chunk = [0; 1 << 16];
+        let mut found = 0;
+        loop {
+            let count = self.renderer.read(&mut chunk)?;
+            if count == 0 {
+                return Err("the renderer was cut off".into());
+            }
+            self.shown.extend_from_slice(&chunk[..count]);
+            found += memmem::find_iter(&self.shown, REVISION).count();
+            if found >= items {
+                self.shown.clear();
+                return Ok(());
+            }
+            // A name that is cut in two is found when its rest is there.
+            let rest = self.shown.len().saturating_sub(REVISION.len() - 1);
+            self.shown.drain(..rest);
+        }
+    }
+}
