@@ -49,10 +49,10 @@ pub(crate) struct Options {
     /// Write what was counted as what is accepted from now on
     #[arg(long)]
     accept: bool,
-    /// Count this program, one with symbols; nothing is compared then
+    /// The budget of a request, stage by stage, of this program: an optimized one with symbols
     #[arg(long, value_name = "FILE", conflicts_with = "accept")]
     program: Option<PathBuf>,
-    /// Write the budget of a request, stage by stage, into this file
+    /// Write it into this file
     #[arg(long, value_name = "FILE", requires = "program")]
     budget: Option<PathBuf>,
 }
@@ -108,12 +108,16 @@ type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 pub(crate) fn bench(options: &Options) -> Result<bool> {
     let folder = tempfile::tempdir_in(crate::options::TARGET_TMP)?;
     let tallies = count(folder.path(), options.program.as_deref())?;
-    let counts = counts(&tallies)?;
-    if let Some(file) = &options.budget {
-        std::fs::write(file, budget::page(&tallies)?)?;
-        println!("written: {}", file.display());
+    if options.program.is_some() {
+        let page = budget::page(&tallies)?;
+        match &options.budget {
+            Some(file) => std::fs::write(file, page)?,
+            None => print!("{page}"),
+        }
+        return Ok(true);
     }
-    if options.program.is_some() || !cfg!(debug_assertions) {
+    let counts = counts(&tallies)?;
+    if !cfg!(debug_assertions) {
         print(&counts, &Counts::new());
         return Ok(true);
     }

@@ -9,8 +9,10 @@
 use std::hash::{BuildHasher, RandomState};
 
 /// Up to this many keys of an item are compared one by one: a scan over hashes that lie side by side costs
-/// less than a keyed hash for each.
-const LINEAR_MAX: usize = 64;
+/// less than a keyed hash for each. An order of 2 KB has a hundred.
+const LINEAR_MAX: usize = 128;
+/// Room for so many to begin with.
+const NAMES: usize = 32;
 
 /// A key of an object: where its canonical text is, see [`Texts`].
 #[derive(Clone, Copy)]
@@ -62,8 +64,8 @@ struct Slot {
 impl Seen {
     pub(super) fn new() -> Self {
         Self {
-            names: Vec::with_capacity(LINEAR_MAX / 2),
-            hashes: Vec::with_capacity(LINEAR_MAX / 2),
+            names: Vec::with_capacity(NAMES),
+            hashes: Vec::with_capacity(NAMES),
             slots: Vec::new(),
             generation: 0,
             random: None,
