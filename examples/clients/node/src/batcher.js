@@ -3,6 +3,8 @@
 // What is sent, and how often it is tried, is the business of Delivery; here is what the program sees, what waits, and
 // when a batch is cut. With a spool a batch is cut also while a request is on its way, and sent once its file is there.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { Delivery } from "./delivery.js";
 import { bytesOf, encodeItem, keyOf } from "./encode.js";
 import { HeadgateError, canceled, closed } from "./errors.js";

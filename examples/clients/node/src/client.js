@@ -1,5 +1,7 @@
 // The client: one stream's sender, with retries that never double anything.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { Batcher } from "./batcher.js";
 import { Caller } from "./caller.js";
 import { bytesOf, encodeItem } from "./encode.js";

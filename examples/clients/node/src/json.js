@@ -3,9 +3,7 @@
 import { invalid } from "./errors.js";
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Strings, which are left alone, and numbers. */
-const TOKENS = /"(?:[^"\\]|\\.)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-const SPACE = /("(?:[^"\\]|\\.)*")|[ \t\n\r]+/g;
+const NUMBERS = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 /** A string that begins with it stands for a number, or, with it twice, for one that began with it. */
 const MARK = "\ue000\ue0f8";
 
@@ -51,7 +49,7 @@ function compact(text) {
     throw invalid(`this is no JSON: ${/** @type {Error} */ (error).message}`);
   }
   if (!wellFormed(text) || (/\\u[dD][89a-fA-F]/.test(text) && hasHalf(value))) throw invalid("this is no Unicode text: it has half of a surrogate pair");
-  return text.replace(SPACE, "$1");
+  return rewrite(text, (between) => between.replace(/[ \t\n\r]+/g, ""), (string) => string);
 }
 
 /** @param {unknown} value @returns {boolean} */
@@ -81,19 +79,48 @@ export function wellFormed(text) {
 export function parse(text, { exact = false } = {}) {
   if (!exact && !/\d{16}/.test(text)) return JSON.parse(text);
   let marked = false;
-  const kept = text.replace(TOKENS, (token, /** @type {number} */ at) => {
-    if (token[0] === '"') {
-      if (!begins(token) || isName(text, at + token.length)) return token;
-    } else if (!rounds(token, exact)) return token;
+  const mark = (/** @type {string} */ written) => {
     marked = true;
-    return token[0] === '"' ? `"${MARK}${token.slice(1)}` : `"${MARK}${token}"`;
-  });
+    return `"${MARK}${written}`;
+  };
+  const kept = rewrite(
+    text,
+    (between) => between.replace(NUMBERS, (digits) => (rounds(digits, exact) ? mark(`${digits}"`) : digits)),
+    (string, end) => (begins(string) && !isName(text, end) ? mark(string.slice(1)) : string),
+  );
   return marked ? JSON.parse(kept, (_, value) => (typeof value === "string" && value.startsWith(MARK) ? unmark(value) : value)) : JSON.parse(text);
 }
 
-/** Whether a string, as it is written, begins with the mark. @param {string} token */
-function begins(token) {
-  return token[1] === MARK[0] || (token[1] === "\\" && JSON.parse(token).startsWith(MARK[0]));
+/**
+ * A JSON text with what stands between its strings, and the strings, written anew. What is no JSON stays so.
+ * @param {string} text
+ * @param {(between: string) => string} outside
+ * @param {(string: string, end: number) => string} inside
+ */
+function rewrite(text, outside, inside) {
+  let written = "";
+  for (let at = 0; ; ) {
+    const begin = text.indexOf('"', at);
+    written += outside(begin < 0 ? text.slice(at) : text.slice(at, begin));
+    if (begin < 0) return written;
+    at = endOf(text, begin);
+    written += inside(text.slice(begin, at), at);
+  }
+}
+
+/** Where a string ends that begins there. @param {string} text @param {number} begin */
+function endOf(text, begin) {
+  for (let end = text.indexOf('"', begin + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let escapes = 0;
+    while (text[end - 1 - escapes] === "\\") escapes++;
+    if (escapes % 2 === 0) return end + 1;
+  }
+  return text.length;
+}
+
+/** Whether a string, as it is written, begins as the mark does. @param {string} string */
+function begins(string) {
+  return string[1] === MARK[0] || /^"\\u[eE]000/.test(string);
 }
 
 /** Whether what ends here is the name of a member. @param {string} text @param {number} at */

@@ -1,5 +1,7 @@
 // A stream's items as a map that stays current.
 
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { HeadgateError } from "./errors.js";
 import { resumable } from "./follow.js";
 import { after } from "./time.js";

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { HeadgateError } from "./errors.js";
 export type Caller = import("./caller.js").Caller;
 export type BatcherOptions = import("./options.js").BatcherOptions;

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { Batcher } from "./batcher.js";
 export type ConnectionOptions = import("./caller.js").ConnectionOptions;
 export type BatcherOptions = import("./options.js").BatcherOptions;

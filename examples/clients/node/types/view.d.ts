@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { HeadgateError } from "./errors.js";
 export type Message = import("./follow.js").Message;
 export type Item = import("./wire.js").Item;
