@@ -35,6 +35,17 @@ export function after(milliseconds, call, background = false) {
 }
 
 /**
+ * Calls once, when what has come in meanwhile was read.
+ * @param {() => void} call
+ * @returns {() => void} takes it back
+ */
+export function soon(call) {
+  if (typeof setImmediate === "undefined") return after(0, call);
+  const immediate = setImmediate(call);
+  return () => clearImmediate(immediate);
+}
+
+/**
  * Waits, or until the signal ends it.
  * @param {number} milliseconds
  * @param {AbortSignal} [signal]

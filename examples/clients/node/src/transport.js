@@ -4,7 +4,7 @@
 
 import { HeadgateError, RETRYABLE_STATUSES } from "./errors.js";
 import { parse } from "./json.js";
-import { after } from "./time.js";
+import { after, soon } from "./time.js";
 import { isObject } from "./wire.js";
 
 export const VERSION = "0.1.0";
@@ -182,8 +182,11 @@ export class Within {
   extend(timeout) {
     this.#stop();
     this.#stop = after(timeout, () => {
-      this.late = true;
-      this.abort();
+      // Where the program was busy for longer, an answer may be there, and not be read yet.
+      this.#stop = soon(() => {
+        this.late = true;
+        this.abort();
+      });
     }, this.#background);
   }
 
