@@ -11,7 +11,7 @@ import { HeadgateError, canceled, closed } from "./errors.js";
 import { unwatch, watch } from "./leave.js";
 import { BODY_BYTES_MAX, settled } from "./options.js";
 import { Batch, Queue } from "./queue.js";
-import { after, hold } from "./time.js";
+import { after, hold, soon } from "./time.js";
 import { uuid7 } from "./uuid.js";
 import { Spool } from "#spool";
 
@@ -106,8 +106,7 @@ export class Batcher {
       case "fail":
         throw full();
       case "dropOldest":
-        this.#dropFor(entry);
-        return ADDED;
+        return this.#dropFor(entry);
       default:
         return this.#wait(entry, signal);
     }
@@ -126,7 +125,7 @@ export class Batcher {
     return true;
   }
 
-  /** @param {Entry} entry */
+  /** @param {Entry} entry @returns {Promise<void>} */
   #dropFor(entry) {
     const dropped = [];
     let admitted = false;
@@ -138,6 +137,7 @@ export class Batcher {
     for (const item of dropped) this.#delivery.reject([item], new HeadgateError("DROPPED", "the queue was full, and this was the oldest"));
     this.#step();
     if (!admitted) throw full();
+    return new Promise((resolve) => soon(resolve)); // a loop that adds must not keep what is sent from being sent
   }
 
   /** @param {Entry} entry @param {AbortSignal} [signal] @returns {Promise<void>} */

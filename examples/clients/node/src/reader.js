@@ -94,7 +94,7 @@ export class Reader {
    *
    * Lost connections are made anew, and resume with the last `id`. `heartbeat` and `bye` are kept. It ends with the signal,
    * with `break`, or with an error if the key or a stream is refused.
-   * @param {Iterable<string>} [streams]
+   * @param {readonly string[]} [streams]
    * @param {FollowOptions} [options]
    * @returns {AsyncGenerator<Message, void, undefined>}
    */
@@ -131,10 +131,10 @@ export class Reader {
     return { answer, value };
   }
 
-  /** @param {Iterable<string> | undefined} streams @param {string | undefined} since @param {AbortSignal} [signal] */
+  /** @param {readonly string[] | undefined} streams @param {string | undefined} since @param {AbortSignal} [signal] */
   #messages(streams, since, signal) {
-    if (typeof streams === "string") throw new TypeError("streams is a list of names, not one name");
-    const names = streams && Array.from(streams, (name) => encodeURIComponent(name)).join(",");
+    if (streams !== undefined && !Array.isArray(streams)) throw new TypeError("streams is a list of names, not one name");
+    const names = streams?.map((name) => encodeURIComponent(name)).join(",");
     const path = names === undefined ? "/api/live" : `/api/live?streams=${names}`;
     return messages({ caller: this.#caller, silence: this.#silence, exact: this.#exact, path, since, signal });
   }

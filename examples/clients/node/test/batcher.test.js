@@ -65,6 +65,15 @@ test("a callback may add to the full batcher, and one that fails harms nobody", 
   assert.equal(said.filter((message) => message.includes("the callback's own")).length, 30);
 });
 
+test("a loop that adds to a full queue lets requests go on", async (t) => {
+  const { sent, url } = await server(t, accepted);
+  const batcher = client(url).batcher({ itemKey: "id", queueBytes: 100, maxItems: 5, whenFull: "dropOldest" });
+  for (let id = 0; batcher.stats.accepted < 50; id++) await batcher.add({ id });
+  await batcher.close(LONG);
+  const { accepted: count, rejected, dropped } = batcher.stats;
+  assert.deepEqual([ids(sent).length, rejected], [count, dropped]);
+});
+
 test("batches are written while a request hangs", async (t) => {
   const [kept, { sent, url }] = [folder(t), await server(t, () => "hang")];
   const batcher = client(url).batcher({ itemKey: "id", spool: kept, maxItems: 2, linger: 0 });

@@ -39,6 +39,8 @@ export async function main(order: Order): Promise<string> {
   client.batcher({ itemKey: "id", whenFull: "never" });
   // @ts-expect-error: an item is no text
   await batcher.add("text");
+  // @ts-expect-error: streams are a list
+  new Reader().follow("a");
   return error instanceof HeadgateError ? error.code : \`\${receipt.itemsReceived + inFlight} \${done}\`;
 }
 `;

@@ -80,11 +80,11 @@ export declare class Reader {
      *
      * Lost connections are made anew, and resume with the last `id`. `heartbeat` and `bye` are kept. It ends with the signal,
      * with `break`, or with an error if the key or a stream is refused.
-     * @param {Iterable<string>} [streams]
+     * @param {readonly string[]} [streams]
      * @param {FollowOptions} [options]
      * @returns {AsyncGenerator<Message, void, undefined>}
      */
-    follow(streams?: Iterable<string>, { since, signal }?: FollowOptions): AsyncGenerator<Message, void, undefined>;
+    follow(streams?: readonly string[], { since, signal }?: FollowOptions): AsyncGenerator<Message, void, undefined>;
     /**
      * The items of a stream as a map that stays current, until it is closed. An open view keeps the program running.
      * @param {string} stream

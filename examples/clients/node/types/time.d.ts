@@ -12,6 +12,12 @@ export declare function hold(): () => void;
  */
 export declare function after(milliseconds: number, call: () => void, background?: boolean): () => void;
 /**
+ * Calls once, when what has come in meanwhile was read.
+ * @param {() => void} call
+ * @returns {() => void} takes it back
+ */
+export declare function soon(call: () => void): () => void;
+/**
  * Waits, or until the signal ends it.
  * @param {number} milliseconds
  * @param {AbortSignal} [signal]
