@@ -3,6 +3,7 @@
 import { HeadgateError } from "./errors.js";
 import { sleep } from "./time.js";
 import { receipt, submission } from "./wire.js";
+import { background } from "#background";
 
 /** @typedef {import("./queue.js").Batch} Batch */
 /** @typedef {import("./wire.js").Receipt} Receipt */
@@ -111,7 +112,7 @@ export class Delivery {
   async #attempt(request) {
     try {
       const { transport, attemptTimeout: timeout } = this.#caller;
-      return receipt(await transport.call(request, { timeout, signal: this.#ended.signal, background: true }));
+      return receipt(await transport.call(request, { timeout, signal: this.#ended.signal, background: true, through: background }));
     } catch (error) {
       if (error instanceof HeadgateError) return error;
       throw error;

@@ -1,4 +1,4 @@
-// One request and its answer over `fetch`, with a deadline and cancellation.
+// One request and its answer over `fetch`, or what stands for it, with a deadline and cancellation.
 //
 // The key goes into `Authorization` and nowhere else; redirects are answers like others.
 
@@ -84,7 +84,7 @@ export class Transport {
   #base;
   /** @type {Record<string, string>} */
   #headers;
-  #fetch;
+  #own;
 
   /**
    * @param {string} url
@@ -98,7 +98,7 @@ export class Transport {
     this.#base = baseOf(url);
     /** The address, as errors show it. */
     this.shown = this.#base;
-    this.#fetch = own ?? ((/** @type {any} */ input, /** @type {any} */ init) => globalThis.fetch(input, init));
+    this.#own = own;
     this.#headers = { authorization: `Bearer ${key}` };
     // A browser has a name of its own, and would ask the server whether it may be changed.
     if (typeof process !== "undefined" || "Deno" in globalThis) {
@@ -110,10 +110,11 @@ export class Transport {
    * Sends a request; the head of its answer.
    * @param {Request} request
    * @param {AbortSignal} signal
+   * @param {((url: string, init: any) => Promise<Response>)} [through] instead of `fetch`, if the program has none of its own
    * @returns {Promise<Response>}
    */
-  begin(request, signal) {
-    return this.#fetch(this.#base + request.path, {
+  begin(request, signal, through) {
+    return (this.#own ?? through ?? globalThis.fetch)(this.#base + request.path, {
       method: request.method,
       headers: { accept: "application/json", ...this.#headers, ...request.headers },
       body: /** @type {any} */ (request.body),
@@ -128,13 +129,13 @@ export class Transport {
   /**
    * One request, and its answer.
    * @param {Request} request
-   * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean }} options
+   * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean, through?: (url: string, init: any) => Promise<Response> }} options
    * @returns {Promise<Answer>}
    */
-  async call(request, { timeout, signal, bytesMax = ANSWER_BYTES_MAX, background }) {
+  async call(request, { timeout, signal, bytesMax = ANSWER_BYTES_MAX, background, through }) {
     const within = new Within(timeout, signal, background);
     try {
-      const response = await this.begin(request, within.signal);
+      const response = await this.begin(request, within.signal, through);
       const body = await text(response, bytesMax);
       return new Answer(response.status, response.headers, body, this.shown);
     } catch (error) {

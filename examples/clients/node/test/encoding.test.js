@@ -26,6 +26,12 @@ test("values go out as they are", () => {
   for (const [value, text] of cases) assert.equal(stringify(value), text);
 });
 
+test("the runtime's own raw JSON is known, where it has that", { skip: !("rawJSON" in JSON) }, () => {
+  const raw = /** @type {any} */ (JSON).rawJSON("1.10");
+  assert.equal(stringify({ raw }), '{"raw":1.10}');
+  assert.equal(JSON.stringify({ raw: new RawJson("1.10") }), '{"raw":1.10}');
+});
+
 test("what JSON cannot hold is named", () => {
   /** @type {any} */
   const itself = {};

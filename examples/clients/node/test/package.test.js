@@ -86,3 +86,15 @@ test("what waits is sent when the program ends, also what came when it was endin
   assert.deepEqual([done.code, done.stdout, done.stderr], [0, "", ""]);
   assert.deepEqual(sent.flatMap(({ items }) => items.map(({ id }) => id)), [0, 1, 2, 3, 4, 5]);
 });
+
+test("a program that has ended is not kept by a request that hangs", async (t) => {
+  const { sent, url } = await server(t, () => "hang");
+  const script = `
+    import { Client } from "@headgate/client";
+    const client = new Client(process.argv[1], "ik_live_x", { attemptTimeout: 3_600_000, log: () => {} });
+    const batcher = client.batcher({ itemKey: "id", maxItems: 1, onRejected: ([{ id }], { code }) => console.log(id, code) });
+    for (let id = 0; id < 2; id++) await batcher.add({ id });
+  `;
+  const done = await run(process.execPath, ["--input-type=module", "--eval", script, url], { cwd: PACKAGE });
+  assert.deepEqual([done.code, done.stdout, done.stderr, sent.length], [0, "0 CLOSED\n1 CLOSED\n", "", 1]);
+});

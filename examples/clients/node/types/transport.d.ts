@@ -54,20 +54,22 @@ export declare class Transport {
      * Sends a request; the head of its answer.
      * @param {Request} request
      * @param {AbortSignal} signal
+     * @param {((url: string, init: any) => Promise<Response>)} [through] instead of `fetch`, if the program has none of its own
      * @returns {Promise<Response>}
      */
-    begin(request: Request, signal: AbortSignal): Promise<Response>;
+    begin(request: Request, signal: AbortSignal, through?: ((url: string, init: any) => Promise<Response>)): Promise<Response>;
     /**
      * One request, and its answer.
      * @param {Request} request
-     * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean }} options
+     * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean, through?: (url: string, init: any) => Promise<Response> }} options
      * @returns {Promise<Answer>}
      */
-    call(request: Request, { timeout, signal, bytesMax, background }: {
+    call(request: Request, { timeout, signal, bytesMax, background, through }: {
         timeout: number;
         signal?: AbortSignal;
         bytesMax?: number;
         background?: boolean;
+        through?: (url: string, init: any) => Promise<Response>;
     }): Promise<Answer>;
     /**
      * What `fetch` has failed with, in words.
