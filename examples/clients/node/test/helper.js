@@ -54,7 +54,7 @@ export const client = (url, said = []) => new Client(url, "ik_live_x", { backoff
 /** A folder that is gone after the test. @param {import("node:test").TestContext} t */
 export function folder(t) {
   const path = mkdtempSync(join(tmpdir(), "headgate-node-"));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
+  t.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }));
   return path;
 }
 
