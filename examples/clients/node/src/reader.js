@@ -1,0 +1,141 @@
+// The reader: the items of streams, once or as they change. It works in browsers, too.
+
+import { Caller } from "./caller.js";
+import { HeadgateError } from "./errors.js";
+import { messages } from "./follow.js";
+import { RawJson, parse } from "./json.js";
+import { PAGE_BYTES_MAX } from "./transport.js";
+import { View } from "./view.js";
+import { isItem, isObject, segment } from "./wire.js";
+
+export { HeadgateError, RawJson, View, parse };
+
+/** @typedef {import("./caller.js").ConnectionOptions} ConnectionOptions */
+/** @typedef {import("./follow.js").Message} Message */
+/** @typedef {import("./wire.js").Item} Item */
+
+/**
+ * @typedef {object} ReaderOptions
+ * @property {number} [silence] a connection that is silent for so many milliseconds is given up, and made anew: 40,000
+ * @property {boolean} [exactNumbers] numbers that JavaScript would write in another way (`1.10`, `1e400`) come as {@link RawJson}
+ * @property {(message: string) => void} [log] for warnings: `console.warn`
+ */
+
+/**
+ * @typedef {object} FollowOptions
+ * @property {string} [since] the `id` of a message, from which to go on
+ * @property {AbortSignal} [signal] ends it
+ */
+
+/**
+ * Reads streams of a Headgate. Where they are missing, the environment has `url` and `key`: `HEADGATE_URL`,
+ * `HEADGATE_READ_KEY`. All times are in milliseconds. An integer that a number would round comes as a `bigint`.
+ */
+export class Reader {
+  #caller;
+  #silence;
+  #exact;
+  #log;
+
+  /**
+   * @param {string} [url] like `http://host:port` or `https://host`
+   * @param {string} [key] a read key
+   * @param {ConnectionOptions & ReaderOptions} [options]
+   */
+  constructor(url, key, { silence = 40_000, exactNumbers = false, log = (message) => console.warn(`headgate: ${message}`), ...options } = {}) {
+    this.#caller = new Caller(url, key, "HEADGATE_READ_KEY", options);
+    if (!(silence > 0)) throw new RangeError("silence is a number of milliseconds");
+    this.#silence = silence;
+    this.#exact = exactNumbers;
+    this.#log = log;
+  }
+
+  /**
+   * Every item of a stream, ordered by key. Pages of `page` items are fetched as they are needed.
+   * @param {string} stream
+   * @param {{ page?: number, signal?: AbortSignal }} [options]
+   * @returns {AsyncGenerator<Item, void, undefined>}
+   */
+  async *items(stream, { page, signal } = {}) {
+    const path = `/api/streams/${segment(stream)}/items`;
+    /** @type {string | undefined} */
+    let cursor;
+    do {
+      const query = [];
+      if (page !== undefined) query.push(`limit=${page}`);
+      if (cursor !== undefined) query.push(`cursor=${encodeURIComponent(cursor)}`);
+      const { answer, value } = await this.#get(query.length ? `${path}?${query.join("&")}` : path, signal);
+      if (!Array.isArray(value.data) || !value.data.every(isItem)) throw answer.error();
+      yield* value.data;
+      cursor = typeof value.next === "string" ? value.next : undefined;
+    } while (cursor !== undefined);
+  }
+
+  /**
+   * One item; undefined if there is none.
+   * @param {string} stream
+   * @param {string} key
+   * @param {{ signal?: AbortSignal }} [options]
+   * @returns {Promise<Item | undefined>}
+   */
+  async item(stream, key, { signal } = {}) {
+    try {
+      const { answer, value } = await this.#get(`/api/streams/${segment(stream)}/items/${segment(key)}`, signal);
+      if (!isItem(value.data)) throw answer.error();
+      return value.data;
+    } catch (error) {
+      if (error instanceof HeadgateError && error.code === "ITEM_NOT_FOUND") return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * The messages of these streams, or of all that the key may read, for ever.
+   *
+   * Lost connections are made anew, and resume with the last `id`. `heartbeat` and `bye` are kept. It ends with the signal,
+   * with `break`, or with an error if the key or a stream is refused.
+   * @param {readonly string[]} [streams]
+   * @param {FollowOptions} [options]
+   * @returns {AsyncGenerator<Message, void, undefined>}
+   */
+  async *follow(streams, { since, signal } = {}) {
+    for await (const message of this.#messages(streams, since, signal)) {
+      if (message && message.type !== "heartbeat") yield message;
+    }
+  }
+
+  /**
+   * The items of a stream as a map that stays current, until it is closed. An open view keeps the program running.
+   * @param {string} stream
+   * @param {{ onChange?: (items: Item[], removed: string[]) => unknown }} [options]
+   * @returns {View}
+   */
+  view(stream, { onChange } = {}) {
+    const ended = new AbortController();
+    return new View(stream, this.#messages([stream], undefined, ended.signal), ended, { onChange, log: this.#log });
+  }
+
+  toString() {
+    return `headgate.Reader(${this.#caller.transport.shown})`;
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")]() {
+    return this.toString();
+  }
+
+  /** @param {string} path @param {AbortSignal} [signal] */
+  async #get(path, signal) {
+    const answer = await this.#caller.call({ method: "GET", path }, { signal, bytesMax: PAGE_BYTES_MAX });
+    const value = answer.json((text) => parse(text, { exact: this.#exact }));
+    if (answer.status !== 200 || !isObject(value) || value.success !== true || !("data" in value)) throw answer.error();
+    return { answer, value };
+  }
+
+  /** @param {readonly string[] | undefined} streams @param {string | undefined} since @param {AbortSignal} [signal] */
+  #messages(streams, since, signal) {
+    if (streams !== undefined && !Array.isArray(streams)) throw new TypeError("streams is a list of names, not one name");
+    const names = streams?.map((name) => encodeURIComponent(name)).join(",");
+    const path = names === undefined ? "/api/live" : `/api/live?streams=${names}`;
+    return messages({ caller: this.#caller, silence: this.#silence, exact: this.#exact, path, since, signal });
+  }
+}

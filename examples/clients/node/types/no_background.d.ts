@@ -1,0 +1,2 @@
+/** @type {undefined} */
+export declare const background: undefined;
