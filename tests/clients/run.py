@@ -145,6 +145,11 @@ def matches(want, got, at="$"):
             raise Fail(f"{at}: {got!r} is none of {v!r}")
         ok = {"$has": lambda: isinstance(got, str) and v in got, "$min": lambda: got is not None and got >= v, "$max": lambda: got is not None and got <= v,
               "$sorted_has": lambda: all(x in got for x in v)}
+        if rule == "$some":
+            for x in got or []:
+                try: return matches(v, x, at)
+                except Fail: pass
+            raise Fail(f"{at}: none of {repr(got)[:300]} is {v!r}")
         if rule == "$not":
             try: matches(v, got, at)
             except Fail: return

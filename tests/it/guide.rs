@@ -41,7 +41,7 @@ headgate serve > serve.log 2>&1 &
 again headgate healthcheck
 ";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn pages() -> Vec<PathBuf> {
 }
 
 /// The blocks of one language.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("\n```{language}\n");
     let blocks = text.split(&begin).skip(1);
     blocks
