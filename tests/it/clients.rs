@@ -1,5 +1,5 @@
 //! The client libraries of the examples, each in its language: the shared cases, the library's own tests, the real
-//! daemon, which is killed, and the programs that its README shows.
+//! daemon, which is killed, and the programs that its README, the guide and the page of a connector show.
 //!
 //! What a language needs is looked for below `target/clients`, where the check installs it, and on the path. Where it is
 //! missing the tests of that language are skipped and say so; with `CI` set that is a failure.
@@ -12,6 +12,8 @@ use std::fs;
 use std::process::Command;
 
 use crate::guide::{blocks, root};
+use crate::pages::managed::leads_to;
+use crate::pages::site::{Site, unescaped};
 use crate::program::{BUILD_MAX, output_within};
 use crate::setup::Setup;
 use language::Language;
@@ -63,12 +65,31 @@ fn loses_nothing_when_the_daemon_is_killed(language: Language) {
     assert_eq!(said.matches("PASS ").count(), 2, "{said}");
 }
 
-/// The first program sends, the second one reads, those after them send again.
-fn does_what_its_readme_shows(language: Language) {
+/// One program sends, one reads; the guide shows another.
+fn does_what_its_readme_and_the_guide_show(language: Language) {
     let readme = fs::read_to_string(language.folder().join("README.md")).expect("a README");
-    let programs = blocks(&readme, language.fence());
+    let guide = fs::read_to_string(root().join("src/guide/clients.md")).expect("a page");
+    let mut programs = blocks(&readme, language.fence());
     assert!(programs.len() >= 2, "{programs:?}");
+    let own = programs.len();
+    programs.extend(blocks(&guide, language.fence()));
+    assert_eq!(programs.len(), own + 1);
     run_as_shown(language, &programs);
+}
+
+/// The first request with the library, as the page of a connector shows it with a new key.
+fn does_what_the_page_of_a_connector_shows(language: Language) {
+    let process = Setup::with_streams(&[]).spawn();
+    let site = Site::signed_in(&process);
+    let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22&item_key=order.id";
+    leads_to(&site.submit("/new/source", fields), "/sources/shop");
+    let page = site.page("/sources/shop");
+    let begin = format!(r#"<code id="snippet-{}-library">"#, language.place());
+    let (_, rest) = page.split_once(&begin).expect("a snippet");
+    let (code, _) = rest.split_once("</code>").expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = run(&mut language.program(&unescaped(code), folder.path()));
+    assert!(said.contains("processed"), "{said}");
 }
 
 /// Runs programs as they are shown, but for address and keys: one that sends must see its request processed, one that reads
@@ -120,9 +141,16 @@ macro_rules! languages {
         }
 
         #[test]
-        fn does_what_its_readme_shows() {
+        fn does_what_its_readme_and_the_guide_show() {
             if $language.is_there(concat!("clients::", stringify!($module), "::does_what_its")) {
-                super::does_what_its_readme_shows($language);
+                super::does_what_its_readme_and_the_guide_show($language);
+            }
+        }
+
+        #[test]
+        fn does_what_the_page_of_a_connector_shows() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::does_what_the_page")) {
+                super::does_what_the_page_of_a_connector_shows($language);
             }
         }
     })* };

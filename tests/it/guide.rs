@@ -165,11 +165,15 @@ fn the_commands_of_the_guide_work_as_they_stand() {
 fn every_block_names_its_language() {
     const LANGUAGES: &[&str] = &[
         "console",
+        "csharp",
         "dockerfile",
+        "go",
         "html",
         "ini",
+        "js",
         "json",
         "nginx",
+        "python",
         "sh",
         "text",
         "toml",

@@ -96,6 +96,16 @@ impl Language {
         }
     }
 
+    /// Where the page of a connector has it among its languages.
+    pub(crate) fn place(self) -> u8 {
+        match self {
+            Node => 1,
+            Python => 2,
+            CSharp => 3,
+            Go => 4,
+        }
+    }
+
     /// The library.
     pub(crate) fn folder(self) -> PathBuf {
         root().join("examples/clients").join(self.name())
