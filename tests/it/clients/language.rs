@@ -254,7 +254,10 @@ impl Language {
                 run(Command::new("npx")
                     .args(["tsc", "--noEmit"])
                     .current_dir(&folder));
-                run(Command::new("node").arg("--test").current_dir(&folder));
+                let mut tests = Command::new("node");
+                tests.arg("--test").current_dir(&folder);
+                // With it there are tests of a daemon.
+                run(tests.env("HEADGATE_PROGRAM", env!("CARGO_BIN_EXE_headgate")));
             }
             Go => {
                 let all = |arguments: &[&str]| {
