@@ -107,7 +107,7 @@ fn run_as_shown(language: Language, programs: &[&str]) {
             .replace("http://127.0.0.1:8080", &url)
             .replace("ik_live_…", process.setup.secret("shop", 0))
             .replace("rk_live_…", process.setup.read_secret("screen"));
-        assert!(!program.contains('…'), "{program}");
+        assert!(!program.contains("k_live_…"), "{program}");
         let folder = tempfile::tempdir().expect("a folder");
         let said = run(&mut language.program(&program, folder.path()));
         assert!(said.contains(says), "{said}");
