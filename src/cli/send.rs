@@ -26,6 +26,7 @@ use self::batch::{BatchLimits, Batcher};
 use self::deliver::{Delivery, Feed};
 use self::report::Report;
 use self::split::ITEM_BYTES_MAX;
+use self::spool::Spool;
 use self::upload::{Pauses, Upload, UploadOptions};
 use super::client::Client;
 use super::error::CliError;
@@ -36,6 +37,7 @@ pub mod batch;
 mod deliver;
 pub mod report;
 pub mod split;
+mod spool;
 pub mod upload;
 
 /// How many batches are read ahead of the one that is being sent.
@@ -48,6 +50,7 @@ Examples:
   headgate send orders.json --key-file shop.key --item-key order.id
   HEADGATE_KEY=ik_live_… headgate send readings.ndjson --item-key sensor --stream sensors
   zcat export.ndjson.gz | headgate send --item-key id --output json
+  headgate send --spool /var/lib/shop/spool --key-file shop.key
 
 The input is one JSON object, an array of objects, or objects one after another (NDJSON).
 Running the same command on the same input again within 24 hours doubles nothing; to send the
@@ -57,6 +60,10 @@ pub struct SendArgs {
     /// A JSON or NDJSON file; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Send the batches that a client library has left in this folder, and delete what is accepted
+    #[arg(long, value_name = "FOLDER",
+          conflicts_with_all = ["file", "item_key", "idempotency_prefix", "batch_bytes", "batch_items"])]
+    spool: Option<PathBuf>,
     /// Where the service listens: http://host:port or unix:/path
     #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
@@ -132,12 +139,7 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
         Some(client) => Some(Upload::new(client, &options, Pauses::default(), &stop)?),
         None => None,
     };
-    let (input, len) = open(&args.file)?;
-    let limits = BatchLimits {
-        bytes_max: args.batch_bytes as usize,
-        items_max: args.batch_items.map_or(u64::MAX, NonZeroU64::get),
-    };
-    let feed = read_batches(input, limits)?;
+    let (source, len) = Source::of(&args)?;
     let screen = Screen::new(len);
     let mut report = Report {
         dry_run: args.dry_run,
@@ -153,7 +155,12 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
             progress: &|input_bytes| screen.progress(input_bytes),
             report: &mut report,
         };
-        let work = delivery.run(feed);
+        let work = async {
+            match source {
+                Source::Input(feed) => delivery.run(feed).await,
+                Source::Spool(spool) => delivery.empty(&spool).await,
+            }
+        };
         tokio::pin!(work);
         loop {
             tokio::select! {
@@ -175,6 +182,27 @@ pub async fn run(args: SendArgs) -> Result<(), CliError> {
         SendOutput::Json => print(&json_pretty(&report)?)?,
     }
     done
+}
+
+/// Where batches come from.
+enum Source {
+    Input(Feed),
+    Spool(Spool),
+}
+
+impl Source {
+    /// The input, and how long it is if that is known.
+    fn of(args: &SendArgs) -> Result<(Self, Option<u64>), CliError> {
+        if let Some(folder) = &args.spool {
+            return Ok((Self::Spool(Spool::open(folder)?), None));
+        }
+        let (input, len) = open(&args.file)?;
+        let limits = BatchLimits {
+            bytes_max: args.batch_bytes as usize,
+            items_max: args.batch_items.map_or(u64::MAX, NonZeroU64::get),
+        };
+        Ok((Self::Input(read_batches(input, limits)?), len))
+    }
 }
 
 /// Reads on a thread, because files and pipes block. It ends with its input, or with the process.

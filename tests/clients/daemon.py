@@ -1,29 +1,27 @@
-"""The Python client against the real daemon: sending, waiting, reading, following, the README's lines, and kills.
+"""A client library against the real daemon, through its runner: sending, waiting, reading, following, and kills.
 
-    python3 tests/clients/daemon.py target/debug/headgate
+    python3 tests/clients/daemon.py target/debug/headgate -- python3 examples/clients/python/tests/runner.py
 
-Ports and folder are its own. What is waited for has a bound that only a hang reaches.
+What follows `--` is the runner, as for run.py. Ports and folder are its own. What is waited for has a bound that only a
+hang reaches.
 """
 
-import itertools
+import argparse
+import http.client
+import json
 import os
-import re
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-from decimal import Decimal
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "examples/clients/python"
-sys.path.insert(0, str(PACKAGE))
-import headgate  # noqa: E402
+from run import Runner
 
 KEY = "ik_live_for_the_stream_of_this_test"
 READ_KEY = "rk_live_for_the_reader_of_this_test"
 LONG = 120.0
+LONG_MS = 120_000
 ITEMS, KILLS = 10_000, 5
 CONFIGURATION = f"""
 [[streams]]
@@ -71,9 +69,46 @@ class Daemon:
             return False
         return True
 
+    def text(self, path):
+        """What it answers, as it stands."""
+        connection = http.client.HTTPConnection(self.service, timeout=LONG)
+        connection.request("GET", path, headers={"Authorization": "Bearer " + READ_KEY})
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
     def kill(self):
         self.child.kill()
         self.child.wait()
+
+
+class Library:
+    """A library, told what to do as the kit tells it."""
+
+    def __init__(self, command, daemon):
+        self.runner = Runner(command, {}, False)
+        self.do("client", url=daemon.url, key=KEY, backoff_max_ms=1000)
+        self.do("reader", url=daemon.url, key=READ_KEY)
+
+    def begin(self, op, **members):
+        return self.runner.tell({"op": op, **members})
+
+    def end(self, number):
+        answer = self.runner.hear(number, LONG)
+        assert "ok" in answer, answer
+        return answer["ok"]
+
+    def do(self, op, **members):
+        return self.end(self.begin(op, **members))
+
+    def refused(self, op, **members):
+        answer = self.runner.hear(self.begin(op, **members), LONG)
+        assert "error" in answer, answer
+        return answer["error"]
+
+    def close(self):
+        self.do("exit")
+        assert self.runner.p.wait(LONG) == 0, self.runner.stderr()
 
 
 def eventually(what, holds):
@@ -84,108 +119,104 @@ def eventually(what, holds):
     return found
 
 
-def one_by_one(daemon):
+def numbers(begin, end, value=None):
+    fields = {} if value is None else {"value": value}
+    return [json.dumps({"id": number, **fields}) for number in range(begin, end)]
+
+
+def one_by_one(daemon, library):
     """Send, wait, read back, follow, view, remove."""
-    with headgate.Client(daemon.url, KEY) as client, \
-            headgate.Reader(daemon.url, READ_KEY, parse_float=Decimal) as reader:
-        receipt = client.send({"id": "a/b", "total": Decimal("1.10")}, item_key="id", idempotency_key="first")
-        assert (receipt.stream, receipt.items_received, receipt.replayed) == ("orders", 1, False), receipt
-        again = client.send({"id": "a/b", "total": Decimal("1.10")}, item_key="id", idempotency_key="first")
-        assert again.replayed and again.request_id == receipt.request_id, again
-        assert client.wait(receipt, timeout=LONG).status == "processed"
-        item = reader.item("orders", "a/b")
-        assert item is not None and str(item.fields["total"]) == "1.10", item
-        assert reader.item("orders", "none") is None
-        try:
-            next(reader.follow(["none"]))
-            raise AssertionError("a stream that the key may not read was followed")
-        except headgate.HeadgateError as error:
-            assert error.status in (403, 404), error
+    first = dict(items=['{"id": "a/b", "total": 1.10}'], one=True, item_key="id", idempotency_key="first")
+    receipt = library.do("send", **first)
+    assert (receipt["stream"], receipt["items_received"], receipt["replayed"]) == ("orders", 1, False), receipt
+    again = library.do("send", **first)
+    assert again["replayed"] and again["request_id"] == receipt["request_id"], again
+    assert library.do("wait", timeout_ms=LONG_MS)["status"] == "processed"
+    item = library.do("item", stream="orders", key="a/b")["item"]
+    assert item["key"] == "a/b" and item["fields"]["total"] == 1.1, item
+    stored = daemon.text("/api/streams/orders/items/a%2Fb")
+    assert '"total":1.10' in stored.replace(" ", ""), stored
+    assert library.do("item", stream="orders", key="none").get("item") is None
+    refused = library.refused("follow", streams=["none"], count=1)
+    assert refused["status"] in (403, 404), refused
 
-        following = reader.follow(["orders"])
-        first = next(following)
-        assert first["type"] == "snapshot" and first["complete"] and first["items"][0]["key"] == "a/b", first
-        with reader.view("orders") as view:
-            assert view.wait(LONG) and list(view) == ["a/b"]
-            client.wait(client.send([{"id": number} for number in range(250)], item_key="id"), timeout=LONG)
-            eventually("the view has what was sent", lambda: len(view) == 251 and not view.stale)
-            told = set()
-            while len(told) < 250:
-                message = next(following)
-                assert message["type"] == "update", message
-                told.update(each["key"] for each in message["items"])
-                last = message["id"]
-            following.close()
-            client.wait(client.remove("orders", "7"), timeout=LONG)
-            eventually("the view knows what was removed", lambda: "7" not in view)
-        removed = next(reader.follow(["orders"], last))
-        assert removed["type"] == "remove" and removed["keys"] == ["7"], removed
-        keys = [item.key for item in reader.items("orders", page=100)]
-        assert len(keys) == len(set(keys)) == 250, len(keys)
-
-
-def of_the_readme(daemon):
-    """The lines of the README as they stand there, but for address and keys."""
-    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 2, len(blocks)
-    for block, end in zip(blocks, ("processed", "complete")):
-        for shown, real in (("http://127.0.0.1:8080", daemon.url), ("ik_live_…", KEY), ("rk_live_…", READ_KEY)):
-            assert shown in block or "_live_" in shown, shown
-            block = block.replace(shown, real)
-        done = subprocess.run([sys.executable, "-c", block], cwd=daemon.folder, capture_output=True, text=True,
-                              timeout=LONG, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
-        assert done.returncode == 0 and end in done.stdout and not done.stderr, (done.stdout, done.stderr)
+    [snapshot] = library.do("follow", streams=["orders"], count=1)["messages"]
+    assert snapshot["type"] == "snapshot" and snapshot["complete"], snapshot
+    assert snapshot["items"][0]["key"] == "a/b", snapshot
+    library.do("view", stream="orders")
+    viewed = lambda: library.do("viewed", stream="orders")  # noqa: E731
+    eventually("the view has the item", lambda: viewed()["complete"] and list(viewed()["items"]) == ["a/b"])
+    library.do("send", items=numbers(0, 250), item_key="id")
+    library.do("wait", timeout_ms=LONG_MS)
+    eventually("the view has what was sent", lambda: len(viewed()["items"]) == 251 and not viewed()["stale"])
+    last, told = snapshot["id"], set()
+    while len(told) < 250:
+        [message] = library.do("follow", streams=["orders"], since=last, count=1)["messages"]
+        assert message["type"] == "update", message
+        told.update(each["key"] for each in message["items"])
+        last = message["id"]
+    library.do("remove", stream="orders", key="7")
+    library.do("wait", timeout_ms=LONG_MS)
+    eventually("the view knows what was removed", lambda: "7" not in viewed()["items"])
+    library.do("unview", stream="orders")
+    [removed] = library.do("follow", streams=["orders"], since=last, count=1)["messages"]
+    assert removed["type"] == "remove" and removed["keys"] == ["7"], removed
+    keys = [item["key"] for item in library.do("items", stream="orders", page=100)["items"]]
+    assert len(keys) == len(set(keys)) == 250, len(keys)
 
 
-def of_kills(daemon):
+def of_kills(daemon, library):
     """Every item arrives, once and with its last value, however often the daemon is killed."""
-    given_up = []
-    with headgate.Client(daemon.url, KEY, backoff_max=1.0) as client, \
-            headgate.Reader(daemon.url, READ_KEY) as reader:
-        for start in range(0, ITEMS, 1000):
-            client.send([{"id": number, "value": "old"} for number in range(start, start + 1000)], item_key="id")
-        batcher = client.batcher(item_key="id", max_items=100, linger=0.02,
-                                 on_rejected=lambda items, error: given_up.append((len(items), error)))
-        numbers = iter(range(ITEMS))
-        adder = threading.Thread(target=lambda: [add(batcher, each) for each in itertools.islice(numbers, ITEMS // 2)])
-        adder.start()
-        for kill in range(KILLS):
-            before = batcher.stats
-            eventually("items are accepted", lambda: batcher.stats.accepted > before.accepted or batcher.stats.queued == 0)
-            daemon.kill()
-            if adder.is_alive():
-                adder.join()
-            for each in itertools.islice(numbers, ITEMS // 2 // KILLS):
-                add(batcher, each)
-            eventually("a request has failed", lambda: batcher.stats.retries > before.retries)
-            daemon.start()
-        result, stats = batcher.flush(LONG), batcher.stats
-        assert result.done and not given_up, (result, given_up)
-        assert (stats.accepted, stats.rejected) == (ITEMS, 0), stats
-        assert stats.retries >= KILLS, stats
-        new = {str(number): f"new {number}" for number in range(ITEMS)}
-        eventually("the pool has the last values", lambda: values(reader) == new)
-        print(f"{stats.accepted} items accepted over {KILLS} kills, with {stats.retries} retries")
+    for begin in range(0, ITEMS, 1000):
+        library.do("send", items=numbers(begin, begin + 1000, "old"), item_key="id")
+    library.do("batcher", item_key="id", max_items=100, linger_ms=20)
+    stats = lambda: library.do("stats")  # noqa: E731
+    half, some = ITEMS // 2, ITEMS // 2 // KILLS
+    adding = library.begin("add", items=numbers(0, half, "new"), **{"as": "adding"})
+    for kill in range(KILLS):
+        before = stats()
+        eventually("items are accepted", lambda: (now := stats())["accepted"] > before["accepted"] or not now["queued"])
+        daemon.kill()
+        if kill == 0:
+            assert library.end(adding)["added"] == half
+        begin = half + kill * some
+        assert library.do("add", items=numbers(begin, begin + some, "new"))["added"] == some
+        eventually("a request has failed", lambda: stats()["retries"] > before["retries"])
+        daemon.start()
+    flushed, now, events = library.do("flush", timeout_ms=LONG_MS), stats(), library.do("events")
+    assert flushed["done"] and not events["rejected"], (flushed, now, events["rejected"])
+    assert (now["accepted"], now["rejected"]) == (ITEMS, 0), now
+    assert sum(each["items"] for each in events["accepted"]) == ITEMS, now
+    assert now["retries"] >= KILLS, now
+    new = {str(number): "new" for number in range(ITEMS)}
+    eventually("the pool has the last values", lambda: values(library) == new)
+    print(f"{now['accepted']} items accepted over {KILLS} kills, with {now['retries']} retries")
 
 
-def add(batcher, number):
-    batcher.add({"id": number, "value": f"new {number}"})
-
-
-def values(reader):
-    return {item.key: item.fields.get("value") for item in reader.items("orders", page=1000) if item.key != "a/b"}
+def values(library):
+    items = library.do("items", stream="orders", page=1000)["items"]
+    assert len(items) == len({item["key"] for item in items}), "an item came twice"
+    return {item["key"]: item["fields"].get("value") for item in items}
 
 
 def main():
-    for part in (one_by_one, of_the_readme, of_kills):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("daemon")
+    parser.add_argument("runner", nargs="+")
+    told = parser.parse_args()
+    for part in (one_by_one, of_kills):
+        began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="headgate-clients-") as folder:
-            daemon = Daemon(sys.argv[1], folder)
+            daemon, library = Daemon(told.daemon, folder), None
             try:
-                part(daemon)
+                library = Library(told.runner, daemon)
+                part(daemon, library)
+                library.close()
             finally:
+                if library:
+                    library.runner.stop()
                 daemon.kill()
-        print("PASS", part.__name__, flush=True)
+        print(f"PASS {part.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
 
 
 main()

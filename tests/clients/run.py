@@ -1,5 +1,5 @@
 """Runs client libraries against the shared cases: README.md beside this file says how."""
-import argparse, json, os, queue, re, socket, subprocess, sys, tempfile, threading, time, uuid, email.utils, glob
+import argparse, json, os, queue, re, shutil, socket, subprocess, sys, tempfile, threading, time, uuid, email.utils, glob
 from concurrent.futures import ThreadPoolExecutor
 SECRET = "ik_live_kit_0123456789abcdefghijklmnop"
 CODES = {400: "INVALID_PAYLOAD", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "STREAM_NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "PAYLOAD_TOO_LARGE", 429: "RATE_LIMITED", 500: "INTERNAL", 503: "UNAVAILABLE"}
@@ -145,6 +145,11 @@ def matches(want, got, at="$"):
             raise Fail(f"{at}: {got!r} is none of {v!r}")
         ok = {"$has": lambda: isinstance(got, str) and v in got, "$min": lambda: got is not None and got >= v, "$max": lambda: got is not None and got <= v,
               "$sorted_has": lambda: all(x in got for x in v)}
+        if rule == "$some":
+            for x in got or []:
+                try: return matches(v, x, at)
+                except Fail: pass
+            raise Fail(f"{at}: none of {repr(got)[:300]} is {v!r}")
         if rule == "$not":
             try: matches(v, got, at)
             except Fail: return
@@ -200,9 +205,9 @@ class Runner:
         if self.v: print("  >", line[:300])
         self.p.stdin.write(line.encode() + b"\n"); self.p.stdin.flush()
         return n
-    def hear(self, n):
+    def hear(self, n, most=MAX):
         with self.cond:
-            if not self.cond.wait_for(lambda: n in self.results or self.ended, MAX): raise Fail("no answer to %d" % n)
+            if not self.cond.wait_for(lambda: n in self.results or self.ended, most): raise Fail("no answer to %d" % n)
             if n not in self.results: raise Fail("it ended: " + self.stderr())
             r = dict(self.results[n]); r.pop("n"); return r
     def stderr(self):
@@ -274,6 +279,9 @@ def run_case(case, command, verbose):
                         if time.monotonic() > end: raise Fail("files: %s" % os.listdir(folder))
                         time.sleep(0.01)
                     spool_keys = spool_keys or spooled(folder)
+                    names_left = sorted(x for x in os.listdir(folder) if not x.startswith("."))
+                    if "names" in step: matches(step["names"], names_left)
+                elif step["kit"] == "folder": os.rename(*(folder, folder + ".away") if step["away"] else (folder + ".away", folder))
                 else: raise Fail("unknown step")
             except Fail as e: raise Fail(f"{where}: {e}")
         check(case, server, spool_keys)
@@ -286,6 +294,7 @@ def run_case(case, command, verbose):
     finally:
         for r in runners: r.stop()
         server.sock.close()
+        for left in (folder, folder + ".away"): shutil.rmtree(left, ignore_errors=True)
 
 def check(case, server, spool_keys):
     with server.lock: seen = list(server.seen)
@@ -338,4 +347,5 @@ def main():
             if why: bad += 1; print("   ", why)
     print(f"{len(cases) - bad} of {len(cases)} passed in {time.monotonic() - began:.1f} s")
     sys.exit(bool(bad))
-main()
+if __name__ == "__main__":
+    main()

@@ -1,76 +1,159 @@
-//! The client libraries of the examples: the shared cases, their own tests, and the real daemon, which is killed.
+//! The client libraries of the examples, each in its language: the shared cases, the library's own tests, the real
+//! daemon, which is killed, and the programs that its README, the guide and the page of a connector show.
 //!
-//! Where `python3` is missing a test is skipped and says so; with `CI` set that is a failure.
+//! What a language needs is looked for below `target/clients`, where the check installs it, and on the path. Where it is
+//! missing the tests of that language are skipped and say so; with `CI` set that is a failure.
 //!
 //! **Invariant**: nothing is written into the source tree.
 
-use std::path::Path;
+mod language; // what each language needs, and how its programs are made
+
+use std::fs;
 use std::process::Command;
 
-use crate::process::skipped;
-use crate::program::{BUILD_MAX, output, output_within};
+use crate::guide::{blocks, root};
+use crate::pages::managed::leads_to;
+use crate::pages::site::{Site, unescaped};
+use crate::program::{BUILD_MAX, output_within};
+use crate::setup::Setup;
+use language::Language;
 
-/// Whether there is a Python that the library supports.
-fn python(test: &str) -> bool {
-    let asked = "import sys; sys.exit(sys.version_info < (3, 9))";
-    let found = output(Command::new("python3").args(["-c", asked]));
-    let found = found.is_ok_and(|found| found.status.success());
-    if !found {
-        let reason = "there is no python3 of version 3.9 or newer";
-        assert!(std::env::var_os("CI").is_none(), "{test}: {reason}");
-        skipped(test, reason);
+/// The shared cases that every language has; some have one more.
+const CASES: usize = 67;
+
+/// Runs something of the source tree that must not fail; what it says.
+fn run(command: &mut Command) -> String {
+    if command.get_current_dir().is_none() {
+        command.current_dir(root());
     }
-    found
-}
-
-/// Runs a program of the source tree; what it says.
-fn run(args: &[&str]) -> String {
-    let mut command = Command::new("python3");
-    command
-        .arg("-B")
-        .args(args)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let done = output_within(BUILD_MAX, &mut command, b"").expect("it runs");
+    let done = output_within(BUILD_MAX, command, b"");
+    let done = done.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = [done.stdout, done.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(done.status.success(), "{args:?}:\n{said}");
+    assert!(done.status.success(), "{command:?}:\n{said}");
     said
 }
 
-#[test]
-fn the_python_client_does_what_all_clients_promise() {
-    if !python("clients::the_python_client_does") {
-        return;
-    }
-    let runner = "examples/clients/python/tests/runner.py";
-    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(runner).exists());
-    let kit = "tests/clients/run.py";
-    let said = run(&[kit, "--language", "python", "--", "python3", runner]);
-    assert!(said.matches("PASS ").count() >= 64, "{said}");
+/// A Python program of the kit, which tells the library's runner what to do.
+fn with_the_runner(language: Language, program: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new("python3");
+    command.args(["-B", program]).args(arguments).arg("--");
+    run(command.args(language.runner()))
+}
+
+fn does_what_all_clients_promise(language: Language) {
+    let arguments = ["--language", language.name()];
+    let said = with_the_runner(language, "tests/clients/run.py", &arguments);
+    assert!(said.matches("PASS ").count() >= CASES, "{said}");
 }
 
 #[test]
-fn the_python_client_passes_its_own_tests() {
-    if !python("clients::the_python_client_passes") {
+fn the_python_client_for_asyncio_does_what_all_clients_promise() {
+    if !Language::Python.is_there("clients::the_python_client_for_asyncio") {
         return;
     }
-    let said = run(&[
-        "-m",
-        "unittest",
-        "discover",
-        "-s",
-        "examples/clients/python/tests",
-    ]);
-    assert!(said.contains("\nOK"), "{said}");
+    let runner = Language::Python.folder().join("tests/async_runner.py");
+    let mut command = Command::new("python3");
+    command.args(["-B", "tests/clients/run.py", "--language", "python-asyncio"]);
+    let said = run(command.args(["--", "python3", "-B"]).arg(runner));
+    assert!(said.matches("PASS ").count() >= CASES, "{said}");
 }
 
-#[test]
-fn the_python_client_loses_nothing_when_the_daemon_is_killed() {
-    if !python("clients::the_python_client_loses") {
-        return;
-    }
-    let daemon = env!("CARGO_BIN_EXE_headgate");
-    let said = run(&["tests/clients/daemon.py", daemon]);
-    assert_eq!(said.matches("PASS ").count(), 3, "{said}");
+fn loses_nothing_when_the_daemon_is_killed(language: Language) {
+    let daemon = [env!("CARGO_BIN_EXE_headgate")];
+    let said = with_the_runner(language, "tests/clients/daemon.py", &daemon);
+    assert_eq!(said.matches("PASS ").count(), 2, "{said}");
 }
+
+/// One program sends, one reads; the guide shows another.
+fn does_what_its_readme_and_the_guide_show(language: Language) {
+    let readme = fs::read_to_string(language.folder().join("README.md")).expect("a README");
+    let guide = fs::read_to_string(root().join("src/guide/clients.md")).expect("a page");
+    let mut programs = blocks(&readme, language.fence());
+    assert!(programs.len() >= 2, "{programs:?}");
+    let own = programs.len();
+    programs.extend(blocks(&guide, language.fence()));
+    assert_eq!(programs.len(), own + 1);
+    run_as_shown(language, &programs);
+}
+
+/// The first request with the library, as the page of a connector shows it with a new key.
+fn does_what_the_page_of_a_connector_shows(language: Language) {
+    let process = Setup::with_streams(&[]).spawn();
+    let site = Site::signed_in(&process);
+    let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22&item_key=order.id";
+    leads_to(&site.submit("/new/source", fields), "/sources/shop");
+    let page = site.page("/sources/shop");
+    let begin = format!(r#"<code id="snippet-{}-library">"#, language.place());
+    let (_, rest) = page.split_once(&begin).expect("a snippet");
+    let (code, _) = rest.split_once("</code>").expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = run(&mut language.program(&unescaped(code), folder.path()));
+    assert!(said.contains("processed"), "{said}");
+}
+
+/// Runs programs as they are shown, but for address and keys: one that sends must see its request processed, one that reads
+/// must be sent what is there.
+fn run_as_shown(language: Language, programs: &[&str]) {
+    let process = Setup::screen().spawn();
+    let url = format!("http://{}", process.service);
+    for program in programs {
+        let says = match program.contains("rk_live_…") {
+            true => "snapshot",
+            false => "processed",
+        };
+        assert!(program.contains("http://127.0.0.1:8080"), "{program}");
+        let program = program
+            .replace("http://127.0.0.1:8080", &url)
+            .replace("ik_live_…", process.setup.secret("shop", 0))
+            .replace("rk_live_…", process.setup.read_secret("screen"));
+        assert!(!program.contains("k_live_…"), "{program}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let said = run(&mut language.program(&program, folder.path()));
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+/// The tests of every language: in modules of their own, so that two run at a time.
+macro_rules! languages {
+    ($($module:ident $language:ident)*) => { $(mod $module {
+        use super::language::Language::$language;
+
+        #[test]
+        fn does_what_all_clients_promise() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::does_what_all")) {
+                super::does_what_all_clients_promise($language);
+            }
+        }
+
+        #[test]
+        fn passes_its_own_tests() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::passes_its_own")) {
+                $language.own_tests();
+            }
+        }
+
+        #[test]
+        fn loses_nothing_when_the_daemon_is_killed() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::loses_nothing")) {
+                super::loses_nothing_when_the_daemon_is_killed($language);
+            }
+        }
+
+        #[test]
+        fn does_what_its_readme_and_the_guide_show() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::does_what_its")) {
+                super::does_what_its_readme_and_the_guide_show($language);
+            }
+        }
+
+        #[test]
+        fn does_what_the_page_of_a_connector_shows() {
+            if $language.is_there(concat!("clients::", stringify!($module), "::does_what_the_page")) {
+                super::does_what_the_page_of_a_connector_shows($language);
+            }
+        }
+    })* };
+}
+
+languages! { python Python node Node go Go csharp CSharp }

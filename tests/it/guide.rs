@@ -41,7 +41,7 @@ headgate serve > serve.log 2>&1 &
 again headgate healthcheck
 ";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn pages() -> Vec<PathBuf> {
 }
 
 /// The blocks of one language.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("\n```{language}\n");
     let blocks = text.split(&begin).skip(1);
     blocks
@@ -165,11 +165,15 @@ fn the_commands_of_the_guide_work_as_they_stand() {
 fn every_block_names_its_language() {
     const LANGUAGES: &[&str] = &[
         "console",
+        "csharp",
         "dockerfile",
+        "go",
         "html",
         "ini",
+        "js",
         "json",
         "nginx",
+        "python",
         "sh",
         "text",
         "toml",

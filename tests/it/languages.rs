@@ -43,14 +43,14 @@ fn available(test: &str, programs: &[&[&str]]) -> bool {
 }
 
 /// Where the copies of the examples are; held by one process at a time, because compilers write into it.
-struct Workshop {
-    root: PathBuf,
+pub(crate) struct Workshop {
+    pub(crate) root: PathBuf,
     _lock: File,
 }
 
 impl Workshop {
     /// The folder of this name, with what earlier runs have left in it.
-    fn enter(name: &str) -> Self {
+    pub(crate) fn enter(name: &str) -> Self {
         let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join("languages")
             .join(name);
@@ -79,7 +79,7 @@ impl Workshop {
 }
 
 /// Copies what is under version control: sources, no products.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     if !from.is_dir() {
         fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
         // A newer time would make compilers work again.

@@ -2,7 +2,7 @@
 
 mod guarded; // signing in and out, foreign names, foreign sites
 mod hostile; // texts that break pages
-mod managed; // what the forms make, change and refuse
+pub(crate) mod managed; // what the forms make, change and refuse
 mod own_secret; // a tool that makes its secret itself: Notion
 mod settings; // the configuration, and backups
 mod shown; // what the pages say

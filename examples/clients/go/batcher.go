@@ -53,7 +53,8 @@ type BatcherOptions struct {
 	OnAccepted func(*Receipt, []json.RawMessage)
 	// OnRejected is called for items that will not be sent any more.
 	OnRejected func([]json.RawMessage, *Error)
-	// OnRetry is called before a request is repeated, with the pause until then.
+	// OnRetry is called before a request is repeated, with the pause until then; and with CodeSpool before a file is
+	// written again, by a goroutine of its own.
 	OnRetry func(*Error, time.Duration)
 }
 
@@ -76,7 +77,6 @@ type Batcher struct {
 	queue   queue
 	pending []*batch // cut, and in files; without a spool a batch is cut when it is sent
 	spooled int      // bytes of those
-	flying  *batch   // on its way
 	flight  []*entry // of its items those that are not settled
 	last    uint64   // number of the newest item
 	flushTo uint64   // up to this item, nothing waits for others

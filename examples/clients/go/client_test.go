@@ -199,7 +199,7 @@ func TestASpoolHasOneBatcherAndKeepsWhatItCannotRead(t *testing.T) {
 	if f := second.Close(context.Background()); !f.Done {
 		t.Error(f)
 	}
-	if _, err := os.Stat(strange); err != nil {
+	if _, err := os.Stat(strange + ".damaged"); err != nil {
 		t.Error("a file of a later version was removed")
 	}
 }

@@ -207,7 +207,7 @@ func (b *Batcher) end() {
 	b.mu.Lock()
 	left := [][]*entry{b.flight, nil}
 	if b.spool != nil {
-		left = [][]*entry{b.keep()}
+		left = [][]*entry{b.keepAll()}
 	} else {
 		left[1] = b.queue.pop(len(b.queue.entries))
 	}

@@ -23,6 +23,7 @@ const (
 	CodeFull             = "FULL"              // the queue is full
 	CodeDropped          = "DROPPED"           // the queue was full, and this was the oldest
 	CodeExpired          = "EXPIRED"           // a batch that was not accepted for 23 hours
+	CodeSpool            = "SPOOL"             // a batch cannot be written to the spool now; OnRetry alone is told of it
 	CodeCanceled         = "CANCELED"          // the caller's context was canceled
 	CodeUnexpectedAnswer = "UNEXPECTED_ANSWER" // not an answer of Headgate: a redirect, a page of something in between
 )

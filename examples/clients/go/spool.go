@@ -44,11 +44,17 @@ func (b *Batcher) openSpool() error {
 		return fmt.Errorf("headgate: the spool: %w", err)
 	}
 	sort.Strings(names)
+	b.spool.clean()
 	for _, name := range names {
 		name = filepath.Base(name)
 		left, err := b.spool.read(name)
+		if errors.Is(err, errUnreadable) {
+			b.spool.close()
+			return fmt.Errorf("headgate: the spool: %w", err)
+		}
 		if err != nil {
-			b.client.transport.log().Warn("headgate: a file of the spool cannot be read, and is left alone", "file", filepath.Join(folder, name), "error", err)
+			b.client.transport.log().Warn("headgate: this is no spooled batch; it is set aside, as .damaged", "file", filepath.Join(folder, name), "error", err)
+			_ = os.Rename(filepath.Join(folder, name), filepath.Join(folder, name+".damaged"))
 			continue
 		}
 		sawUUID(strings.TrimSuffix(name, ".json"))
@@ -65,6 +71,16 @@ func (b *Batcher) openSpool() error {
 	return nil
 }
 
+// clean removes what was never finished, and so never sent.
+func (s *spool) clean() {
+	parts, _ := filepath.Glob(filepath.Join(escapeGlob(s.folder), "*.json.part"))
+	for _, part := range parts {
+		_ = os.Remove(part)
+	}
+}
+
+var errUnreadable = errors.New("a file cannot be read")
+
 var globSpecial = strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`)
 
 func escapeGlob(folder string) string { return globSpecial.Replace(folder) }
@@ -72,7 +88,7 @@ func escapeGlob(folder string) string { return globSpecial.Replace(folder) }
 func (s *spool) read(name string) (*batch, error) {
 	text, err := os.ReadFile(filepath.Join(s.folder, name))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(errUnreadable, err)
 	}
 	first, body, ok := bytes.Cut(text, []byte("\n"))
 	var head spoolHead
@@ -157,7 +173,9 @@ func (b *Batcher) writeFiles() {
 			b.rest(b.wakeCut, wait)
 			continue
 		}
-		b.keepOne(next)
+		if !b.keep(next) {
+			return // what could not be written is for keepAll
+		}
 		b.mu.Lock()
 		next.ready = true
 		b.wakeAll()
@@ -165,27 +183,37 @@ func (b *Batcher) writeFiles() {
 	}
 }
 
-// keepOne writes a batch. If that fails it is sent all the same, and a crash would lose it.
-func (b *Batcher) keepOne(next *batch) bool {
-	err := b.spool.write(next)
-	if err != nil {
-		b.client.transport.log().Warn("headgate: a batch could not be written to the spool; until it is answered it is in memory alone", "error", err)
+// keep writes a batch, however long the disk does not take it; false at the end of the batcher.
+func (b *Batcher) keep(next *batch) bool {
+	for attempt := 0; ; attempt++ {
+		err := b.spool.write(next)
+		if err == nil {
+			return true
+		}
+		e := failure(CodeSpool, "a batch cannot be written to the spool: %v", err)
+		e.Retryable = true
+		if attempt == 0 {
+			b.client.transport.log().Warn("headgate: a batch cannot be written to the spool, and waits until it can", "error", err)
+		}
+		pause := b.client.transport.pauses.before(attempt, -1)
+		if b.o.OnRetry != nil {
+			b.o.OnRetry(e, pause)
+		}
+		if !sleep(b.ctx, pause) {
+			return false
+		}
 	}
-	return err == nil
 }
 
-// keep leaves everything in files, and gives back what could not be written. Called at the end, with the lock held.
-func (b *Batcher) keep() []*entry {
+// keepAll leaves everything in files, and gives back what cannot be written. Called at the end, with the lock held.
+func (b *Batcher) keepAll() []*entry {
 	var lost []*entry
-	if len(b.flight) > 0 && b.flying.file == "" && !b.keepOne(b.flying) {
-		lost = append(lost, b.flight...)
-	}
 	b.closed = true
 	for next, _ := b.cut(time.Now()); next != nil; next, _ = b.cut(time.Now()) {
 		b.stack(next)
 	}
 	for _, next := range b.pending {
-		if next.file == "" && !b.keepOne(next) {
+		if next.file == "" && b.spool.write(next) != nil {
 			lost = append(lost, next.entries...)
 		}
 	}

@@ -11,7 +11,7 @@ type batch struct {
 	created time.Time
 	entries []*entry
 	file    string // its name in the spool; empty if it is in none
-	ready   bool   // to be sent: with a spool, the file is written, or could not be
+	ready   bool   // to be sent: with a spool, the file is written
 	whole   string // of a part: the key of the batch that it was cut out of
 	offset  int    // of a part: its first item's place there
 }
@@ -102,7 +102,7 @@ func (b *Batcher) cut(now time.Time) (*batch, time.Duration) {
 
 // fly makes a batch the one that is on its way.
 func (b *Batcher) fly(next *batch) {
-	b.flying, b.flight = next, next.entries
+	b.flight = next.entries
 	b.admit()
 	b.tell()
 }

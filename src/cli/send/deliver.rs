@@ -98,13 +98,13 @@ impl Delivery<'_> {
     }
 }
 
-fn stopped() -> CliError {
+pub(super) fn stopped() -> CliError {
     CliError::failed(
         "stopped; the same command with the same input sends what is missing and doubles nothing",
     )
 }
 
-fn not_accepted(error: UploadError) -> CliError {
+pub(super) fn not_accepted(error: UploadError) -> CliError {
     match error {
         UploadError::Stopped => stopped(),
         UploadError::Call(CallError::Refused(refusal)) if refusal.status == 413 => {

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Deserialize;
@@ -67,6 +68,21 @@ pub struct Upload<'a> {
     options: &'a UploadOptions,
     pauses: Pauses,
     stop: &'a CancellationToken,
+}
+
+/// A request, the same at every attempt.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// What it is called in what is said of it.
+    pub name: String,
+    /// What repeats of it are known by.
+    pub idempotency_key: HeaderValue,
+    /// The field that identifies each item, if the options do not say it.
+    pub item_key: Option<HeaderValue>,
+    /// How many items the body holds.
+    pub items: u64,
+    /// JSON.
+    pub body: Bytes,
 }
 
 /// The options of `send` that concern requests.
@@ -158,13 +174,13 @@ impl<'a> Upload<'a> {
     pub async fn send(
         &self,
         batch: &Batch,
-        mut on_retry: impl FnMut(&str),
+        on_retry: impl FnMut(&str),
     ) -> Result<Accepted, UploadError> {
         let UploadOptions {
             stream,
             item_key,
             prefix,
-            retries_max,
+            ..
         } = self.options;
         let key = idempotency_key(
             prefix.as_deref(),
@@ -173,19 +189,39 @@ impl<'a> Upload<'a> {
             batch,
         );
         let key = HeaderValue::try_from(key).expect("hexadecimal digits and a checked prefix");
+        let submission = Submission {
+            name: format!("batch {}", batch.number + 1),
+            idempotency_key: key,
+            item_key: None,
+            items: batch.items,
+            body: batch.body.clone(),
+        };
+        self.submit(&submission, on_retry).await
+    }
+
+    /// Sends a request, again and again where that can help. `on_retry` is told why, before each pause.
+    pub async fn submit(
+        &self,
+        submission: &Submission,
+        mut on_retry: impl FnMut(&str),
+    ) -> Result<Accepted, UploadError> {
         let mut headers = self.headers.clone();
-        headers.insert(IDEMPOTENCY_KEY, key);
+        headers.insert(IDEMPOTENCY_KEY, submission.idempotency_key.clone());
+        if let Some(field) = &submission.item_key {
+            headers.insert(ITEM_KEY, field.clone());
+        }
+        let retries_max = self.options.retries_max;
         let mut retries = 0;
         loop {
             let call = self.client.call(
                 Method::POST,
                 &self.path,
                 headers.clone(),
-                batch.body.clone(),
+                submission.body.clone(),
             );
             let (error, asked_seconds) = match call.await {
                 Ok(answer) if answer.status == 202 => {
-                    return Ok(self.receipt(&answer, batch)?);
+                    return Ok(self.receipt(&answer, submission.items)?);
                 }
                 Ok(answer) if is_passing(answer.status) => {
                     let asked = retry_after_seconds(&answer.headers);
@@ -199,14 +235,14 @@ impl<'a> Upload<'a> {
                 Err(error @ CallError::NoAnswer { .. }) => (error, None),
                 Err(error) => return Err(error.into()),
             };
-            if retries >= *retries_max {
+            if retries >= retries_max {
                 return Err(error.into());
             }
             retries += 1;
             let pause = self.pauses.before(retries, asked_seconds);
             on_retry(&format!(
-                "batch {}: {error}; retry {retries} of {retries_max} in {:.1} s",
-                batch.number + 1,
+                "{}: {error}; retry {retries} of {retries_max} in {:.1} s",
+                submission.name,
                 pause.as_secs_f64()
             ));
             tokio::select! {
@@ -218,17 +254,16 @@ impl<'a> Upload<'a> {
     }
 
     /// Checks that the server received what was sent.
-    fn receipt(&self, answer: &Answer, batch: &Batch) -> Result<Accepted, CallError> {
+    fn receipt(&self, answer: &Answer, items: u64) -> Result<Accepted, CallError> {
         let receipt: Receipt = serde_json::from_slice(&answer.body)
             .map_err(|error| self.client.foreign(shown(&error.to_string()).into_owned()))?;
         let ReceiptData {
             stream,
             items_received,
         } = receipt.data;
-        if items_received != batch.items {
+        if items_received != items {
             return Err(self.client.foreign(format!(
-                "it counts {items_received} items where {} were sent",
-                batch.items
+                "it counts {items_received} items where {items} were sent"
             )));
         }
         let replayed = answer.headers.get(IDEMPOTENT_REPLAYED);

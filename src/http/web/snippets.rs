@@ -3,6 +3,8 @@
 //! **Invariant**: a snippet holds no secret but a key that was just issued. The name of a stream is percent-encoded
 //! in it, so that it is part of the URL and of nothing else.
 
+mod library; // the same with the client libraries
+
 use std::net::IpAddr;
 
 use salvo_core::Request;
@@ -33,6 +35,18 @@ pub(super) struct Sample<'a> {
     item_key: Option<&'a str>,
     /// Where the item stands in the body, if it is not the whole.
     items: Option<&'a str>,
+    /// The body is the item, and nothing is signed: a client library can send it.
+    is_plain: bool,
+}
+
+/// A first request in one language.
+#[derive(Debug)]
+pub(super) struct Snippet {
+    pub(super) language: &'static str,
+    /// With what the language brings.
+    pub(super) code: String,
+    /// With the client library, where there is one.
+    pub(super) library: Option<String>,
 }
 
 impl<'a> Sample<'a> {
@@ -44,6 +58,7 @@ impl<'a> Sample<'a> {
             path: key.path(),
             item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
             items: (key.items.as_deref()).or_else(|| key.preset?.items),
+            is_plain: key.signing.is_none() && key.preset.is_none() && key.items.is_none(),
         }
     }
 }
@@ -103,22 +118,22 @@ pub(super) fn address(operator: &Operator, req: &Request) -> Address {
     }
 }
 
-/// Language and code. Over a Unix socket curl only: the others need an address. Without a key they take it from the
-/// variable `HEADGATE_KEY`.
-pub(super) fn all(
-    address: &Address,
-    sample: &Sample<'_>,
-    key: Option<&KeyText>,
-) -> Vec<(&'static str, String)> {
-    let mut snippets = without_key(address, sample);
-    if let Some(key) = key {
-        for (_, code) in &mut snippets {
+/// Over a Unix socket curl only: the others need an address. Without a key they take it from the variable `HEADGATE_KEY`.
+pub(super) fn all(address: &Address, sample: &Sample<'_>, key: Option<&KeyText>) -> Vec<Snippet> {
+    let with_key = |(language, mut code): (&'static str, String)| {
+        if let Some(key) = key {
             for (from_variable, as_text) in KEY {
-                *code = code.replace(from_variable, &as_text.replace("{key}", key.expose()));
+                code = code.replace(from_variable, &as_text.replace("{key}", key.expose()));
             }
         }
-    }
-    snippets
+        Snippet {
+            language,
+            code,
+            library: library::of(language, address, sample, key),
+        }
+    };
+    let snippets = without_key(address, sample).into_iter();
+    snippets.map(with_key).collect()
 }
 
 /// How each language reads the key from the variable, and how the key is written there as a literal. Nothing in a key needs
@@ -258,16 +273,57 @@ mod tests {
             path: "/api/webhook/orders".to_owned(),
             item_key: None,
             items: None,
+            is_plain: true,
         };
-        for (language, code) in all(&address, &sample, Some(&key)) {
-            assert_eq!(code.matches(key.expose()).count(), 1, "{language}: {code}");
+        let both = |key| {
+            let all = all(&address, &sample, key).into_iter();
+            let both: Vec<String> = all
+                .flat_map(|one| [Some(one.code), one.library])
+                .flatten()
+                .collect();
+            assert_eq!(both.len(), 9);
+            both
+        };
+        for code in both(Some(&key)) {
+            assert_eq!(code.matches(key.expose()).count(), 1, "{code}");
             for left in ["HEADGATE_KEY", "{key}", "os."] {
-                assert!(!code.contains(left), "{language}: {code}");
+                assert!(!code.contains(left), "{code}");
             }
         }
-        for (language, code) in all(&address, &sample, None) {
-            assert_eq!(code.matches("HEADGATE_KEY").count(), 1, "{language}");
+        for code in both(None) {
+            assert_eq!(code.matches("HEADGATE_KEY").count(), 1, "{code}");
         }
+    }
+
+    #[test]
+    fn a_library_is_shown_for_what_it_can_send() {
+        let sample = |is_plain| Sample {
+            path: "/api/webhook/orders".to_owned(),
+            item_key: Some("it's \"{key}\""),
+            items: None,
+            is_plain,
+        };
+        let address = |socket: Option<&str>| Address {
+            base: "http://127.0.0.1:8080".to_owned(),
+            public: None,
+            socket: socket.map(str::to_owned),
+        };
+        let libraries = |address: &Address, is_plain| -> Vec<String> {
+            let all = all(address, &sample(is_plain), None).into_iter();
+            all.filter_map(|one| one.library).collect()
+        };
+        let shown = libraries(&address(None), true);
+        assert_eq!(shown.len(), 4);
+        for code in shown {
+            let field = r#""it's \"{key}\"""#;
+            assert_eq!(code.matches(field).count(), 2, "{code}");
+            assert!(
+                !code.contains("{field}") && !code.contains("{from}"),
+                "{code}"
+            );
+        }
+        assert!(libraries(&address(None), false).is_empty());
+        assert!(libraries(&address(Some("/run/headgate.sock")), true).is_empty());
     }
 
     #[test]

@@ -187,6 +187,82 @@ async fn a_dry_run_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_spool_is_emptied_in_order_and_what_is_not_accepted_stays() {
+    let app = Setup::shop().start().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let write = |number: u32, created: u64, body: &str| {
+        let key = format!("018e0000-0000-7000-8000-{number:012}");
+        let head =
+            format!(r#"{{"v":1,"idempotency_key":"{key}","item_key":"id","created":{created}}}"#);
+        let file = spool.path().join(format!("{key}.json"));
+        std::fs::write(file, format!("{head}\n{body}")).expect("a file");
+    };
+    let files = || {
+        let entries = std::fs::read_dir(spool.path()).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.retain(|name| !name.starts_with('.'));
+        names.sort();
+        names
+    };
+    let now = headgate::clock::unix_ms();
+    write(2, now, r#"[{"id": 7, "total": 1.10}, {"id": 8}]"#);
+    write(1, now, r#"[{"id": 7, "total": 1}]"#);
+    let folder = spool.path().to_str().expect("a path");
+    let args = ["--spool", folder, "--output", "json"];
+    let mut tried = args.to_vec();
+    tried.push("--dry-run");
+    assert_eq!(report(send(&app, &tried, ""))["items"], 3);
+    assert_eq!(files().len(), 2);
+
+    let sent = report(send(&app, &args, ""));
+    assert_eq!(
+        (&sent["items"], &sent["batches"]),
+        (&3.into(), &2.into()),
+        "{sent}"
+    );
+    assert_eq!((&sent["replayed"], &sent["kept"]), (&0.into(), &0.into()));
+    assert_eq!(files(), Vec::<String>::new());
+    let items = app.items("orders").await;
+    assert_eq!(items[0].fields, r#"{"id":7,"total":1.10}"#);
+    assert_eq!(items.len(), 2);
+
+    // It was taken before, and its answer was lost; one that is too old, one that is none, one that is refused.
+    write(1, now, r#"[{"id": 7, "total": 1}]"#);
+    write(3, now - 24 * 3600 * 1000, r#"[{"id": 9}]"#);
+    write(4, now, "[{");
+    write(5, now, r#"[{"id": 10}, 7]"#);
+    write(6, now, r#"[{"id": 11}]"#);
+    let done = send(&app, &args, "");
+    let sent: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(
+        (&sent["batches"], &sent["replayed"], &sent["kept"]),
+        (&2.into(), &1.into(), &3.into()),
+        "{sent}"
+    );
+    let told = done.failed(1);
+    for says in [
+        "older than 23 hours",
+        "it holds no batch: line 2",
+        "INVALID_PAYLOAD",
+    ] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    assert_eq!(files().len(), 3, "{:?}", files());
+    let items = app.items("orders").await;
+    let newest = r#"{"id":7,"total":1.10}"#;
+    assert!(items.iter().any(|item| item.fields == newest), "{items:?}");
+
+    let lock = std::fs::File::create(spool.path().join(".lock")).expect("a file");
+    lock.lock().expect("a lock");
+    let told = send(&app, &args, "").failed(2);
+    assert!(
+        told.contains("a program that sends from it is running"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn requests_shows_the_log_of_all_connectors() {
     let app = Setup::shop().key("rival", "orders").start().await;
     for n in 0..3 {

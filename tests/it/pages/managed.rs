@@ -17,7 +17,7 @@ pub(super) fn secret(page: &str) -> Option<String> {
 
 /// Where an answer leads.
 #[track_caller]
-pub(super) fn leads_to(answer: &Answer, path: &str) {
+pub(crate) fn leads_to(answer: &Answer, path: &str) {
     let location = answer.header("location");
     // The head is in lower case.
     let path = &path.to_lowercase();
@@ -97,8 +97,8 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
     assert_eq!(first.header("etag"), None);
     let key = secret(&first.body).expect("the key");
     assert!(key.starts_with("ik_live_"), "{key}");
-    // The key itself, and one in each of the five snippets.
-    assert_eq!(first.body.matches(&key).count(), 6);
+    // The key itself, and one in each of the five snippets and of the four with a library.
+    assert_eq!(first.body.matches(&key).count(), 10);
     assert!(!first.body.contains("HEADGATE_KEY"));
     for url in ["/api/webhook/shop", "/api/ingest"] {
         let url = format!("http://{}{url}<", process.service);

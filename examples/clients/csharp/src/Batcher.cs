@@ -53,7 +53,15 @@ namespace Headgate.Client
             if (this.options.Spool != null)
             {
                 spool = new Spool(this.options.Spool, client.Transport.Warn);
-                TakeLeftovers();
+                try
+                {
+                    TakeLeftovers();
+                }
+                catch
+                {
+                    spool.Dispose();
+                    throw;
+                }
                 tasks.Add(Task.Run(() => WriteFilesAsync()));
             }
             tasks.Add(Task.Run(() => SendAsync()));

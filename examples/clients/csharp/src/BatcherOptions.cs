@@ -49,7 +49,10 @@ namespace Headgate.Client
         public Action<Receipt, IReadOnlyList<RawJson>> OnAccepted { get; set; }
         /// <summary>Is called for items that will not be sent any more.</summary>
         public Action<IReadOnlyList<RawJson>, HeadgateException> OnRejected { get; set; }
-        /// <summary>Is called before a request is repeated, with the pause until then.</summary>
+        /// <summary>
+        /// Is called before a request is repeated, with the pause until then; and with the code <c>SPOOL</c> before a file is written
+        /// again, which may be while another call runs.
+        /// </summary>
         public Action<HeadgateException, TimeSpan> OnRetry { get; set; }
 
         /// <summary>A copy, so that later changes do not count.</summary>

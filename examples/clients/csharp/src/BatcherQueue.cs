@@ -35,7 +35,7 @@ namespace Headgate.Client
         internal readonly Stopwatch Lived = Stopwatch.StartNew();
         internal List<Entry> Entries;
         internal string File; // its name in the spool; null if it is in none
-        internal bool Ready; // to be sent: with a spool, the file is written, or could not be
+        internal bool Ready; // to be sent: with a spool, the file is written
         internal string Whole; // of a part: the key of the batch that it was cut out of
         internal int Offset; // of a part: its first item's place there
 

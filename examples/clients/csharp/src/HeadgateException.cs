@@ -26,6 +26,8 @@ namespace Headgate.Client
         public const string Dropped = "DROPPED";
         /// <summary>A batch that was not accepted for 23 hours.</summary>
         public const string Expired = "EXPIRED";
+        /// <summary>A batch cannot be written to the spool now; only <see cref="BatcherOptions.OnRetry"/> is told of it.</summary>
+        public const string Spool = "SPOOL";
         /// <summary>Not an answer of Headgate: a redirect, a page of something in between.</summary>
         public const string UnexpectedAnswer = "UNEXPECTED_ANSWER";
     }

@@ -31,10 +31,14 @@ namespace Headgate.Client
             }
         }
 
-        /// <summary>What lies there, in order of names. A file that cannot be read is left alone, and told of.</summary>
+        /// <summary>What lies there, in order of names. What is no batch is set aside, and told of.</summary>
         internal List<Batch> Leftovers()
         {
             var names = new List<string>();
+            foreach (string part in Directory.GetFiles(folder, "*.json.part"))
+            {
+                File.Delete(part); // never finished, and so never sent
+            }
             foreach (string path in Directory.GetFiles(folder, "*.json"))
             {
                 if (path.EndsWith(".json", StringComparison.Ordinal))
@@ -51,9 +55,12 @@ namespace Headgate.Client
                     all.Add(Read(name));
                     Uuid.Saw(name.Substring(0, name.Length - ".json".Length));
                 }
-                catch (Exception error) when (error is IOException || error is JsonException || error is InvalidDataException || error is UnauthorizedAccessException || error is InvalidOperationException)
+                catch (Exception error) when (error is JsonException || error is InvalidDataException || error is InvalidOperationException || error is ArgumentException)
                 {
-                    warn("the file " + Path.Combine(folder, name) + " of the spool cannot be read, and is left alone: " + error.Message);
+                    string path = Path.Combine(folder, name);
+                    warn(path + " is no spooled batch; it is set aside, as .damaged: " + error.Message);
+                    File.Delete(path + ".damaged");
+                    File.Move(path, path + ".damaged");
                 }
             }
             return all;
@@ -93,11 +100,8 @@ namespace Headgate.Client
             return batch;
         }
 
-        /// <summary>
-        /// Makes the file of a batch, whole or not at all, and on disk before it returns. If that fails, it is told of and the batch is
-        /// sent all the same: a crash would lose it.
-        /// </summary>
-        internal bool Write(Batch batch)
+        /// <summary>Makes the file of a batch, whole or not at all, and on disk before it returns; or says why not.</summary>
+        internal string Write(Batch batch)
         {
             string path = Path.Combine(folder, batch.Key + ".json");
             try
@@ -115,11 +119,23 @@ namespace Headgate.Client
             }
             catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
             {
-                warn("a batch could not be written to the spool; until it is answered it is in memory alone: " + error.Message);
-                return false;
+                TakeAway(path + ".part"); // what there was room for is room again
+                return error.Message;
             }
             batch.File = batch.Key + ".json";
-            return true;
+            return null;
+        }
+
+        private static void TakeAway(string part)
+        {
+            try
+            {
+                File.Delete(part);
+            }
+            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            {
+                // The next batcher does it.
+            }
         }
 
         private static byte[] Head(Batch batch)
@@ -205,7 +221,7 @@ namespace Headgate.Client
                         await wakeFiles.WaitAsync(wait, ending.Token).ConfigureAwait(false);
                         continue;
                     }
-                    spool.Write(next);
+                    await KeepAsync(next).ConfigureAwait(false);
                     lock (gate)
                     {
                         next.Ready = true;
@@ -219,21 +235,38 @@ namespace Headgate.Client
             }
         }
 
-        /// <summary>Leaves everything in files, and gives back what could not be written. Called at the end, with the lock held.</summary>
+        /// <summary>Writes a batch, however long the disk does not take it.</summary>
+        private async Task KeepAsync(Batch next)
+        {
+            for (int retry = 0; ; retry++)
+            {
+                string why = spool.Write(next);
+                if (why == null)
+                {
+                    return;
+                }
+                TimeSpan pause = client.Transport.Pause(retry, null);
+                var failed = new HeadgateException(HeadgateCode.Spool, "a batch cannot be written to the spool: " + why, true);
+                if (retry == 0)
+                {
+                    client.Transport.Warn(failed.Message + "; it waits until it can");
+                }
+                Call("OnRetry", () => options.OnRetry?.Invoke(failed, pause));
+                await Task.Delay(pause, ending.Token).ConfigureAwait(false);
+            }
+        }
+
+        /// <summary>Leaves everything in files, and gives back what cannot be written. Called at the end, with the lock held.</summary>
         private List<Entry> KeepAll()
         {
             var lost = new List<Entry>();
-            if (flying != null && flying.File == null && !spool.Write(flying))
-            {
-                lost.AddRange(flying.Entries.GetRange(landed, InFlight()));
-            }
             for (Batch next = Cut(out _); next != null; next = Cut(out _))
             {
                 Stack(next);
             }
             foreach (Batch next in pending)
             {
-                if (next.File == null && !spool.Write(next))
+                if (next.File == null && spool.Write(next) != null)
                 {
                     lost.AddRange(next.Entries);
                 }

@@ -1,5 +1,6 @@
 """Sends JSON to Headgate, batches, and retries without doubling anything; reads streams, and follows them."""
 
+from .aio import AsyncBatcher, AsyncClient
 from .batcher import Batcher
 from .client import Client
 from .errors import HeadgateError
@@ -10,6 +11,6 @@ from .view import View
 from .wire import FlushResult, Item, Receipt, RequestState, Stats
 
 __all__ = [
-    "Batcher", "Cancel", "Client", "FlushResult", "HeadgateError", "Item", "Message", "Reader", "Receipt",
-    "RequestState", "Stats", "View", "__version__",
+    "AsyncBatcher", "AsyncClient", "Batcher", "Cancel", "Client", "FlushResult", "HeadgateError", "Item", "Message",
+    "Reader", "Receipt", "RequestState", "Stats", "View", "__version__",
 ]

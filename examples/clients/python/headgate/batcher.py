@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Union
 
 from . import spool as spools
+from .caller import canceled
 from .encoding import encode, is_object, key_of
 from .errors import HeadgateError, closed, invalid
 from .queue import Batch, Entry, File, Queue, body_of, spooled
@@ -97,15 +98,21 @@ class Batcher:
 
     def add(self, item: Any) -> None:
         """Puts an item into the queue. One that cannot be sent fails here."""
+        self._add(item, None, True)
+
+    def _add(self, item: Any, cancel: Optional[Cancel], may_wait: bool) -> bool:
+        """Whether it was put there; it is not if it would have to wait, and may not."""
         entry = self._entry(item)
         dropped: List[Any] = []
         with self._lock:
             while True:
                 if self._closing:
                     raise closed()
+                if cancel is not None and cancel.canceled:
+                    raise canceled()
                 if self._latest_only and self._queue.replace(entry):
                     self._replaced += 1
-                    return
+                    return True
                 waiting = self._waiting_bytes()
                 if not waiting or waiting + len(entry.data) <= self._queue_bytes:
                     break
@@ -115,6 +122,8 @@ class Batcher:
                     self._rejected += 1
                 elif self._when_full != "wait" or threading.current_thread() in self._threads.values():
                     raise HeadgateError("FULL", "the queue is full", retryable=True)
+                elif not may_wait:
+                    return False
                 else:
                     self._lock.wait()
             entry.place = self._places
@@ -124,9 +133,18 @@ class Batcher:
             self._lock.notify_all()
         for old in dropped:
             self._tell(self._on_rejected, [old], HeadgateError("DROPPED", "the queue was full, and this was the oldest"))
+        return True
+
+    def _wake(self) -> None:
+        """For those who wait, and were canceled."""
+        with self._lock:
+            self._lock.notify_all()
 
     def flush(self, timeout: float = 30.0) -> FlushResult:
         """Everything added before is accepted or rejected, or the time is over: it says which."""
+        return self._flush(timeout, None)
+
+    def _flush(self, timeout: float, cancel: Optional[Cancel]) -> FlushResult:
         deadline = time.monotonic() + timeout
         with self._lock:
             target = self._places - 1
@@ -135,7 +153,7 @@ class Batcher:
             if threading.current_thread() not in self._threads.values():
                 while self._oldest_place() <= target and not self._stopped:
                     left = deadline - time.monotonic()
-                    if left <= 0:
+                    if left <= 0 or (cancel is not None and cancel.canceled):
                         break
                     self._lock.wait(left)
             done = self._oldest_place() > target
@@ -159,6 +177,8 @@ class Batcher:
             self._give_up(items)
         if writer is not None and writer is not threading.current_thread():
             writer.join(_EXIT_SECONDS)
+        if self._spool is not None:
+            self._spool.close()
         _open.discard(self)
         self._client._forget(self)
         return result

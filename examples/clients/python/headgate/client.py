@@ -13,7 +13,7 @@ from .caller import Caller
 from .encoding import encode, is_object
 from .errors import HeadgateError, invalid
 from .transport import Cancel
-from .wire import Receipt, RequestState, data_of, quoted, receipt, submission
+from .wire import Receipt, RequestState, data_of, quoted, receipt, still_open, submission
 
 #: Headgate takes no longer bodies, unless it is configured to.
 BODY_BYTES_MAX = 1_048_576
@@ -127,9 +127,11 @@ class Client(Caller):
         self._batchers.add(batcher)
         return batcher
 
-    def request(self, request_id: str, *, timeout: Optional[float] = None) -> RequestState:
+    def request(
+        self, request_id: str, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None
+    ) -> RequestState:
         """What became of a request that this key's connector sent."""
-        answer = self._call("GET", "/api/requests/" + quoted(request_id), {}, None, timeout)
+        answer = self._call("GET", "/api/requests/" + quoted(request_id), {}, None, timeout, cancel)
         data = data_of(answer)
         if answer.status != 200 or not isinstance(data, dict) or not isinstance(data.get("status"), str):
             raise answer.error()
@@ -149,14 +151,11 @@ class Client(Caller):
         deadline = time.monotonic() + timeout
         pause = 0.02
         while True:
-            left = deadline - time.monotonic()
-            state = self.request(request_id, timeout=max(left, 0.001))
-            if state.status != "accepted" and not (state.status == "removed" and state.sinks and not state.processed_at):
+            state = self.request(request_id, timeout=max(deadline - time.monotonic(), 0.001))
+            if not state.is_open:
                 return state
-            left = deadline - time.monotonic()
-            if left <= pause:
-                message = f"request {request_id} is still {state.status} after {timeout} s"
-                raise HeadgateError("TIMEOUT", message, request_id=request_id, retryable=True)
+            if deadline - time.monotonic() <= pause:
+                raise still_open(state, timeout)
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 

@@ -11,10 +11,11 @@ import logging
 import os
 import re
 import secrets
+import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, BinaryIO, List, Optional, Tuple
 
 from .wire import submission
 
@@ -64,6 +65,16 @@ class Spool:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._lock = open(os.path.join(folder, ".lock"), "wb")
+        try:
+            _hold(self._lock)
+        except OSError as error:
+            self._lock.close()
+            raise ValueError(f"the spool {folder} is used by another batcher, or cannot be locked: {error}") from None
+
+    def close(self) -> None:
+        """Another batcher may use the folder."""
+        self._lock.close()
 
     def write(self, key: str, item_key: Optional[str], body: bytes) -> str:
         """Puts a batch on disk; its path."""
@@ -120,6 +131,19 @@ class Spool:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+if sys.platform == "win32":
+
+    def _hold(file: BinaryIO) -> None:
+        """There is no such lock there."""
+
+else:
+    import fcntl
+
+    def _hold(file: BinaryIO) -> None:
+        """Holds a file until it is closed, or the process ends; it fails if another one does."""
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _whole(digits: str) -> Any:

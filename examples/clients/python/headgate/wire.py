@@ -6,6 +6,7 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from .errors import HeadgateError
 from .transport import Answer
 
 
@@ -32,6 +33,11 @@ class RequestState:
     stream: Optional[str]
     items_received: Optional[int]
     processed_at: Optional[str]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some sink still has to take it."""
+        return self.status == "accepted" or (self.status == "removed" and bool(self.sinks) and not self.processed_at)
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,12 @@ def receipt(answer: Answer) -> Receipt:
         raise answer.error()
     replayed = answer.headers.get("idempotent-replayed", "").strip().lower() == "true"
     return Receipt(stream, count, request_id, replayed)
+
+
+def still_open(state: RequestState, timeout: float) -> HeadgateError:
+    """For somebody who has waited long enough."""
+    message = f"request {state.request_id} is still {state.status} after {timeout} s"
+    return HeadgateError("TIMEOUT", message, request_id=state.request_id, retryable=True)
 
 
 def item_of(value: Any) -> Optional[Item]:

@@ -1,5 +1,6 @@
 """The library's own tests: what a scripted server cannot show."""
 
+import asyncio
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from headgate import Client, HeadgateError, Receipt  # noqa: E402
+from headgate import AsyncClient, Client, HeadgateError, Receipt  # noqa: E402
 from headgate.encoding import encode  # noqa: E402
 from headgate.events import Parser  # noqa: E402
 from headgate.spool import Spool, uuid7  # noqa: E402
@@ -128,7 +129,15 @@ class Spooling(unittest.TestCase):
         spool = Spool(self.folder)
         with mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "full")), self.assertRaises(OSError):
             spool.write(uuid7(), "id", b"[]")
-        self.assertEqual(os.listdir(self.folder), [])
+        spool.close()
+        self.assertEqual(os.listdir(self.folder), [".lock"])
+
+    def test_a_folder_has_one_batcher_at_a_time(self):
+        client, daemon, made = batcher(self.folder, accepts)
+        with self.assertRaises(ValueError):
+            client.batcher(item_key="id", spool=self.folder)
+        made.close(LONG)
+        client.batcher(item_key="id", spool=self.folder).close(LONG)
 
     def test_a_file_stays_until_all_parts_are_settled_and_parts_keep_their_keys(self):
         kept = '{"v":1,"idempotency_key":"k","item_key":"id","created":%d}\n[{"id":1},{"id":2},{"id":3},{"id":4}]'
@@ -152,7 +161,9 @@ class Spooling(unittest.TestCase):
         text = '[{"id":-0,"a":1.10,"b":1E+400,"c":%s}]' % ("9" * 5000)
         Path(self.folder, uuid7() + ".json").write_text(
             '{"v":1,"idempotency_key":"k","item_key":null,"created":1}\n' + text)
-        kept = Spool(self.folder).left()[0]
+        spool = Spool(self.folder)
+        kept = spool.left()[0]
+        spool.close()
         self.assertEqual(encode(kept.items), text.encode())
 
     def test_a_client_forgets_batchers_that_are_closed(self):
@@ -166,6 +177,46 @@ def accepts_one(items, cancel):
     """Takes items that stand alone."""
     if len(items) > 1:
         raise HeadgateError("INVALID_PAYLOAD", "refused", status=400)
+
+
+class Asynchronous(unittest.IsolatedAsyncioTestCase):
+    """What the shared cases do not show: tasks, and the loop."""
+
+    def client(self, answer):
+        client = AsyncClient("http://127.0.0.1:9", "ik_live_x", backoff=0.01, backoff_max=0.02)
+        daemon = Daemon(answer)
+        client._client.attempt = daemon.attempt
+        return client, daemon
+
+    async def test_an_item_of_a_canceled_add_is_never_sent(self):
+        gate = threading.Event()
+        client, daemon = self.client(lambda items, cancel: gate.wait(LONG))
+        batcher = client.batcher(item_key="id", max_items=1, linger=0.0, queue_bytes=10)
+        for number in range(2):
+            await batcher.add({"id": number})
+        while not daemon.sent:
+            await asyncio.sleep(0.01)
+        adds = [asyncio.create_task(batcher.add({"id": number})) for number in range(2, 40)]
+        await asyncio.sleep(0.05)
+        self.assertFalse(any(add.done() for add in adds))
+        for add in adds[1:]:
+            add.cancel()
+        done = await asyncio.gather(*adds[1:], return_exceptions=True)
+        self.assertTrue(all(isinstance(each, asyncio.CancelledError) for each in done), done)
+        gate.set()
+        await adds[0]
+        self.assertTrue((await batcher.close(LONG)).done)
+        self.assertEqual([ids for _, ids in daemon.sent], [[0], [1], [2]])
+
+    async def test_callbacks_are_called_in_the_loop_before_flush_ends(self):
+        told, here = [], threading.get_ident()
+        client, daemon = self.client(accepts)
+        async with client.batcher(item_key="id", linger=LONG, max_items=10, on_accepted=lambda receipt, items: told.append(
+                (threading.get_ident(), len(items)))) as batcher:
+            await asyncio.gather(*(batcher.add({"id": number}) for number in range(25)))
+            self.assertTrue((await batcher.flush(LONG)).done)
+            self.assertEqual((sum(count for _, count in told), {thread for thread, _ in told}), (25, {here}))
+        await client.close()
 
 
 class Events(unittest.TestCase):

@@ -47,11 +47,16 @@ pub(in crate::http::web) fn snippets(
     let all = snippets::all(address, sample, issued.map(|issued| &issued.secret));
     html! {
         div data-once[issued.is_some()] {
-            @for (place, (language, code)) in all.iter().enumerate() {
+            @for (place, snippet) in all.iter().enumerate() {
                 details name="snippet" open[issued.is_some() && place == 0] {
-                    summary { (language) }
-                    pre { code id={ "snippet-" (place) } { (code) } }
+                    summary { (snippet.language) }
+                    pre { code id={ "snippet-" (place) } { (snippet.code) } }
                     button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
+                    @if let Some(library) = &snippet.library {
+                        p { "With the " a href="/docs/clients" { "library" } ", which batches, retries and doubles nothing:" }
+                        pre { code id={ "snippet-" (place) "-library" } { (library) } }
+                        button.plain type="button" data-copy={ "snippet-" (place) "-library" } { "Copy" }
+                    }
                 }
             }
         }

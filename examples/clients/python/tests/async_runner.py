@@ -1,0 +1,94 @@
+"""The runner of the conformance kit with the client for asyncio: the loop runs in a thread, each op is a task there."""
+
+import asyncio
+import concurrent.futures
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import headgate  # noqa: E402
+
+LOOP = asyncio.new_event_loop()
+threading.Thread(target=LOOP.run_forever, daemon=True).start()
+
+
+class TaskCancel:
+    """Cancels a task, as a program does that uses asyncio."""
+
+    def __init__(self):
+        self.task, self.canceled = None, False
+
+    def cancel(self):
+        self.canceled = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+def run(work, cancel=None):
+    """Runs a coroutine in the loop, and waits for it here."""
+    task = asyncio.run_coroutine_threadsafe(work, LOOP)
+    if cancel is not None:
+        cancel.task = task
+        if cancel.canceled:
+            task.cancel()
+    try:
+        return task.result()
+    except concurrent.futures.CancelledError:
+        raise headgate.HeadgateError("CANCELED", "the task was canceled") from None
+
+
+async def made(make, arguments):
+    return make(**arguments)
+
+
+class Client:
+    """What the runner knows, done by an :class:`headgate.AsyncClient`."""
+
+    def __init__(self, url, key, **options):
+        self.client = headgate.AsyncClient(url, key, **options)
+
+    def __repr__(self):
+        return repr(self.client)
+
+    def send(self, items, cancel=None, **options):
+        return run(self.client.send(items, **options), cancel)
+
+    def batcher(self, **options):
+        return Batcher(run(made(self.client.batcher, options)))
+
+    def request(self, request_id):
+        return run(self.client.request(request_id))
+
+    def wait(self, sent, **options):
+        return run(self.client.wait(sent, **options))
+
+    def remove(self, stream, key):
+        return run(self.client.remove(stream, key))
+
+
+class Batcher:
+    """The same of an :class:`headgate.AsyncBatcher`."""
+
+    def __init__(self, batcher):
+        self.batcher = batcher
+
+    def __repr__(self):
+        return repr(self.batcher)
+
+    def add(self, item):
+        run(self.batcher.add(item))
+
+    def flush(self, **options):
+        return run(self.batcher.flush(**options))
+
+    def close(self, **options):
+        return run(self.batcher.close(**options))
+
+    @property
+    def stats(self):
+        return self.batcher.stats
+
+
+headgate.Client, headgate.Cancel = Client, TaskCancel
+import runner  # noqa: E402, F401
