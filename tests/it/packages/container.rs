@@ -124,9 +124,12 @@ impl Podman {
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        let _ = Command::new(self.path("podman"))
-            .args(["rm", "--all", "--force", "--time=0", "--volumes"])
-            .output();
+        for args in [
+            &["rm", "--all", "--force", "--time=0", "--volumes"][..],
+            &["network", "prune", "--force"],
+        ] {
+            let _ = Command::new(self.path("podman")).args(args).output();
+        }
     }
 }
 
