@@ -82,7 +82,7 @@ fn describe_build(out_dir: &Path) {
 
 /// As whoever builds says it, who may have no repository.
 fn given_commit() -> Option<String> {
-    short(&env::var("HEADGATE_COMMIT").ok()?)
+    short(&env::var_os("HEADGATE_COMMIT")?.into_string().ok()?)
 }
 
 /// As `cargo package` notes it in an archive.
