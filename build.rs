@@ -1,4 +1,5 @@
-//! Compiles the built-in plugins to WebAssembly components, so that the crate can embed them.
+//! Compiles the built-in plugins to WebAssembly components, so that the crate can embed them, and says what
+//! `headgate --version` says of this build.
 //!
 //! **Invariant**: `cargo build` needs no other command before it. A missing WebAssembly target is
 //! added with rustup; where that is impossible the build stops with one line that says what to do.
@@ -26,6 +27,7 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=RUSTUP_TOOLCHAIN");
     let out_dir = PathBuf::from(variable("OUT_DIR"));
+    describe_build(&out_dir);
     add_target_if_missing();
     let target_dir = plugin_target_dir(&out_dir);
     let mut cargo = Command::new(variable("CARGO"));
@@ -58,6 +60,62 @@ fn main() {
             stop(&format!("cannot copy {}: {error}", from.display()));
         }
     }
+}
+
+/// The profile, and the commit in programs that are given to others: those for debugging would only be compiled again
+/// after each commit.
+fn describe_build(out_dir: &Path) {
+    // <target>/<profile>/build/<package>-<hash>/out
+    let profile = out_dir.ancestors().nth(3).and_then(Path::file_name);
+    let profile = profile.unwrap_or_default().to_string_lossy();
+    println!("cargo::rerun-if-env-changed=HEADGATE_COMMIT");
+    let commit = match variable("PROFILE") == "debug" {
+        true => None,
+        false => given_commit()
+            .or_else(packaged_commit)
+            .or_else(checked_out_commit),
+    };
+    let commit = commit.map(|commit| format!(", commit {commit}"));
+    let commit = commit.unwrap_or_default();
+    println!("cargo::rustc-env=HEADGATE_BUILD={profile} build{commit}");
+}
+
+/// As whoever builds says it, who may have no repository.
+fn given_commit() -> Option<String> {
+    short(&env::var_os("HEADGATE_COMMIT")?.into_string().ok()?)
+}
+
+/// As `cargo package` notes it in an archive.
+fn packaged_commit() -> Option<String> {
+    let noted = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    short(noted.split("\"sha1\": \"").nth(1)?.split('"').next()?)
+}
+
+/// That of the repository whose root this folder is.
+fn checked_out_commit() -> Option<String> {
+    if !git(&["rev-parse", "--show-prefix"])?.is_empty() {
+        return None;
+    }
+    // The log of HEAD gets a line with every commit and checkout.
+    for file in ["logs/HEAD", "HEAD"] {
+        let path = git(&["rev-parse", "--git-path", file])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    short(&git(&["rev-parse", "HEAD"])?)
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+/// The beginning of a commit's id; `None` if it is none.
+fn short(commit: &str) -> Option<String> {
+    let is_id = commit.len() >= 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| commit[..12].to_owned())
 }
 
 /// One folder for the guests of all profiles, beside the profiles' own folders.

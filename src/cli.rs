@@ -19,6 +19,7 @@ pub mod demo;
 pub mod error;
 pub mod healthcheck;
 pub mod key;
+pub mod licenses;
 mod logging;
 pub mod man;
 pub mod output;
@@ -45,9 +46,17 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::config::{Loaded, Sources};
 use error::CliError;
 
+/// The profile that this program was built with, and the commit that it was made of where that is known.
+const BUILD: &str = env!("HEADGATE_BUILD");
+
 /// JSON in, durable 202, live data pool: a data ingestion daemon that sits beside a renderer.
 #[derive(Debug, Parser)]
-#[command(name = "headgate", version, max_term_width = 100)]
+#[command(
+    name = "headgate",
+    version,
+    long_version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("HEADGATE_BUILD"), ")"),
+    max_term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -111,6 +120,8 @@ enum Verb {
     Man(man::ManArgs),
     /// Print a script that completes this command line in a shell
     Completions(completions::CompletionsArgs),
+    /// Print what this program contains, and under which licenses
+    Licenses(licenses::LicensesArgs),
 }
 
 /// Parses the command line, runs the verb, returns the exit code.
@@ -149,6 +160,7 @@ pub fn main() -> ExitCode {
         Verb::Healthcheck(args) => short(healthcheck::run(args)),
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => short(completions::run(args, Cli::command())),
+        Verb::Licenses(args) => licenses::run(&args),
     };
     exit_code(done)
 }

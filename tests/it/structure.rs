@@ -69,7 +69,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("proxy_header", &["http"]),
     ("landlock", &["process"]),
     ("seccompiler", &["process"]),
-    ("flate2", &["sender"]),
+    ("flate2", &["cli", "sender"]),
     ("ring::hmac", &["sender"]),
     ("ruzstd", &["sender"]),
     ("pulldown_cmark", &["http"]),

@@ -1,0 +1,167 @@
+//! The files of a release, and what the program says of itself: its build, what is in it, under which licenses.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{deploy, there_are};
+use crate::command_line::{finish, finish_within, run};
+use crate::program::BUILD_MAX;
+
+/// Makes a release of the tested program.
+fn release(folder: &Path) {
+    let mut build = Command::new(deploy("release/build"));
+    build
+        .arg("--program")
+        .arg(env!("CARGO_BIN_EXE_headgate"))
+        .arg(folder)
+        .env("SOURCE_DATE_EPOCH", "1000000000")
+        // Quickly rather than small.
+        .env("GZIP_LEVEL", "-1")
+        .env("DPKG_DEB_COMPRESSOR_TYPE", "gzip")
+        .env("DPKG_DEB_COMPRESSOR_LEVEL", "1");
+    finish_within(BUILD_MAX, &mut build, "").ok();
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn a_release_has_everything_and_is_the_same_when_it_is_made_again() {
+    let test = "a_release_has_everything_and_is_the_same_when_it_is_made_again";
+    if !there_are(&["dpkg-shlibdeps", "python3", "tar", "gzip"], test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    release(&one);
+    release(&other);
+    let made = names(&one);
+    for kind in [".tar.gz", ".deb", ".cdx.json", "SHA256SUMS"] {
+        let of_kind = made.iter().filter(|name| name.ends_with(kind));
+        assert_eq!(of_kind.count(), 1, "{kind}: {made:?}");
+    }
+    assert_eq!(made.len(), 4, "{made:?}");
+    assert_eq!(made, names(&other));
+    let digests = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).expect("a file");
+    assert_eq!(digests(&one), digests(&other));
+    assert_eq!(digests(&one).lines().count(), 3);
+    let mut check = Command::new("sha256sum");
+    finish(check.args(["--check", "SHA256SUMS"]).current_dir(&one), "").ok();
+
+    let archive = made.iter().find(|name| name.ends_with(".tar.gz"));
+    let archive = archive.expect("it is there");
+    let mut unpack = Command::new("tar");
+    finish(
+        unpack
+            .args(["--extract", "--file", archive])
+            .current_dir(&one),
+        "",
+    )
+    .ok();
+    let tree = one.join(archive.trim_end_matches(".tar.gz"));
+    for file in [
+        "README.md",
+        "LICENSE",
+        "LICENSES.txt",
+        "CHANGELOG.md",
+        "config/default.toml",
+        "man/man1/headgate-serve.1",
+        "completions/headgate.bash",
+        "completions/headgate.zsh",
+        "completions/headgate.fish",
+        "examples/deploy/headgate.service",
+    ] {
+        let length = fs::metadata(tree.join(file)).map(|file| file.len());
+        assert!(length.is_ok_and(|length| length > 0), "{file}");
+    }
+    let mut program = Command::new(tree.join("headgate"));
+    finish(program.arg("--version"), "").ok();
+}
+
+#[test]
+fn what_the_program_contains_is_what_the_lock_file_says() {
+    let test = "what_the_program_contains_is_what_the_lock_file_says";
+    if !there_are(&["python3"], test) {
+        return;
+    }
+    let mut check = Command::new(deploy("release/licenses"));
+    finish_within(BUILD_MAX, check.arg("--check"), "").ok();
+}
+
+#[test]
+fn licenses_are_printed_with_their_texts_and_as_a_bill_of_materials() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = run(folder.path(), ["licenses"]).ok();
+    for part in [
+        "Headgate ",
+        "wasmtime ",
+        "sqlite ",
+        "htmx ",
+        "Apache License",
+        "Permission is hereby granted, free of charge",
+        "UNICODE LICENSE V3",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    let list = run(folder.path(), ["licenses", "--output", "json"]).ok();
+    let list: Vec<Value> = serde_json::from_str(&list).expect("JSON");
+    assert!(list.len() > 300, "{}", list.len());
+    for component in &list {
+        let name = component["name"].as_str().expect("a name");
+        assert!(component["license"].is_string(), "{name}");
+        // Each stands above a text.
+        let above = |line: &str| line.split(", ").any(|word| word == name);
+        assert!(text.lines().any(above), "{name}");
+    }
+
+    let bill = run(folder.path(), ["licenses", "--output", "cyclonedx"]).ok();
+    let bill: Value = serde_json::from_str(&bill).expect("JSON");
+    assert_eq!(bill["bomFormat"], "CycloneDX");
+    assert_eq!(bill["specVersion"], "1.5");
+    let components = bill["components"].as_array().expect("a list");
+    assert_eq!(components.len(), list.len());
+    let urls: BTreeSet<&str> = components
+        .iter()
+        .filter_map(|component| component["purl"].as_str())
+        .collect();
+    assert_eq!(urls.len(), list.len(), "each has one of its own");
+    let crates = components.iter().filter(|component| {
+        let url = component["purl"].as_str().expect("an URL");
+        let digest = component["hashes"][0]["content"].as_str();
+        let is_crate = url.starts_with("pkg:cargo/");
+        assert_eq!(is_crate, digest.is_some_and(|digest| digest.len() == 64));
+        is_crate
+    });
+    assert!(crates.count() > 300);
+}
+
+#[test]
+fn the_version_says_how_the_program_was_built() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let version = env!("CARGO_PKG_VERSION");
+    let short = run(folder.path(), ["-V"]).ok();
+    assert_eq!(short, format!("headgate {version}\n"));
+    let long = run(folder.path(), ["--version"]).ok();
+    let build = long
+        .strip_prefix(&format!("headgate {version} ("))
+        .and_then(|rest| rest.strip_suffix(")\n"))
+        .unwrap_or_else(|| panic!("{long}"));
+    let (profile, commit) = build.split_once(" build").expect("a profile");
+    assert!(!profile.is_empty(), "{long}");
+    match cfg!(debug_assertions) {
+        true => assert_eq!((profile, commit), ("debug", "")),
+        false => assert!(
+            commit.is_empty() || commit.starts_with(", commit "),
+            "{long}"
+        ),
+    }
+}
