@@ -146,6 +146,8 @@
 //! - Every route of the admin listener but its health, its documentation and the sign-in page was made with the role that
 //!   it needs; a session has the role that its token has at the moment.
 //! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
+//! - Traces are sent by a task with a queue of its own: without a collector no span is made, with one no request waits
+//!   for it.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each

@@ -4,8 +4,8 @@
 //! of its own trace is in `telemetry/context.rs`, the span of a push in `telemetry/pushes.rs`, the collector's format in
 //! `telemetry/otlp.rs`, sending in `telemetry/export.rs`.
 //!
-//! A request outlives its answer, so its trace is kept in memory by the request's id, for as many requests as
-//! [`KEPT_MAX`]: deliveries look there, retries too. A restart forgets it; what is delivered then has no spans.
+//! A request outlives its answer, so its trace is kept in memory by the request's id, for so many requests
+//! (`KEPT_MAX`): deliveries look there, retries too. A restart forgets it; what is delivered then has no spans.
 //!
 //! **Invariant**: without a collector nothing is allocated, locked or asked of the clock. With one, nothing waits: a span
 //! that finds no room is counted and gone, and no request is ever refused for one.

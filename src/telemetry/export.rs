@@ -3,6 +3,7 @@
 //! **Invariant**: it has a queue of its own and holds nobody up. A batch is tried for [`BATCH_TIME_MAX`] and then dropped
 //! and counted; the log has one line when sending begins to fail, and one when it works again.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,9 +179,12 @@ impl Exporter {
         let failed = |error: reqwest::Error| {
             // Without the URL, and with what the system says.
             let error = error.without_url();
-            let source = std::error::Error::source(&error);
-            let source = source.map_or_else(String::new, |source| format!(": {source}"));
-            Refused::Again(format!("{error}{source}"), None)
+            let mut cause = error.source();
+            while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+                cause = Some(deeper);
+            }
+            let cause = cause.map(|cause| format!(": {cause}"));
+            Refused::Again(format!("{error}{}", cause.unwrap_or_default()), None)
         };
         let response = request.send().await.map_err(failed)?;
         let status = response.status();

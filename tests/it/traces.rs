@@ -370,3 +370,29 @@ async fn what_is_left_is_sent_when_the_daemon_stops() {
     app.stop().await;
     one(&spans(&collector.seen()), "POST /api/ingest");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_attempt_at_a_sink_is_a_span_that_its_receiver_is_told() {
+    let collector = Receiver::content();
+    let team = Receiver::start(|_, before| match before {
+        0 => answer(503, "", "later"),
+        _ => answer(200, "", ""),
+    });
+    let app = followed(&collector, &team, "").start().await;
+    app.caller("shop").ingest("{}").await.receipt();
+    let spans = collected(&collector, &["deliver team", "deliver team"]).await;
+    let attempts = spans.iter().filter(|span| span.name == "deliver team");
+    let attempts: Vec<&Span> = attempts.collect();
+    let [first, second] = attempts[..] else {
+        panic!("{attempts:#?}");
+    };
+    assert_eq!(first.trace, second.trace);
+    assert_eq!((first.failed, second.failed), (true, false));
+    assert_eq!(first.attributes["error.type"], "retry");
+    assert_eq!(first.attributes["headgate.attempt"], "1");
+    assert_eq!(second.attributes["headgate.attempt"], "2");
+    for (seen, span) in team.seen().iter().zip(&attempts) {
+        let expected = format!("00-{}-{}-01", span.trace, span.id);
+        assert_eq!(seen.header("traceparent"), Some(&*expected));
+    }
+}
