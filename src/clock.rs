@@ -24,6 +24,16 @@ pub fn unix_ms() -> u64 {
         })
 }
 
+/// The same in nanoseconds.
+#[expect(clippy::disallowed_methods, reason = "the one place that may ask")]
+pub fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        })
+}
+
 /// Waits, on a thread that does nothing else.
 #[expect(
     clippy::disallowed_methods,

@@ -64,10 +64,10 @@ pub use schema::{ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
-    Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Plugins, Pool,
-    PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings, Sink,
-    SinkLimits, Start, Storage, Stream, System, Tls, Verify, Writes, digest_of_certificate,
-    shown_certificate,
+    Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Otlp, Plugins,
+    Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings,
+    Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes,
+    digest_of_certificate, shown_certificate,
 };
 
 use checker::Checker;

@@ -45,6 +45,7 @@ use crate::plugin::Plugins;
 use crate::pool::Pool;
 use crate::process;
 use crate::sqlite::{Fuse, State};
+use crate::telemetry::Tracer;
 pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
 pub use reload::{Files, Reload};
@@ -130,6 +131,7 @@ impl Daemon {
         let admin_listener = http::bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
 
         let metrics = Arc::new(Metrics::new());
+        let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
         let Stored {
             catalog,
             pool,
@@ -149,9 +151,15 @@ impl Daemon {
             &settings.admin.backup_dirs,
             disk_free_bytes_min,
         ));
-        let delivery = Delivery::new(&journal, &pool, &plugins, &metrics);
+        let delivery = Delivery::new(&journal, &pool, &plugins, &metrics, tracer.clone());
         let connections = ConnectionLimits::of(settings, process::open_files_max());
-        let live = Arc::new(Live::new(settings, connections.service, &pool, &metrics));
+        let live = Arc::new(Live::new(
+            settings,
+            connections.service,
+            &pool,
+            &metrics,
+            tracer.clone(),
+        ));
         follow_streams(&catalog, &pool, &live);
         let gate = Arc::new(Gate::default());
         let ingest = Arc::new(Ingest::new(
@@ -167,7 +175,10 @@ impl Daemon {
                 pending_bytes_max: settings.limits.max_pending_bytes as u64,
                 pending_bytes_per_key_max: settings.limits.max_pending_bytes_per_key as u64,
             },
+            tracer,
         ));
+        let started_ms = clock::unix_ms();
+        (metrics.started_at).set(i64::try_from(started_ms / 1_000).unwrap_or(i64::MAX));
         let operator = Operator {
             requests: Requests::new(&journal, &pool, &delivery),
             catalog,
@@ -186,7 +197,7 @@ impl Daemon {
                 service_address: service_listener.address.clone(),
                 data_dir: data_dir.display().to_string(),
                 durability: settings.storage.durability.as_str(),
-                started_ms: clock::unix_ms(),
+                started_ms,
                 storage: settings.storage.clone(),
             }),
             configuration: Arc::new(InUse::new(config::explain(loaded))),
@@ -217,6 +228,9 @@ impl Daemon {
         daemon.reload().tell_terms();
         let logged = daemon.operator.journal.newest_logged().await?;
         daemon.spawn(settings, service_listener, admin_listener);
+        if let Some(exporter) = exporter {
+            daemon.tasks.spawn(exporter.run(daemon.stop.clone()));
+        }
         let counting = hour::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)

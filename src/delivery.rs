@@ -23,6 +23,7 @@ use crate::journal::{Journal, Retention, StorageError};
 use crate::metrics::Metrics;
 use crate::plugin::{Plugins, SinkContext};
 use crate::pool::{Pool, PoolError, Undelivered};
+use crate::telemetry::Tracer;
 use status::Assignment;
 
 pub use lane::Lane;
@@ -58,6 +59,7 @@ pub struct Delivery {
     pool: Arc<Pool>,
     plugins: Arc<Plugins>,
     metrics: Arc<Metrics>,
+    tracer: Tracer,
     /// In the order of the configuration.
     lanes: RwLock<Vec<Arc<LaneStatus>>>,
 }
@@ -69,12 +71,14 @@ impl Delivery {
         pool: &Arc<Pool>,
         plugins: &Arc<Plugins>,
         metrics: &Arc<Metrics>,
+        tracer: Tracer,
     ) -> Arc<Self> {
         Arc::new(Self {
             journal: Arc::clone(journal),
             pool: Arc::clone(pool),
             plugins: Arc::clone(plugins),
             metrics: Arc::clone(metrics),
+            tracer,
             lanes: RwLock::default(),
         })
     }

@@ -24,6 +24,7 @@ mod resend;
 mod room;
 mod standing;
 mod store;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,6 +37,7 @@ use crate::error::AcceptError;
 use crate::journal::Journal;
 use crate::metrics::{Metrics, Minute};
 use crate::pool::Pool;
+use crate::telemetry::Tracer;
 
 use address::Proof;
 pub use gate::Gate;
@@ -58,6 +60,7 @@ pub struct Ingest {
     gate: Arc<Gate>,
     metrics: Arc<Metrics>,
     limits: Limits,
+    tracer: Tracer,
     /// Bytes of bodies that are being read or wait for the journal.
     bodies: Arc<Budget>,
 }
@@ -71,6 +74,7 @@ impl Ingest {
         gate: Arc<Gate>,
         metrics: Arc<Metrics>,
         limits: Limits,
+        tracer: Tracer,
     ) -> Self {
         Self {
             catalog,
@@ -79,11 +83,17 @@ impl Ingest {
             gate,
             metrics,
             limits,
+            tracer,
             bodies: Arc::new(Budget::new(
                 limits.pending_bytes_max,
                 limits.pending_bytes_per_key_max,
             )),
         }
+    }
+
+    /// What makes the spans of requests.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// What all bodies take that are on their way.

@@ -26,7 +26,7 @@
 //! | 3 | [`ingest`], [`delivery`] | the two halves; they never import each other, they meet in the journal |
 //! | 2 | [`plugin`], [`live`], [`backup`], [`repair`] | components: load, instantiate, call, let call others; the only place that knows wasmtime. Renderers: subscriptions, tickets. Copies of the files, and back. What becomes of damaged files |
 //! | 1 | [`catalog`], [`journal`], [`pool`] | who may call and read, `catalog.db`; `journal.db`; `pool.db` and its latest changes |
-//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`budget`], [`opaque`], [`process`], [`sender`], [`sqlite`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, memory that several share, values whose type the compiler does not look into, what the process takes away from itself, how tools sign, name and greet, how SQLite files are opened, text as it is shown, encoded and quoted, the pages for people |
+//! | 0 | [`item`], [`batch`], [`error`], [`config`], [`metrics`], [`clock`], [`backoff`], [`budget`], [`opaque`], [`process`], [`sender`], [`sqlite`], [`telemetry`], [`text`], [`guide`] | plain data, settings, counters, the clock, the pauses between attempts, memory that several share, values whose type the compiler does not look into, what the process takes away from itself, how tools sign, name and greet, how SQLite files are opened, the way of requests as collectors of traces see it, text as it is shown, encoded and quoted, the pages for people |
 //!
 //! Imports go down only. `tests/it/structure.rs` holds the code to this, and to one home for each
 //! large dependency.
@@ -146,6 +146,8 @@
 //! - Every route of the admin listener but its health, its documentation and the sign-in page was made with the role that
 //!   it needs; a session has the role that its token has at the moment.
 //! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
+//! - Traces are sent by a task with a queue of its own: without a collector no span is made, with one no request waits
+//!   for it.
 //!
 //! What is absent on purpose: no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each
@@ -178,4 +180,5 @@ pub mod process;
 pub mod repair;
 pub mod sender;
 pub mod sqlite;
+pub mod telemetry;
 pub mod text;

@@ -27,6 +27,7 @@ use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::pool::changes::Bell;
 use crate::pool::{Pool, Position};
+use crate::telemetry::Tracer;
 pub use frame::Frame;
 use frame::Recent;
 pub use pages::{Pages, PagesTaken, Room};
@@ -125,6 +126,7 @@ impl Renderer {
 pub struct Live {
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
+    tracer: Tracer,
     /// Tickets that were given out.
     pub tickets: Tickets,
     seats: Arc<Seats>,
@@ -152,10 +154,12 @@ impl Live {
         connections: usize,
         pool: &Arc<Pool>,
         metrics: &Arc<Metrics>,
+        tracer: Tracer,
     ) -> Self {
         Self {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
+            tracer,
             tickets: Tickets::default(),
             seats: Arc::new(Seats::new(
                 // Others find a connection, too.

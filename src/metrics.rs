@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-pub use condition::{ConditionGauges, SinkGauges};
+pub use condition::{ConditionGauges, SINK_STATES, SinkGauges};
 pub use listeners::{Connections, ListenerMetrics};
 pub use plugins::{PluginMetrics, Refused};
 pub use recent::{Minute, Recent};
@@ -90,6 +90,12 @@ pub struct Metrics {
     pub disk_free_bytes: Gauge,
     /// Size of the disk of the data folder.
     pub disk_bytes: Gauge,
+    /// When the daemon started, in seconds of Unix time.
+    pub started_at: Gauge,
+    /// Spans that the collector took.
+    pub spans_sent: Counter,
+    /// Spans that did not get there: too many at once, or no collector for too long.
+    pub spans_dropped: Counter,
     /// When the files were last looked through whole, in seconds of Unix time; 0 before the first time.
     pub files_checked_at: Gauge,
     /// How the daemon is; set when somebody reads the metrics.
@@ -132,6 +138,11 @@ impl Metrics {
             "Plugin calls that trapped or ran out of time or memory",
         );
         let dead_letters = counter("dead_letters", "Items given up by sinks");
+        let spans_sent = counter("spans_sent", "Spans that the collector of traces took");
+        let spans_dropped = counter(
+            "spans_dropped",
+            "Spans that did not get to the collector of traces",
+        );
         let live_messages = counter("live_messages", "Messages sent to renderers");
         let live_resets = counter(
             "live_resets",
@@ -186,6 +197,12 @@ impl Metrics {
             "When the files were last looked through for damage, in Unix time; 0 before the first time",
             files_checked_at.clone(),
         );
+        let started_at = Gauge::default();
+        registry.register(
+            "started_timestamp_seconds",
+            "When the daemon started, in Unix time",
+            started_at.clone(),
+        );
         let listeners = ListenerMetrics::register(&mut registry);
         let condition = ConditionGauges::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
@@ -222,6 +239,9 @@ impl Metrics {
             live_resets,
             disk_free_bytes,
             disk_bytes,
+            started_at,
+            spans_sent,
+            spans_dropped,
             files_checked_at,
             condition,
             plugins,

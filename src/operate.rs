@@ -14,6 +14,7 @@ mod error;
 mod guesses;
 mod items;
 pub mod limits;
+mod problem;
 pub mod renderers;
 pub mod requests;
 mod resend;
@@ -44,6 +45,7 @@ use certificates::Certificates;
 pub use error::OperateError;
 pub use guesses::Guesses;
 pub use items::RemoveError;
+pub use problem::Kind;
 use requests::Requests;
 
 /// Facts that do not change while the daemon runs.

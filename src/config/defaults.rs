@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Networks, Ordering,
+    Admin, Batch, Durability, Http, Limits, Listen, Live, Log, LogFormat, Networks, Ordering, Otlp,
     Plugins, Pool, PoolMode, Postgres, ProxyHeader, Retry, Runtime, Secret, Server, Settings, Sink,
-    SinkLimits, Start, Storage, System,
+    SinkLimits, Start, Storage, System, Telemetry,
 };
 
 impl Default for Settings {
@@ -26,6 +26,7 @@ impl Default for Settings {
             runtime: Runtime::default(),
             system: System::default(),
             log: Log::default(),
+            telemetry: Telemetry::default(),
             plugins: Plugins::default(),
             pool: Pool::default(),
             streams: Vec::new(),
@@ -68,6 +69,17 @@ impl Default for Admin {
             token: None,
             token_file: PathBuf::from("data/admin.token"),
             tokens: Vec::new(),
+        }
+    }
+}
+
+impl Default for Otlp {
+    fn default() -> Self {
+        Otlp {
+            endpoint: None,
+            headers: BTreeMap::new(),
+            service_name: "headgate".to_owned(),
+            sample_percent: 100,
         }
     }
 }

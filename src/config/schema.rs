@@ -138,6 +138,7 @@ pub(super) const ROOT: &[Field] = &[
     field("runtime", Shape::Table(RUNTIME)),
     field("system", Shape::Table(SYSTEM)),
     field("log", Shape::Table(LOG)),
+    field("telemetry", Shape::Table(TELEMETRY)),
     field("plugins", Shape::Table(PLUGINS)),
     field("pool", Shape::Table(POOL)),
     field("streams", Shape::Tables(&STREAM)),
@@ -402,6 +403,15 @@ const BATCH: &[Field] = &[
     field("items_max", Shape::Integer(1, 1_000_000)),
     field("bytes_max", Shape::Integer(1, GIB)),
     field("linger_ms", Shape::Integer(0, DAY_MS)),
+];
+
+const TELEMETRY: &[Field] = &[field("otlp", Shape::Table(OTLP))];
+
+const OTLP: &[Field] = &[
+    field("endpoint", Shape::Text(checks::collector)),
+    field("headers", Shape::Secrets(checks::header_name)),
+    field("service_name", Shape::Text(checks::any)),
+    field("sample_percent", Shape::Integer(0, 100)),
 ];
 
 const POSTGRES: &[Field] = &[

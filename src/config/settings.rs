@@ -10,6 +10,7 @@
 
 mod caller;
 mod sink;
+mod telemetry;
 mod tls;
 mod token;
 mod verify;
@@ -27,6 +28,7 @@ pub use caller::{
     shown_certificate,
 };
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
+pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};
 pub use verify::{Replay, Verify};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub system: System,
     /// Log output.
     pub log: Log,
+    /// What the daemon sends of its own work.
+    pub telemetry: Telemetry,
     /// Limits on plugins.
     pub plugins: Plugins,
     /// The data pool.

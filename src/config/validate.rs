@@ -49,6 +49,7 @@ impl<'a> Validator<'a> {
         self.keys(settings);
         self.delete_when(settings);
         self.sinks(settings);
+        self.telemetry(settings);
         self.general_warnings(settings);
     }
 
@@ -133,6 +134,17 @@ impl<'a> Validator<'a> {
                     self.problem(&format!("{list}[{index}].delete_when"), message.to_owned());
                 }
             }
+        }
+    }
+
+    /// What the collector of traces is sent with each request.
+    fn telemetry(&mut self, settings: &mut Settings) {
+        let otlp = &mut settings.telemetry.otlp;
+        let path = "telemetry.otlp.headers";
+        self.headers(path, &mut otlp.headers);
+        let is_open = |endpoint: &String| endpoint.starts_with("http://");
+        if otlp.endpoint.as_ref().is_some_and(is_open) && !otlp.headers.is_empty() {
+            self.warning(path, "they are sent without encryption".to_owned());
         }
     }
 

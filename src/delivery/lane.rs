@@ -8,6 +8,7 @@
 mod attempt;
 mod settle;
 mod take;
+mod trace;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::config::{Ordering, Retry as RetrySettings, Sink};
 use crate::journal::{JournalError, StorageError};
 use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
 use crate::pool::{Call, PoolError, Retry};
+use trace::Followed;
 
 /// So many new batches failing one after another mean that the sink is down, not the batches bad.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
@@ -67,6 +69,8 @@ pub struct Lane {
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
+    /// Spans of the requests in batches that the sink was called with and that are not settled.
+    spans: Vec<Followed>,
     commands: watch::Receiver<Commands>,
     /// What was done about them.
     heard: Commands,
@@ -127,6 +131,7 @@ impl Lane {
             pauses: 0,
             busy_at: None,
             last_items: 0,
+            spans: Vec::new(),
         }
     }
 
@@ -319,6 +324,7 @@ impl Lane {
             reason: reason.to_owned(),
             until_ms: now_ms + pause_ms,
         });
+        self.end_spans(Some("paused"));
         // Whatever the storage or the plugin did: begin afresh.
         self.instance = None;
         Step::Failing(clock::lived_ms() + pause_ms)

@@ -169,7 +169,8 @@ async fn submit(
     res: &mut Response,
 ) {
     let mut body = req.take_body();
-    let parts = Parts::of(req, endpoint, stream);
+    let tracer = to.ingest.tracer();
+    let parts = Parts::of(req, endpoint, stream).followed(tracer);
     // Who asked first and was not told to go on does not send: reading would tell it to.
     let asks_first = req.headers().contains_key(EXPECT);
     let timeout_seconds = to.body_timeout_seconds;
@@ -177,6 +178,7 @@ async fn submit(
     let answer = match to.ingest.admit(parts.head()) {
         Ok(mut admitted) => {
             let read = body::read(&mut body, &mut admitted.budget, timeout_seconds).await;
+            parts.received(tracer);
             reusable = !matches!(read, Err(BodyError::TooSlow(_) | BodyError::GaveWay));
             to.ingest.store(admitted, read).await
         }
@@ -199,14 +201,18 @@ async fn submit(
         let close = HeaderValue::from_static("close");
         res.headers_mut().insert(CONNECTION, close);
     }
+    let told = parts.told(&answer);
     answer::write(answer, endpoint, req, res);
+    parts.answered(tracer, told, res);
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
 pub(super) async fn remove(ingest: &Ingest, req: &mut Request, res: &mut Response) {
     let stream = req.param::<String>("stream").unwrap_or_default();
     let key = req.param::<String>("key").unwrap_or_default();
-    let parts = Parts::of(req, Endpoint::Items, Some(stream));
+    let parts = Parts::of(req, Endpoint::Items, Some(stream)).followed(ingest.tracer());
     let answer = ingest.remove(parts.head(), &key).await;
+    let told = parts.told(&answer);
     answer::write(answer, Endpoint::Items, req, res);
+    parts.answered(ingest.tracer(), told, res);
 }

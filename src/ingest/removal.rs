@@ -71,7 +71,10 @@ impl Ingest {
         let body = format!("DELETE {key}");
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
-        self.submit(log, items, [claim, None]).await
+        let committing = self.follow(known);
+        let stored = self.submit(log, items, [claim, None]).await;
+        self.end_commit(known, committing, &stored);
+        stored
     }
 
     /// Removes an item for an operator.

@@ -22,6 +22,7 @@ use crate::journal::{LogEntry, Outcome, Receipt};
 use crate::sender::Headers;
 use crate::sender::body::Form;
 use crate::sender::handshake::Answer as Greeting;
+use crate::telemetry::Trace;
 
 /// What the pipeline may spend on one request.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +70,8 @@ pub struct Head<'a> {
     pub client: Client,
     /// What [`super::loggable_headers`] made of the headers, for the log.
     pub headers: Option<&'a str>,
+    /// Its trace, if it is followed.
+    pub trace: Option<&'a Trace>,
 }
 
 impl Head<'_> {

@@ -270,6 +270,7 @@ impl Ingest {
             idempotency_key: kept.idempotency_key.as_deref(),
             client: log.client,
             headers: None,
+            trace: None,
         };
         let form = head.form()?;
         let item_key = connector.item_key.as_deref();

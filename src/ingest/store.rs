@@ -44,7 +44,10 @@ impl Ingest {
             // Of a signed request the key is known only now.
             self.check_caller(known)?;
         }
-        let delivery = match self.read_delivery(known.context(), named, body)? {
+        let flattening = known.span("flatten");
+        let read = self.read_delivery(known.context(), named, body);
+        self.end_span(flattening, &read);
+        let delivery = match read? {
             Reading::Delivery(delivery) => delivery,
             Reading::Greeting(greeting, say) => return Ok(Stored::Greeting(greeting, say)),
         };
@@ -71,8 +74,10 @@ impl Ingest {
                 }
             }
         };
+        let committing = self.follow(known);
         let stored = self.submit_both(log, items, removed, &delivery.repeats, body);
         let stored = stored.await;
+        self.end_commit(known, committing, &stored);
         if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
             key.volume.give_back(charged);
         }

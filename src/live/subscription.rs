@@ -45,6 +45,8 @@ pub struct Subscription {
     stale_after: Arc<HashMap<Arc<str>, u64>>,
     /// Made and not fetched yet.
     outbox: VecDeque<Frame>,
+    /// Of what was fetched last, where a collector of traces wants to know: the streams and how far they were told.
+    told: Vec<(Arc<str>, u64)>,
     /// The renderer resumed and was not told yet that it is up to date.
     resumed: bool,
     /// Something may have changed since the last flush.
@@ -132,6 +134,7 @@ impl Subscription {
             renderer,
             listener,
             outbox,
+            told: Vec::new(),
             resumed: !afresh,
             pending: true,
             flushing: None,
@@ -153,6 +156,12 @@ impl Subscription {
             if self.live.is_stopping() || !self.reader.is_valid_at(clock::unix_ms()) {
                 self.ended = true;
                 return Some(Frame::bye());
+            }
+            if !self.told.is_empty() && self.outbox.is_empty() {
+                // The connection has taken it and asks for more.
+                for (stream, through) in self.told.drain(..) {
+                    self.live.tracer.pushed(&stream, through);
+                }
             }
             if let Some(frame) = self.outbox.pop_front() {
                 self.live.metrics.live_messages.inc();
@@ -293,6 +302,9 @@ impl Subscription {
             let id = self.position();
             let frame = self.live.recent().frame(&stream, id, run);
             self.outbox.extend(frame);
+            if self.live.tracer.is_on() {
+                self.told.push((Arc::clone(&stream), last.seq));
+            }
         }
     }
 

@@ -11,11 +11,25 @@ use prometheus_client::registry::Registry;
 type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
 
+/// The states of a sink; it has one of them.
+pub const SINK_STATES: [&str; 6] = [
+    "starting",
+    "running",
+    "failing",
+    "paused",
+    "crashed",
+    "unconfigured",
+];
+
 /// How a sink is. What is not known has no number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SinkGauges {
+    /// One of [`SINK_STATES`].
+    pub state: &'static str,
     /// By how many sequence numbers it is behind.
     pub lag: u64,
+    /// Seconds that the oldest request has waited which it has not taken.
+    pub oldest_seconds: Option<u64>,
     /// Bytes of the payloads that it has not taken.
     pub backlog_bytes: Option<u64>,
     /// Batches that wait for another attempt.
@@ -27,11 +41,14 @@ pub struct SinkGauges {
 /// The gauges.
 #[derive(Debug)]
 pub struct ConditionGauges {
+    sink_state: Family<[(&'static str, String); 2], Gauge>,
     sink_lag: ByLabel,
+    sink_oldest_seconds: ByLabel,
     sink_backlog_bytes: ByLabel,
     sink_retries: ByLabel,
     sink_dead_letters: ByLabel,
     file_bytes: ByLabel,
+    problems: Family<[(&'static str, &'static str); 1], Gauge>,
     log_bytes: Gauge,
     payload_bytes: Gauge,
     quarantined: Gauge,
@@ -39,12 +56,22 @@ pub struct ConditionGauges {
 
 impl ConditionGauges {
     pub(super) fn register(registry: &mut Registry) -> Self {
+        let sink_state = Family::default();
+        registry.register(
+            "sink_state",
+            "The state of a sink: 1 for the one that it has, 0 for the others",
+            sink_state.clone(),
+        );
         let mut by_label = |name: &str, help: &str| {
             let family = ByLabel::default();
             registry.register(name, help, family.clone());
             family
         };
         let sink_lag = by_label("sink_lag", "Sequence numbers that a sink is behind");
+        let sink_oldest_seconds = by_label(
+            "sink_oldest_seconds",
+            "Seconds that the oldest request has waited which a sink has not taken; 0 if it has all",
+        );
         let sink_backlog_bytes = by_label(
             "sink_backlog_bytes",
             "Bytes of payloads that a sink has not taken, about",
@@ -58,17 +85,26 @@ impl ConditionGauges {
             "file_bytes",
             "Size of each file; write-ahead logs end in -wal",
         );
+        let problems = Family::default();
+        registry.register(
+            "problems",
+            "Problems that the status lists, by kind",
+            problems.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
             gauge
         };
         Self {
+            sink_state,
             sink_lag,
+            sink_oldest_seconds,
             sink_backlog_bytes,
             sink_retries,
             sink_dead_letters,
             file_bytes,
+            problems,
             log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
             payload_bytes: gauge("payload_bytes", "Bytes of payloads in the journal, about"),
             quarantined: gauge(
@@ -80,8 +116,10 @@ impl ConditionGauges {
 
     /// Forgets the numbers of before.
     pub fn begin(&self) {
+        self.sink_state.clear();
         for family in [
             &self.sink_lag,
+            &self.sink_oldest_seconds,
             &self.sink_backlog_bytes,
             &self.sink_retries,
             &self.sink_dead_letters,
@@ -93,8 +131,14 @@ impl ConditionGauges {
 
     /// Sets the numbers of a sink.
     pub fn set_sink(&self, name: &str, gauges: SinkGauges) {
+        for state in SINK_STATES {
+            let labels = [("sink", name.to_owned()), ("state", state.to_owned())];
+            let gauge = self.sink_state.get_or_create_owned(&labels);
+            gauge.set(i64::from(state == gauges.state));
+        }
         let labels = [("sink", name.to_owned())];
         put(&self.sink_lag, &labels, Some(gauges.lag));
+        put(&self.sink_oldest_seconds, &labels, gauges.oldest_seconds);
         put(&self.sink_backlog_bytes, &labels, gauges.backlog_bytes);
         put(&self.sink_retries, &labels, gauges.retries);
         put(&self.sink_dead_letters, &labels, gauges.dead_letters);
@@ -103,6 +147,14 @@ impl ConditionGauges {
     /// Sets the size of a file.
     pub fn set_file(&self, name: &str, bytes: u64) {
         put(&self.file_bytes, &[("file", name.to_owned())], Some(bytes));
+    }
+
+    /// Sets how many problems of a kind there are.
+    pub fn set_problems(&self, kind: &'static str, count: u64) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.problems
+            .get_or_create_owned(&[("kind", kind)])
+            .set(count);
     }
 
     /// Sets what is not of a sink or a file. What is not known stays as it was.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::error::CRASHED;
+use crate::clock;
 use crate::delivery::{LaneState, LaneStatus};
 use crate::metrics::SinkGauges;
 use crate::pool::Undelivered;
@@ -145,7 +146,9 @@ impl Operator {
         gauges.begin();
         for (sink, backlog_bytes) in condition.sinks.iter().zip(&amounts.backlog_bytes) {
             let gauge = SinkGauges {
+                state: sink.state(),
                 lag: sink.lag,
+                oldest_seconds: sink.oldest_seconds(),
                 backlog_bytes: *backlog_bytes,
                 retries: sink.retries(),
                 dead_letters: sink.dead_letters(),
@@ -155,6 +158,9 @@ impl Operator {
         for (name, bytes) in &condition.files {
             gauges.set_file(name, *bytes);
         }
+        for (kind, count) in self.found(&condition).counts() {
+            gauges.set_problems(kind, count);
+        }
         let quarantined = condition.quarantined;
         gauges.set(amounts.log_bytes, amounts.payload_bytes, quarantined);
         self.metrics.render()
@@ -162,7 +168,16 @@ impl Operator {
 }
 
 impl SinkCondition {
-    /// `starting`, `running`, `failing`, `paused`, `crashed` or `unconfigured`.
+    /// How long the oldest request has waited that it has not taken; 0 if it has all, none if that is not known.
+    fn oldest_seconds(&self) -> Option<u64> {
+        let waits_ms = |oldest_ms| clock::unix_ms().saturating_sub(oldest_ms);
+        match self.lag {
+            0 => Some(0),
+            _ => Some(waits_ms(self.oldest_ms?) / 1_000),
+        }
+    }
+
+    /// One of [`SINK_STATES`](crate::metrics::SINK_STATES).
     pub fn state(&self) -> &'static str {
         match self.lane.as_ref().map(|lane| lane.state()) {
             None => "unconfigured",

@@ -1,4 +1,4 @@
-//! What does not work, in sentences.
+//! What does not work, in sentences, each of a kind that metrics count.
 //!
 //! **Invariant**: what is wrong is named, not only coloured: there is no problem exactly when everything works.
 
@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
+use super::problem::{Found, Kind};
 use crate::clock;
 use crate::delivery::LaneState;
 use crate::metrics::Minute;
@@ -28,53 +29,37 @@ const CLOCK_REFUSALS: u32 = 10;
 impl Operator {
     /// What does not work, in sentences.
     pub fn problems(&self, condition: &Condition) -> Vec<String> {
-        let mut problems = Vec::new();
+        self.found(condition).sentences()
+    }
+
+    /// The same with the kind of each.
+    pub(super) fn found(&self, condition: &Condition) -> Found {
+        let data_dir = Path::new(&self.about.data_dir);
+        let mut problems = Found::default();
         if let Err(error) = self.gate.check() {
-            problems.push(error.to_string());
+            problems.push(error.to_string(), Kind::Intake);
         }
-        problems.extend(self.configuration.problem());
-        problems.extend(self.certificates.problems());
-        problems.extend(self.delivery.gaps(&self.catalog));
-        problems.extend(report::problems(Path::new(&self.about.data_dir)));
-        problems.extend(condition.unreadable.iter().cloned());
+        problems.extend(self.configuration.problem(), Kind::Configuration);
+        problems.extend(self.certificates.problems(), Kind::Certificate);
+        problems.extend(self.delivery.gaps(&self.catalog), Kind::NoSink);
+        problems.extend(report::problems(data_dir), Kind::Repair);
+        problems.extend(condition.unreadable.iter().cloned(), Kind::Unreadable);
         for sink in &condition.sinks {
-            let name = &sink.name;
-            let Some(lane) = &sink.lane else {
-                let told = sink.reason().0.unwrap_or_default();
-                problems.push(format!("the sink {name}: {told}"));
-                continue;
-            };
-            if let Some(reason) = lane.refused() {
-                problems.push(format!(
-                    "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
-                ));
-            }
-            match lane.state() {
-                LaneState::Paused { reason, .. } => {
-                    problems.push(format!("the sink {name} is paused: {reason}"));
-                }
-                LaneState::Failing { reason } => {
-                    problems.push(format!("the sink {name} does what it should not: {reason}"));
-                }
-                LaneState::Crashed => problems.push(format!("the sink {name}: {CRASHED}")),
-                LaneState::Starting | LaneState::Running => {}
-            }
-            problems.extend(undelivered(sink));
+            of_sink(sink, &mut problems);
         }
-        problems.extend(self.crowded());
-        problems.extend(self.used_up());
-        problems.extend(self.misfits());
-        problems.extend(self.refused_lately());
+        self.crowded(&mut problems);
+        problems.extend(self.used_up(), Kind::Limit);
+        self.misfits(&mut problems);
+        self.refused_lately(&mut problems);
         if let Some(count @ 1..) = condition.quarantined {
             problems.push(format!(
                 "{} could not be read and lie in the table quarantine of journal.db; their items are dead letters",
                 counted(count, "payload")
-            ));
+            ), Kind::Quarantine);
         }
         for (name, bytes) in &condition.files {
             if name.ends_with("-wal") && *bytes >= WAL_BYTES_MAX {
-                let file = Path::new(&self.about.data_dir).join(name.trim_end_matches("-wal"));
-                let readers = holders::readers(&file);
+                let readers = holders::readers(&data_dir.join(name.trim_end_matches("-wal")));
                 let who = match readers.is_empty() {
                     true => "a program that reads the file for long".to_owned(),
                     false => format!("{}, reading the file,", readers.join(", ")),
@@ -82,40 +67,38 @@ impl Operator {
                 problems.push(format!(
                     "{name} has grown to {} MiB: {who} keeps it from being copied back; end its transaction",
                     bytes >> 20
-                ));
+                ), Kind::Wal);
             }
         }
         problems
     }
 
     /// Listeners that take no more connections.
-    fn crowded(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+    fn crowded(&self, problems: &mut Found) {
         let listeners = &self.metrics.listeners;
         for connections in [&listeners.service, &listeners.admin] {
             let listener = connections.listener;
             if let Some(max) = connections.at_max() {
                 problems.push(format!(
                     "all {max} connections of the {listener} listener are taken: others wait until one of them ends"
-                ));
+                ), Kind::Connections);
             }
             if let Some(client) = connections.crowded_by() {
                 problems.push(format!(
                     "the client {client} had as many connections to the {} listener as one may (server.connections_per_address_max); more of it were closed at once",
                     connections.listener
-                ));
+                ), Kind::Connections);
             }
             if let Some(reason) = connections.failure() {
                 problems.push(format!(
                     "the system gave the {listener} listener no more connections in the last minute: {reason}"
-                ));
+                ), Kind::Connections);
             }
         }
-        problems
     }
 
     /// Connectors of whose requests many were refused lately, and requests of nobody known.
-    fn refused_lately(&self) -> Vec<String> {
+    fn refused_lately(&self, problems: &mut Found) {
         let now_ms = clock::unix_ms();
         let lately = |connector: Option<&str>| {
             let hour = self.metrics.recent.hour(connector, now_ms);
@@ -126,7 +109,6 @@ impl Operator {
             errors >= REFUSED_MIN && errors.saturating_mul(100) >= requests * REFUSED_PERCENT
         };
         let share = |errors: u64, requests: u64| errors.saturating_mul(100) / requests.max(1);
-        let mut problems = Vec::new();
         let mut known = Minute::default();
         for connector in self.catalog.connectors() {
             let sum = lately(Some(&connector.name));
@@ -136,7 +118,7 @@ impl Operator {
                     "{} % of the requests of the connector {} were refused in the last {REFUSED_MINUTES} minutes; its request log says why",
                     share(sum.errors, sum.requests),
                     connector.name
-                ));
+                ), Kind::Refused);
             }
         }
         let all = lately(None);
@@ -145,22 +127,20 @@ impl Operator {
             problems.push(format!(
                 "{} % of all requests were refused in the last {REFUSED_MINUTES} minutes because they had no valid key",
                 share(unknown, all.requests)
-            ));
+            ), Kind::Strangers);
         }
-        problems
     }
 }
 
 impl Operator {
     /// What requests show of how connectors and screens are set up.
-    fn misfits(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+    fn misfits(&self, problems: &mut Found) {
         for connector in self.catalog.connectors() {
             let name = &connector.name;
             if connector.signs.unidentified.load(Ordering::Relaxed) {
                 problems.push(format!(
                     "nothing identifies what the connector {name} sends: each request takes the place of the one before; set item_key for it"
-                ));
+                ), Kind::ItemKey);
             }
             let clock = connector.signs.clock.load(Ordering::Relaxed);
             if clock.unsigned_abs() >= CLOCK_REFUSALS {
@@ -168,54 +148,101 @@ impl Operator {
                 problems.push(format!(
                     "this machine's clock seems to be {side} the time: the last {} deliveries to the connector {name} were refused for their time, and none was good; set the clock, or look in its log who sends them",
                     clock.unsigned_abs()
-                ));
+                ), Kind::Clock);
             }
         }
         for client in self.guesses.busy() {
-            problems.push(format!(
-                "{client} sends wrong admin tokens, one after the other; see the audit trail"
-            ));
+            problems.push(
+                format!(
+                    "{client} sends wrong admin tokens, one after the other; see the audit trail"
+                ),
+                Kind::WrongTokens,
+            );
         }
         for (key, why) in self.live.without_seat() {
-            problems.push(format!(
-                "renderers with the read key {key} were refused: {why}"
-            ));
+            problems.push(
+                format!("renderers with the read key {key} were refused: {why}"),
+                Kind::Renderers,
+            );
         }
-        problems
     }
 }
 
-/// What a sink has not delivered, and why, as far as that is known.
-fn undelivered(sink: &SinkCondition) -> Vec<String> {
+/// What is wrong with a sink.
+fn of_sink(sink: &SinkCondition, problems: &mut Found) {
     let name = &sink.name;
-    let mut problems = Vec::new();
+    let Some(lane) = &sink.lane else {
+        let told = sink.reason().0.unwrap_or_default();
+        problems.push(format!("the sink {name}: {told}"), Kind::SinkUnconfigured);
+        return;
+    };
+    if let Some(reason) = lane.refused() {
+        problems.push(
+            format!(
+                "the sink {name} goes on as before, what is new for it cannot be used: {reason}"
+            ),
+            Kind::SinkRefused,
+        );
+    }
+    match lane.state() {
+        LaneState::Paused { reason, .. } => {
+            problems.push(
+                format!("the sink {name} is paused: {reason}"),
+                Kind::SinkPaused,
+            );
+        }
+        LaneState::Failing { reason } => {
+            problems.push(
+                format!("the sink {name} does what it should not: {reason}"),
+                Kind::SinkFailing,
+            );
+        }
+        LaneState::Crashed => {
+            problems.push(format!("the sink {name}: {CRASHED}"), Kind::SinkCrashed);
+        }
+        LaneState::Starting | LaneState::Running => {}
+    }
+    undelivered(sink, problems);
+}
+
+/// What a sink has not delivered, and why, as far as that is known.
+fn undelivered(sink: &SinkCondition, problems: &mut Found) {
+    let name = &sink.name;
     let waits_ms = (sink.oldest_ms).map(|oldest_ms| clock::unix_ms().saturating_sub(oldest_ms));
     if let Some(waits_ms) = waits_ms.filter(|waits_ms| *waits_ms >= LAG_MS_MAX) {
-        problems.push(format!(
-            "the sink {name} is {} behind; the oldest has waited for {} s",
-            counted(sink.lag, "request"),
-            waits_ms / 1_000
-        ));
+        problems.push(
+            format!(
+                "the sink {name} is {} behind; the oldest has waited for {} s",
+                counted(sink.lag, "request"),
+                waits_ms / 1_000
+            ),
+            Kind::SinkBehind,
+        );
     }
     let Some(undelivered) = sink.undelivered else {
-        return problems;
+        return;
     };
     if undelivered.retries > 0 {
         let why = sink.lane.as_ref().and_then(|lane| lane.last_error());
         let why = why.map(|(_, why)| format!(": {why}"));
-        problems.push(format!(
-            "the sink {name} fails: {} for another attempt{}",
-            waits(undelivered.retries, "batch", "batches"),
-            why.unwrap_or_default()
-        ));
+        problems.push(
+            format!(
+                "the sink {name} fails: {} for another attempt{}",
+                waits(undelivered.retries, "batch", "batches"),
+                why.unwrap_or_default()
+            ),
+            Kind::SinkRetries,
+        );
     }
     if undelivered.dead_letters > 0 {
-        problems.push(format!(
-            "the sink {name} gave up: {} to be sent again or discarded",
-            waits(undelivered.dead_letters, "dead letter", "dead letters")
-        ));
+        problems.push(
+            format!(
+                "the sink {name} gave up: {} to be sent again or discarded",
+                waits(undelivered.dead_letters, "dead letter", "dead letters")
+            ),
+            Kind::SinkDeadLetters,
+        );
     }
-    problems
 }
 
 fn counted(number: u64, thing: &str) -> String {

@@ -151,6 +151,7 @@ impl Operator {
             idempotency_key: None,
             client: by.client,
             headers: None,
+            trace: None,
         };
         let answer = match self.ingest.admit(head) {
             Ok(admitted) => self.ingest.store(admitted, Ok(Bytes::from(body))).await,

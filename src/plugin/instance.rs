@@ -20,6 +20,7 @@ use super::{Descriptor, Exports, Failure, Limits, Plugin, PluginError, SinkConte
 use crate::backoff::jitter;
 use crate::batch::{Action, Batch};
 use crate::pool::{Effect, Staged};
+use crate::telemetry::Parent;
 
 /// Calls after which an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
@@ -84,6 +85,11 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// What the guest sends in the calls that follow belongs to this span.
+    pub fn follow(&mut self, parent: Option<Parent>) {
+        self.store.data_mut().calls.follow(parent);
+    }
+
     /// Hands the guest a batch and returns what it made of it. Removals that it does not hear of are applied to the pool in
     /// its place: what an older component wrote must not stay for ever. After [`Failure::Trap`] and
     /// [`Failure::NotGranted`] the instance must be dropped.

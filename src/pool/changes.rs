@@ -185,6 +185,14 @@ impl Changes {
         }
     }
 
+    /// Number of the last change of a stream, if somebody follows it.
+    pub fn newest_followed(&self, stream: &str) -> Option<u64> {
+        let logs = self.lock();
+        let log = logs.streams.get(stream)?;
+        let (newest, _) = log.changes.last_key_value()?;
+        (!log.bells.is_empty()).then_some(*newest)
+    }
+
     /// The changes of a stream after a position, oldest first, about `bytes_max` of them.
     pub fn after(&self, stream: &str, position: u64, bytes_max: usize) -> Recent {
         let logs = self.lock();

@@ -46,4 +46,6 @@ mod shares; // what one key, screen or stranger can take, and what is left for o
 mod stored; // what a daemon has stored, read and changed beside it
 mod strangers; // from where requests come, and those whom no key vouches for
 mod structure; // the house rules that a text search can hold
+mod traces; // what a collector is told of a request's way
 mod wait; // for what happens by itself
+mod watch; // metrics, alert rules, the dashboard, and the guide's table of them

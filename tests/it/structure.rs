@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 27] = [
+const FLOORS: [(&str, u8); 28] = [
     ("cli", 7),
     ("daemon", 6),
     ("http", 5),
@@ -29,6 +29,7 @@ const FLOORS: [(&str, u8); 27] = [
     ("process", 0),
     ("sender", 0),
     ("sqlite", 0),
+    ("telemetry", 0),
     ("text", 0),
     ("guide", 0),
 ];
@@ -91,7 +92,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("figment", &["config"]),
     ("toml_edit", &["config"]),
     ("clap", &["cli"]),
-    ("reqwest", &["cli"]),
+    ("reqwest", &["cli", "telemetry"]),
     ("moka", &["journal"]),
     ("jsonschema", &["plugin"]),
 ];

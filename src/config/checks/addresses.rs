@@ -37,6 +37,18 @@ pub(in super::super) fn public_url(text: &str) -> Result<(), String> {
     }
 }
 
+/// Where a collector of traces listens: what stands before `/v1/traces`.
+pub(in super::super) fn collector(text: &str) -> Result<(), String> {
+    url(text)?;
+    match text.ends_with('/') || text.contains(['?', '#', '@']) || text.contains("/v1/") {
+        false => Ok(()),
+        true => Err(format!(
+            "wants what stands before \"/v1/traces\" in the URL, without a slash at the end, a user or a query; this is {}",
+            quoted(text)
+        )),
+    }
+}
+
 /// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
 pub(in super::super) fn origin(text: &str) -> Result<(), String> {
     let plain = matches!(text, "*" | "null")

@@ -174,6 +174,7 @@ fn the_examples_in_default_toml_are_sound() {
         .var("GRAFANA_TOKEN", "at_0123456789abcdef01234567")
         .var("SHOP_KEY", "ik_live_0123456789abcdef")
         .var("TEAM_AUTHORIZATION", "Bearer 0123456789")
+        .var("COLLECTOR_AUTHORIZATION", "Bearer 0123456789")
         .var("SIGNING_SECRET", "whsec_0123456789")
         .var("SHOP_DATABASE", "postgresql://shop:0123456789@db/shop");
     let settings = place.settings();

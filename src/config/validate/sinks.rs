@@ -2,11 +2,12 @@
 //!
 //! **Invariant**: a secret stands where the plugin does not read it, or is told of.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
 use crate::config::problem::{self, quoted};
-use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Settings, checks, hidden, pool};
+use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Secret, Settings, checks, hidden, pool};
 
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
@@ -96,14 +97,19 @@ impl Validator<'_> {
         }
     }
 
-    fn http(&mut self, path: &str, http: &mut Http) {
-        for (name, secret) in &mut http.headers {
-            let path = problem::join(&format!("{path}.headers"), name);
+    /// Headers whose values are secrets.
+    pub(super) fn headers(&mut self, path: &str, headers: &mut BTreeMap<String, Secret>) {
+        for (name, secret) in headers {
+            let path = problem::join(path, name);
             match secret.resolve(&self.env) {
                 Ok(()) => self.secret_shape(&path, secret, checks::header_value),
                 Err(error) => self.problem(&path, error.to_string()),
             }
         }
+    }
+
+    fn http(&mut self, path: &str, http: &mut Http) {
+        self.headers(&format!("{path}.headers"), &mut http.headers);
         let open = http.hosts().into_iter().find(|host| !host.is_encrypted());
         if let (Some(host), false) = (open, http.headers.is_empty()) {
             self.warning(

@@ -5,7 +5,7 @@
 //! **Invariant**: a batch that comes again is what was stored of it; what nobody can read any more becomes dead letters of
 //! every sink.
 
-use super::{Lane, Step, StepError};
+use super::{Lane, Step, StepError, trace};
 use crate::batch::Batch;
 use crate::clock;
 use crate::config::Ordering;
@@ -126,7 +126,13 @@ impl Lane {
             Some(instance) => self.instance.insert(instance),
             None => self.instance.insert(plugin.start(&self.context).await?),
         };
+        let tracer = &self.delivery.tracer;
+        let first = self.spans.len();
+        if tracer.is_on() {
+            instance.follow(trace::begin(tracer, &self.name, &batch, &mut self.spans));
+        }
         let result = instance.write(batch).await;
+        trace::failed(&mut self.spans[first..], &result);
         if let Err(NotTaken { failure, .. }) = &result {
             if let Failure::NotGranted { reason } = failure {
                 return Err(StepError::NotGranted(reason.clone()));

@@ -18,7 +18,10 @@ const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 impl Lane {
     pub(super) async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
         settlement.called = settlement.cursor.is_some() && self.call.is_some();
-        if !self.commit(&settlement).await? {
+        let push = self.expect_pushes(&settlement);
+        let committed = self.commit(&settlement).await?;
+        self.committed(&push);
+        if !committed {
             tracing::info!(
                 sink = &*self.name,
                 "a retry was given up while it was tried"

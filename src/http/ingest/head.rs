@@ -2,18 +2,22 @@
 //!
 //! **Invariant**: values are as they came; nothing is judged here.
 
-use salvo_core::Request;
+use std::sync::Arc;
+
+use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
+use salvo_core::{Request, Response};
 use uuid::Uuid;
 
 use crate::clock;
 use crate::http::middleware::{client, request_id};
 use crate::http::tls::fingerprint;
-use crate::ingest::{Address, Head, loggable_headers};
+use crate::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
 use crate::sender::Headers;
+use crate::telemetry::{Kind, Trace, Tracer, Value};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
@@ -35,6 +39,18 @@ pub(super) struct Parts<'a> {
     method: &'a str,
     target: &'a str,
     loggable: Option<String>,
+    /// The trace of the request, if it is followed.
+    pub(super) trace: Option<Trace>,
+}
+
+/// What a trace tells of an answer.
+pub(super) enum Told {
+    Accepted {
+        stream: Arc<str>,
+        items: u32,
+        replayed: bool,
+    },
+    Other,
 }
 
 impl<'a> Parts<'a> {
@@ -66,6 +82,79 @@ impl<'a> Parts<'a> {
             method: req.method().as_str(),
             target: target.map_or("/", |target| target.as_str()),
             loggable,
+            trace: None,
+        }
+    }
+
+    /// The same, followed if a collector wants to know.
+    pub(super) fn followed(mut self, tracer: &Tracer) -> Self {
+        let headers = self.headers;
+        self.trace = tracer.begin(|name| headers.get_all(name).iter().map(HeaderValue::as_bytes));
+        self
+    }
+
+    /// The request is answered. Of callers whom nobody knows there are metrics only.
+    pub(super) fn answered(&self, tracer: &Tracer, told: Option<Told>, res: &Response) {
+        let (Some(trace), Some(told)) = (&self.trace, told) else {
+            return;
+        };
+        let status = res.status_code.unwrap_or_default();
+        if status == StatusCode::UNAUTHORIZED {
+            return;
+        }
+        let route = match (self.endpoint, &self.address) {
+            (Endpoint::Ingest, _) => "/api/ingest",
+            (Endpoint::Webhook, None) => "/api/webhook/{stream}",
+            (Endpoint::Webhook, Some(_)) => "/api/webhook/{stream}/{connector}",
+            (Endpoint::Items, _) => "/api/streams/{stream}/items/{key}",
+        };
+        let text = |text: String| Value::Text(text.into());
+        let mut span = trace
+            .root(format!("{} {route}", self.method))
+            .with("http.request.method", text(self.method.to_owned()))
+            .with("http.route", Value::Text(route.into()))
+            .with(
+                "http.response.status_code",
+                Value::Number(status.as_u16().into()),
+            )
+            .with("headgate.request_id", text(self.request_id.to_string()));
+        if let Told::Accepted {
+            stream,
+            items,
+            replayed,
+        } = told
+        {
+            span = span
+                .with("headgate.stream", Value::Name(stream))
+                .with("headgate.items", Value::Number(items.into()));
+            if replayed {
+                span = span.with("headgate.replayed", Value::Text("true".into()));
+            }
+        }
+        if status.is_server_error() {
+            span.fail("UNAVAILABLE");
+        }
+        tracer.end(span);
+    }
+
+    /// What the trace tells of an answer, if there is a trace.
+    pub(super) fn told(&self, answer: &Answer) -> Option<Told> {
+        self.trace.as_ref()?;
+        Some(match &answer.result {
+            Ok(Reply::Accepted(accepted)) => Told::Accepted {
+                stream: Arc::clone(&accepted.stream),
+                items: accepted.receipt.items,
+                replayed: accepted.receipt.replayed,
+            },
+            _ => Told::Other,
+        })
+    }
+
+    /// The body is there, or is not coming.
+    pub(super) fn received(&self, tracer: &Tracer) {
+        if let Some(trace) = &self.trace {
+            let span = trace.open("receive", Kind::Internal);
+            tracer.end(span.from_the_beginning());
         }
     }
 
@@ -93,6 +182,7 @@ impl<'a> Parts<'a> {
             idempotency_key: bytes(&IDEMPOTENCY_KEY),
             client: self.client,
             headers: self.loggable.as_deref(),
+            trace: self.trace.as_ref(),
         }
     }
 }

@@ -21,6 +21,7 @@ use super::Egress;
 use super::body::{Answer, Outgoing};
 use super::target::Target;
 use crate::batch::{Batch, Span};
+use crate::telemetry::Parent;
 use crate::text::hex;
 
 /// Time before the deadline of a call in which its requests end, so that the guest can still say what happened.
@@ -28,12 +29,16 @@ const FAREWELL_MAX: Duration = Duration::from_millis(250);
 /// Bytes of a body that a guest hands over at once: it may begin as many as it has handles.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
 pub(in crate::plugin) struct Calls {
     sink: Arc<str>,
     egress: Option<Arc<Egress>>,
     call: Option<Call>,
+    /// The span that requests belong to, if a request of the batch is followed.
+    parent: Option<Parent>,
 }
 
 /// The call that is under way.
@@ -54,7 +59,13 @@ impl Calls {
             sink,
             egress,
             call: None,
+            parent: None,
         }
+    }
+
+    /// Requests of the calls that follow belong to this span.
+    pub(in crate::plugin) fn follow(&mut self, parent: Option<Parent>) {
+        self.parent = parent;
     }
 
     /// A new call, which may take so long.
@@ -132,6 +143,9 @@ impl Calls {
             &key,
             &egress.headers,
         )?;
+        if let Some(parent) = &self.parent {
+            trace(&mut head.headers, parent);
+        }
         let body = Outgoing::new(body, egress.request_bytes_max);
         Ok(Prepared {
             sink: Arc::clone(&self.sink),
@@ -188,6 +202,22 @@ fn complete(
         headers.insert(name, value.clone());
     }
     Ok(())
+}
+
+/// Says which span the request belongs to, unless the guest or the configuration has said so.
+fn trace(headers: &mut HeaderMap, parent: &Parent) {
+    if headers.contains_key(TRACEPARENT) {
+        return;
+    }
+    let Ok(value) = HeaderValue::from_str(&parent.traceparent) else {
+        return;
+    };
+    headers.insert(TRACEPARENT, value);
+    headers.remove(TRACESTATE);
+    let state = parent.tracestate.as_deref();
+    if let Some(Ok(state)) = state.map(HeaderValue::from_str) {
+        headers.insert(TRACESTATE, state);
+    }
 }
 
 /// A request that may be sent.

@@ -1,0 +1,111 @@
+//! The spans of deliveries: one for each followed request of a batch, from the call of the sink to its settlement.
+//!
+//! What the sink sends out belongs to the first of them.
+//!
+//! **Invariant**: without a collector nothing is done but to see that there is none. With one, a batch has a bounded
+//! number of spans.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::Lane;
+use crate::batch::{Batch, Slice};
+use crate::plugin::{Failure, NotTaken, Taken};
+use crate::pool::{Effect, Settlement};
+use crate::telemetry::{Kind, Open, Parent, Push, Tracer, Value};
+
+/// Requests of one batch that are followed; of others there is no span.
+const FOLLOWED_MAX: usize = 64;
+
+/// A request of a batch.
+#[derive(Debug)]
+pub(super) struct Followed {
+    request_id: Uuid,
+    span: Open,
+}
+
+/// Begins the spans of a batch; what the sink is to say of itself when it calls others.
+pub(super) fn begin(
+    tracer: &Tracer,
+    sink: &Arc<str>,
+    batch: &Batch,
+    spans: &mut Vec<Followed>,
+) -> Option<Parent> {
+    let requests = batch.slices().iter().map(|slice| slice.entry.request_id);
+    let first = spans.len();
+    let room = FOLLOWED_MAX.saturating_sub(first);
+    for (request_id, trace) in tracer.kept(requests, room) {
+        let span = trace
+            .open(format!("deliver {sink}"), Kind::Consumer)
+            .with("headgate.sink", sink.into())
+            .with("headgate.attempt", Value::Number(batch.attempt().into()))
+            .with("headgate.batch_items", Value::Number(batch.len().into()));
+        spans.push(Followed { request_id, span });
+    }
+    spans.get(first).map(|followed| followed.span.as_parent())
+}
+
+/// Notes that the sink did not take a batch.
+pub(super) fn failed(spans: &mut [Followed], result: &Result<Taken, NotTaken>) {
+    let Err(NotTaken { failure, .. }) = result else {
+        return;
+    };
+    let word = match failure {
+        Failure::Retry { .. } => "retry",
+        Failure::Reject { .. } => "reject",
+        Failure::Trap { .. } => "trap",
+        Failure::NotGranted { .. } => "not_granted",
+    };
+    spans
+        .iter_mut()
+        .for_each(|followed| followed.span.fail(word));
+}
+
+impl Lane {
+    /// Ends the spans of what was called; with a word if it came to nothing.
+    pub(super) fn end_spans(&mut self, error: Option<&'static str>) {
+        for Followed { mut span, .. } in self.spans.drain(..) {
+            if let Some(error) = error {
+                span.fail(error);
+            }
+            self.delivery.tracer.end(span);
+        }
+    }
+
+    /// Renderers may hear of a settlement before this lane goes on: what they are to hear is said before.
+    pub(super) fn expect_pushes(&self, settlement: &Settlement) -> Push {
+        if self.spans.is_empty() {
+            return Push::default();
+        }
+        let staged = &settlement.staged;
+        let removed = staged.effects.iter().filter_map(|effect| match effect {
+            Effect::Delete(batch) => Some(batch),
+            Effect::Upsert(_) => None,
+        });
+        let told = staged.publishes.iter().chain(removed);
+        let of = |slice: &Slice| {
+            let own = |followed: &&Followed| followed.request_id == slice.entry.request_id;
+            let followed = self.spans.iter().find(own)?;
+            let stream = &slice.entry.stream;
+            let push = followed.span.open("push", Kind::Producer);
+            Some((
+                Arc::clone(stream),
+                push.with("headgate.stream", stream.into()),
+            ))
+        };
+        let of = told.flat_map(|batch| batch.slices()).filter_map(of);
+        self.delivery.tracer.expect_pushes(of.collect())
+    }
+
+    /// The settlement is committed.
+    pub(super) fn committed(&mut self, push: &Push) {
+        if self.spans.is_empty() {
+            return;
+        }
+        let changes = self.delivery.pool.changes();
+        let newest = |stream: &str| changes.newest_followed(stream);
+        self.delivery.tracer.committed(push, newest);
+        self.end_spans(None);
+    }
+}

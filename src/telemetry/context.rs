@@ -1,0 +1,181 @@
+//! What callers say of their traces, and what is passed on: `traceparent` and `tracestate` of W3C Trace Context.
+//!
+//! **Invariant**: what is not exactly of the form is as if it were not there; what a caller sends is passed on to sinks'
+//! receivers only, and only if it fits a header.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest `tracestate` that is passed on.
+const STATE_BYTES_MAX: usize = 512;
+
+/// The id of a trace.
+pub(super) type TraceId = [u8; 16];
+/// The id of a span.
+pub(super) type SpanId = [u8; 8];
+
+/// What a caller says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Caller {
+    pub(super) trace: TraceId,
+    pub(super) span: SpanId,
+    pub(super) sampled: bool,
+}
+
+impl Caller {
+    /// Of the values of `traceparent`, of which there must be one.
+    pub(super) fn of<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return None;
+        };
+        // Version, trace, span and flags; of later versions more may follow.
+        let (version, rest) = (value.get(..2)?, value.get(55..)?);
+        let [version] = hex::<1>(version)?;
+        let fits = match version {
+            0 => rest.is_empty(),
+            0xff => false,
+            _ => rest.is_empty() || rest.starts_with(b"-"),
+        };
+        let dashes = [2, 35, 52].iter().all(|at| value[*at] == b'-');
+        if !fits || !dashes {
+            return None;
+        }
+        let (trace, span) = (hex(&value[3..35])?, hex(&value[36..52])?);
+        let [flags] = hex::<1>(&value[53..55])?;
+        (trace != [0; 16] && span != [0; 8]).then_some(Self {
+            trace,
+            span,
+            sampled: flags & 1 == 1,
+        })
+    }
+}
+
+/// Lowercase hex digits.
+fn hex<const BYTES: usize>(digits: &[u8]) -> Option<[u8; BYTES]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; BYTES];
+    if digits.len() != 2 * BYTES {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+/// The values of `tracestate` as one.
+pub(super) fn state<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Arc<str>> {
+    let values: Vec<&str> = values
+        .filter_map(|value| std::str::from_utf8(value).ok())
+        .filter(|value| !value.trim().is_empty())
+        .collect();
+    let joined = values.join(",");
+    let fits = joined.len() <= STATE_BYTES_MAX
+        && (joined.bytes()).all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    (fits && !joined.is_empty()).then(|| joined.into())
+}
+
+/// What a request says that goes out in the course of a span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// `traceparent`
+    pub traceparent: String,
+    /// `tracestate`
+    pub tracestate: Option<Arc<str>>,
+}
+
+impl Parent {
+    pub(super) fn new(trace: &TraceId, span: &SpanId, tracestate: Option<Arc<str>>) -> Self {
+        Self {
+            traceparent: format!("00-{}-{}-01", Hex(trace), Hex(span)),
+            tracestate,
+        }
+    }
+}
+
+/// Bytes as lowercase hex digits.
+pub(super) struct Hex<'a>(pub(super) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+/// A new trace.
+pub(super) fn new_trace() -> TraceId {
+    random()
+}
+
+/// A new span.
+pub(super) fn new_span() -> SpanId {
+    random()
+}
+
+/// Random bytes, not all zero.
+fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    // Without randomness spans cannot be told apart; they are not worth a refusal.
+    let _ = getrandom::fill(&mut bytes);
+    if bytes == [0; BYTES] {
+        bytes[BYTES - 1] = 1;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(values: &[&str]) -> Option<Caller> {
+        Caller::of(values.iter().map(|value| value.as_bytes()))
+    }
+
+    #[test]
+    fn callers_are_understood_as_the_recommendation_says() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let found = caller(&[good]).expect("a caller");
+        assert_eq!(Hex(&found.trace).to_string(), good[3..35]);
+        assert_eq!(Hex(&found.span).to_string(), good[36..52]);
+        assert!(found.sampled);
+        let parent = Parent::new(&found.trace, &found.span, None);
+        assert_eq!(parent.traceparent, good);
+        let unsampled = good.replace("-01", "-00");
+        assert!(!caller(&[&unsampled]).expect("a caller").sampled);
+        for later in ["-more", ""] {
+            let text = format!("cc{}{later}", &good[2..]);
+            assert!(caller(&[&text]).is_some(), "{text}");
+        }
+        for bad in [
+            String::new(),
+            good.to_uppercase(),
+            format!("ff{}", &good[2..]),
+            format!("{good}-more"),
+            format!("cc{}more", &good[2..]),
+            good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            good.replace("b7ad6b7169203331", &"0".repeat(16)),
+            good.replace('-', "_"),
+            good[..54].to_owned(),
+        ] {
+            assert_eq!(caller(&[&bad]), None, "{bad}");
+        }
+        assert_eq!(caller(&[]), None);
+        assert_eq!(caller(&[good, good]), None);
+    }
+
+    #[test]
+    fn states_are_passed_on_if_they_fit() {
+        let state = |values: &[&str]| state(values.iter().map(|value| value.as_bytes()));
+        assert_eq!(state(&["a=1", "", "b=2"]).as_deref(), Some("a=1,b=2"));
+        assert_eq!(state(&[]), None);
+        assert_eq!(state(&["a=\u{e9}"]), None);
+        assert_eq!(state(&["a=1\r\nx: y"]), None);
+        assert_eq!(state(&[&"a".repeat(STATE_BYTES_MAX + 1)]), None);
+    }
+}
