@@ -71,4 +71,4 @@ macro_rules! pages {
     };
 }
 
-pages! { connect tools send show configure operate backup troubleshoot sinks plugins http compare }
+pages! { connect tools send show feeds configure operate backup troubleshoot sinks plugins http compare }

@@ -99,6 +99,8 @@ fn filled(path: &str, request_id: &str) -> String {
         ("/retries/{id}", "/retries/1"),
         ("/sessions/{id}", "/sessions/none"),
         ("/streams/{name}", "/streams/orders"),
+        ("/export.{format}", "/export.json"),
+        ("/feed/{stream}.{format}", "/feed/orders.json"),
         ("/{stream}", "/orders"),
         ("/{connector}", "/tests"),
         ("/items/{key}", "/items/1"),
