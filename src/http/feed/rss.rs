@@ -6,6 +6,7 @@
 
 use super::cell::{Cell, Row};
 use super::column::Column;
+use super::list::Part;
 use super::query::{Query, Shape};
 use super::xml::{PROLOG, element, escape_into};
 use crate::clock;
@@ -35,7 +36,7 @@ pub(super) fn row(
     row: Row<'_>,
     out: &mut String,
 ) {
-    let filled = |pattern| row.filled(pattern, query.numbers);
+    let filled = |pattern: &Vec<Part>| row.filled(pattern, query.numbers);
     out.push_str("<item>");
     let first = cells.first().map_or("", Cell::text);
     let guid = format!("{stream}/{}", row.item.key);
@@ -45,11 +46,11 @@ pub(super) fn row(
         guid_into(&format!("{guid}/{first}"), out);
     } else {
         let title = query.title.as_ref().or(query.text.as_ref());
-        let title = title.map_or_else(|| first.to_owned(), |pattern| filled(pattern));
+        let title = title.map_or_else(|| first.to_owned(), filled);
         element("title", &title, out);
         let description = query.description.as_ref();
         let description =
-            description.map_or_else(|| others(query, columns, cells), |pattern| filled(pattern));
+            description.map_or_else(|| others(query, columns, cells), filled);
         element("description", &description, out);
         if let Some(link) = &query.link {
             element("link", &filled(link), out);
