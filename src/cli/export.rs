@@ -75,7 +75,9 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     let mut query = vec![("safe", args.safe.to_string())];
     query.extend(args.fields.map(|fields| ("fields", fields)));
     query.extend(args.conditions.map(|conditions| ("where", conditions)));
-    let query = query.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value)));
+    let query = query
+        .iter()
+        .map(|(name, value)| format!("{name}={}", percent_encoded(value)));
     let query: Vec<String> = query.collect();
     let path = format!(
         "/api/admin/streams/{}/export.{format}?{}",
@@ -92,10 +94,13 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
                 done => done.map_err(|error| CliError::failed(format!("cannot print: {error}")))?,
             }
         }
-        return out.flush().map_err(|error| CliError::failed(format!("cannot print: {error}")));
+        return out
+            .flush()
+            .map_err(|error| CliError::failed(format!("cannot print: {error}")));
     };
     let part = part_of(to);
-    let failed = |error: io::Error| CliError::failed(format!("cannot write {}: {error}", part.display()));
+    let failed =
+        |error: io::Error| CliError::failed(format!("cannot write {}: {error}", part.display()));
     let mut file = File::create(&part).map_err(failed)?;
     loop {
         match rows.chunk().await {
@@ -109,7 +114,10 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     }
     file.sync_all().map_err(failed)?;
     std::fs::rename(&part, to).map_err(failed)?;
-    note(&format!("{} is written", super::output::shown(&to.display().to_string())));
+    note(&format!(
+        "{} is written",
+        super::output::shown(&to.display().to_string())
+    ));
     Ok(())
 }
 

@@ -48,9 +48,15 @@ pub(super) async fn answer(
     req: &mut Request,
     res: &mut Response,
 ) -> Result<(), ApiError> {
-    let known = FORMATS.contains(&format).then(|| Format::of(format)).flatten();
+    let known = FORMATS
+        .contains(&format)
+        .then(|| Format::of(format))
+        .flatten();
     let format = known.ok_or_else(|| {
-        let message = format!("there is no such format; an export ends with one of {}", FORMATS.join(", "));
+        let message = format!(
+            "there is no such format; an export ends with one of {}",
+            FORMATS.join(", ")
+        );
         ApiError::not_found("NOT_FOUND", message)
     })?;
     let query = Query::read(format, req)?.of_all_rows();
@@ -68,7 +74,10 @@ pub(super) async fn answer(
     let file = format!("{stream}.{}", ending.unwrap_or(&"txt"));
     let disposition = format!("attachment; filename*=UTF-8''{}", percent_encoded(&file));
     let headers = res.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(format.content_type()),
+    );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(disposition) = HeaderValue::try_from(disposition) {
@@ -93,7 +102,10 @@ pub(super) async fn answer(
 impl Export {
     /// The next page of rows as text, with what stands before the first and behind the last.
     async fn next(&mut self) -> Result<String, PoolError> {
-        let items = self.pool.items(&self.stream, self.after.as_deref(), PAGE).await?;
+        let items = self
+            .pool
+            .items(&self.stream, self.after.as_deref(), PAGE)
+            .await?;
         let mut out = String::new();
         let mut writer = Writer::new(&self.query, &self.stream, &self.columns).after(self.rows);
         if !std::mem::replace(&mut self.is_begun, true) {

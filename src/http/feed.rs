@@ -13,6 +13,7 @@ mod kept;
 mod list;
 mod natural;
 mod number;
+mod preview;
 mod query;
 mod rows;
 mod rss;
@@ -41,6 +42,7 @@ use kept::{Body, Outcome};
 pub(super) use cell::Row;
 pub(super) use column::{Column, columns};
 pub(super) use kept::Feeds;
+pub(super) use preview::{Preview, entry};
 pub(super) use query::{Format, Query};
 pub(super) use write::Writer;
 

@@ -51,6 +51,18 @@ pub(super) fn plain(part: &str) -> String {
     text
 }
 
+/// The text as a part of a list has it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut part = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '\\' | ',' | ':' | '|' | '{' | '}') {
+            part.push('\\');
+        }
+        part.push(character);
+    }
+    part
+}
+
 /// Reads a pattern: `{field}` stands for a value, everything else for itself.
 pub(super) fn pattern(text: &str) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -90,6 +102,9 @@ mod tests {
         assert_eq!(split_once(r"n\:m:a:b", ':'), Some((r"n\:m", "a:b")));
         assert_eq!(split_once("plain", ':'), None);
         assert_eq!(plain(r"b\,c\\\"), r"b,c\");
+        let name = r"a,b:c|d{e}\f";
+        assert_eq!(plain(&escaped(name)), name);
+        assert_eq!(split(&escaped(name), ',').len(), 1);
     }
 
     #[test]

@@ -140,20 +140,39 @@ impl Format {
 
 impl Query {
     /// What is asked for without parameters.
-    #[cfg(test)]
-    pub(super) fn of(format: Format) -> Self {
-        let mut req = Request::default();
-        Self::read(format, &mut req).expect("no parameters are good ones")
+    pub(in crate::http) fn of(format: Format) -> Self {
+        Self {
+            format,
+            fields: None,
+            names: Names::default(),
+            keys: None,
+            conditions: Vec::new(),
+            sort: Vec::new(),
+            limit: ROWS_DEFAULT,
+            offset: 0,
+            shape: Shape::default(),
+            numbers: Numbers::default(),
+            text: None,
+            join: None,
+            header: true,
+            separator: if format == Format::Tsv { '\t' } else { ',' },
+            bom: false,
+            safe: false,
+            title: None,
+            description: None,
+            link: None,
+            image: None,
+        }
     }
 
     /// Reads the query of a request.
     pub(in crate::http) fn read(format: Format, req: &mut Request) -> Result<Self, ApiError> {
-        let fields = entries(req, "fields")?;
+        let fields: Option<String> = req.query("fields");
         let keys = entries(req, "key")?;
         let keys = keys.map(|keys| keys.iter().map(|key| plain(key)).collect());
         let query = Self {
             format,
-            fields: fields.map(|list| list.iter().map(|one| wanted(one)).collect()),
+            fields: listed(fields.as_deref().unwrap_or_default()),
             names: names(req)?,
             keys,
             conditions: conditions(req)?,
@@ -219,6 +238,15 @@ fn entries(req: &mut Request, name: &str) -> Result<Option<Vec<String>>, ApiErro
         return Err(ApiError::invalid(message));
     }
     Ok((!entries.is_empty()).then_some(entries))
+}
+
+/// The columns of `fields=`; none if it names none.
+pub(super) fn listed(fields: &str) -> Option<Vec<Wanted>> {
+    let entries = split(fields, ',')
+        .into_iter()
+        .filter(|entry| !entry.is_empty());
+    let columns: Vec<Wanted> = entries.take(ENTRIES_MAX).map(wanted).collect();
+    (!columns.is_empty()).then_some(columns)
 }
 
 /// `new name:field`, or `field`.

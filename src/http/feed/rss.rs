@@ -49,8 +49,7 @@ pub(super) fn row(
         let title = title.map_or_else(|| first.to_owned(), filled);
         element("title", &title, out);
         let description = query.description.as_ref();
-        let description =
-            description.map_or_else(|| others(query, columns, cells), filled);
+        let description = description.map_or_else(|| others(query, columns, cells), filled);
         element("description", &description, out);
         if let Some(link) = &query.link {
             element("link", &filled(link), out);

@@ -23,11 +23,17 @@ async fn xibo() {
     let head = screen.call(Method::HEAD, path, &[], "").await;
     let get = screen.get(path).await;
     assert_eq!((head.status, head.body.len()), (200, 0));
-    assert_eq!(head.header("content-length"), Some(&*get.body.len().to_string()));
+    assert_eq!(
+        head.header("content-length"),
+        Some(&*get.body.len().to_string())
+    );
     for reply in [&head, &get] {
         assert_eq!(reply.header("last-modified"), None);
         assert_eq!(reply.header("cache-control"), Some("no-cache"));
-        assert_eq!(reply.header("content-type"), Some("text/csv; charset=utf-8"));
+        assert_eq!(
+            reply.header("content-type"),
+            Some("text/csv; charset=utf-8")
+        );
     }
     assert_eq!(screen.get(path).await.body, get.body, "nothing has changed");
     let text = get.text();
@@ -70,7 +76,10 @@ async fn vmix() {
     send(&app, MATCHES).await;
     let query = "scores.json?fields=Headline.Text:home.name,Score.Text:home.score,List.Text:list";
     let reply = feed(&app, query).await;
-    assert_eq!(reply.header("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
     let rows: Value = serde_json::from_slice(&reply.body).expect("JSON");
     let rows = rows.as_array().expect("an array");
     assert_eq!(rows.len(), 2);
@@ -78,7 +87,11 @@ async fn vmix() {
         let row = row.as_object().expect("an object");
         let names: Vec<&str> = row.keys().map(String::as_str).collect();
         assert_eq!(names, ["Headline.Text", "Score.Text", "List.Text"]);
-        assert!(row.values().all(|value| !value.is_array() && !value.is_object()), "{row:?}");
+        assert!(
+            row.values()
+                .all(|value| !value.is_array() && !value.is_object()),
+            "{row:?}"
+        );
     }
     assert_eq!(rows[0]["Headline.Text"], "Don’t");
     assert_eq!(rows[1]["List.Text"], "[1,2]");
@@ -117,12 +130,22 @@ async fn excel() {
     let asked = anyone.get("/feed/scores.csv?bom&sep=%3B").await;
     assert_eq!(asked.status, 401);
     let asked = asked.headers.get_all("www-authenticate");
-    assert!(asked.iter().any(|one| one.as_bytes().starts_with(b"Basic realm=")));
+    assert!(
+        asked
+            .iter()
+            .any(|one| one.as_bytes().starts_with(b"Basic realm="))
+    );
     let pair = BASE64_STANDARD.encode(format!("me:{}", app.read_secret("screen")));
     let headers = [("Authorization", &*format!("Basic {pair}"))];
-    let reply = anyone.call(Method::GET, "/feed/scores.csv?bom&sep=%3B", &headers, "").await;
+    let reply = anyone
+        .call(Method::GET, "/feed/scores.csv?bom&sep=%3B", &headers, "")
+        .await;
     assert_eq!(reply.status, 200);
-    assert!(reply.body.starts_with("\u{feff}_key;id;".as_bytes()), "{}", reply.text());
+    assert!(
+        reply.body.starts_with("\u{feff}_key;id;".as_bytes()),
+        "{}",
+        reply.text()
+    );
 }
 
 /// BrightSign fills variables from titles and descriptions.
@@ -130,9 +153,20 @@ async fn excel() {
 async fn brightsign() {
     let app = scores().start().await;
     send(&app, MATCHES).await;
-    let text = feed(&app, "scores.rss?shape=fields&key=m1&fields=home:home.name,home.score").await.text();
-    assert!(text.contains("<title>home</title><description>Don’t</description>"), "{text}");
-    assert!(text.contains("<title>home_score</title><description>1</description>"), "{text}");
+    let text = feed(
+        &app,
+        "scores.rss?shape=fields&key=m1&fields=home:home.name,home.score",
+    )
+    .await
+    .text();
+    assert!(
+        text.contains("<title>home</title><description>Don’t</description>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("<title>home_score</title><description>1</description>"),
+        "{text}"
+    );
     assert_eq!(text.matches("<item>").count(), 2);
 }
 
@@ -156,8 +190,17 @@ async fn a_tag_stands_for_bytes_and_head_for_get() {
         }
         before = Some(feed(&app, "scores.json").await);
         for query in [
-            "scores.json", "scores.json?key=m1", "scores.json?limit=1", "scores.ndjson", "scores.csv",
-            "scores.csv?key=m1", "scores.tsv", "scores.xml", "scores.rss", "scores.txt", "scores.txt?key=m1",
+            "scores.json",
+            "scores.json?key=m1",
+            "scores.json?limit=1",
+            "scores.ndjson",
+            "scores.csv",
+            "scores.csv?key=m1",
+            "scores.tsv",
+            "scores.xml",
+            "scores.rss",
+            "scores.txt",
+            "scores.txt?key=m1",
         ] {
             let path = format!("/feed/{query}");
             let get = feed(&app, query).await;
@@ -170,7 +213,12 @@ async fn a_tag_stands_for_bytes_and_head_for_get() {
             let head = screen.call(Method::HEAD, &path, &[], "").await;
             if head.header("etag") == Some(&tag) {
                 assert_eq!(head.status, 200);
-                for name in ["content-type", "content-length", "cache-control", "x-total-count"] {
+                for name in [
+                    "content-type",
+                    "content-length",
+                    "cache-control",
+                    "x-total-count",
+                ] {
                     assert_eq!(head.header(name), get.header(name), "{query}: {name}");
                 }
                 assert_eq!(head.body, b"");
@@ -193,7 +241,11 @@ async fn columns_stay_where_they_are() {
     send(&app, r#"{"id": "m1", "z": 1, "b": {"y": 2}}"#).await;
     let first = feed(&app, "scores.csv").await;
     assert_eq!(header(first.text()), "_key,id,z,b_y");
-    send(&app, r#"[{"a": 0, "b": {"y": 1, "a": 2}, "id": "m0"}, {"id": "m1"}]"#).await;
+    send(
+        &app,
+        r#"[{"a": 0, "b": {"y": 1, "a": 2}, "id": "m0"}, {"id": "m1"}]"#,
+    )
+    .await;
     let second = changed(&app, "scores.csv", &first).await;
     assert_eq!(header(second.text()), "_key,id,z,b_y,a,b_a");
     let app = app.restart().await;
@@ -213,13 +265,27 @@ async fn pages_of_other_origins() {
     let screen = app.reader("screen");
     let ask = async |origin: &str| {
         let headers = [("Origin", origin)];
-        screen.call(Method::GET, "/feed/scores.json", &headers, "").await
+        screen
+            .call(Method::GET, "/feed/scores.json", &headers, "")
+            .await
     };
     let reply = ask("https://a.example").await;
-    assert_eq!(reply.header("access-control-allow-origin"), Some("https://a.example"));
-    let exposed = reply.header("access-control-expose-headers").expect("headers");
-    assert!(exposed.contains("x-total-count") && exposed.contains("etag"), "{exposed}");
-    ask("https://b.example").await.refused(403, "ORIGIN_NOT_ALLOWED");
-    let preflight = screen.call(Method::OPTIONS, "/feed/scores.json", &[], "").await;
+    assert_eq!(
+        reply.header("access-control-allow-origin"),
+        Some("https://a.example")
+    );
+    let exposed = reply
+        .header("access-control-expose-headers")
+        .expect("headers");
+    assert!(
+        exposed.contains("x-total-count") && exposed.contains("etag"),
+        "{exposed}"
+    );
+    ask("https://b.example")
+        .await
+        .refused(403, "ORIGIN_NOT_ALLOWED");
+    let preflight = screen
+        .call(Method::OPTIONS, "/feed/scores.json", &[], "")
+        .await;
     assert_eq!(preflight.status, 204);
 }

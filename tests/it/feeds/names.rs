@@ -12,9 +12,46 @@ use crate::program::{BUILD_MAX, output_within};
 
 /// What names and values are made of: all that a format could trip over.
 const PIECES: [&str; 40] = [
-    "a", "Z", "0", "9", "_", "-", ".", ":", " ", "<", ">", "&", "\"", "'", "/", "\\", "=", "]]>", "<!--", "\u{0}",
-    "\u{1}", "\t", "\n", "\r", "\u{7f}", "\u{85}", "é", "ß", "Ω", "ж", "م", "日", "한", "⚽", "\u{301}", "\u{200d}",
-    "\u{2028}", "\u{feff}", "\u{fffe}", "\u{10ffff}",
+    "a",
+    "Z",
+    "0",
+    "9",
+    "_",
+    "-",
+    ".",
+    ":",
+    " ",
+    "<",
+    ">",
+    "&",
+    "\"",
+    "'",
+    "/",
+    "\\",
+    "=",
+    "]]>",
+    "<!--",
+    "\u{0}",
+    "\u{1}",
+    "\t",
+    "\n",
+    "\r",
+    "\u{7f}",
+    "\u{85}",
+    "é",
+    "ß",
+    "Ω",
+    "ж",
+    "م",
+    "日",
+    "한",
+    "⚽",
+    "\u{301}",
+    "\u{200d}",
+    "\u{2028}",
+    "\u{feff}",
+    "\u{fffe}",
+    "\u{10ffff}",
 ];
 
 fn text(random: &mut Random, pieces_max: u64) -> String {
@@ -32,7 +69,11 @@ fn read_xml(xml: &[u8]) -> Option<String> {
     let mut python = Command::new("python3");
     let output = output_within(BUILD_MAX, python.args(["-c", READ]), xml).ok()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(xml));
+    assert!(
+        output.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(xml)
+    );
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -54,7 +95,8 @@ async fn every_format_can_be_read_whatever_fields_are_called() {
         let told = format!("HEADGATE_SEED={seed}, round {round}");
         send(&app, &Value::from(items).to_string()).await;
         let rows = feed(&app, "scores.json").await;
-        let rows: Value = serde_json::from_slice(&rows.body).unwrap_or_else(|error| panic!("{told}: {error}"));
+        let rows: Value =
+            serde_json::from_slice(&rows.body).unwrap_or_else(|error| panic!("{told}: {error}"));
         let rows = rows.as_array().expect("rows");
         let columns = rows[0].as_object().expect("an object").len();
         assert_eq!(rows.len(), 20, "{told}");
