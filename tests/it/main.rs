@@ -19,6 +19,7 @@ mod faults; // kills, failing calls, power cuts, full disks, damaged files, cloc
 mod feeds; // streams as tables for programs that only poll: formats, who may, what is kept, what consumers need
 mod guests; // sinks that misbehave, and what they cost the others
 mod guide; // the README and the guide: commands that run, settings and codes that are complete
+mod head; // HEAD wherever GET is
 mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth
