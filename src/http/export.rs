@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::stream;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
@@ -94,7 +95,7 @@ pub(super) async fn answer(
             tracing::error!(%error, stream = &*export.stream, "an export ended early");
             export.is_done = true;
         }
-        Some((piece, export))
+        Some((piece.map(Bytes::from), export))
     }));
     Ok(())
 }

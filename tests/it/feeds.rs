@@ -2,6 +2,7 @@
 
 mod access; // who may, how often
 mod consumers; // what each program needs that polls
+mod export; // all of a stream as a file; the page of feeds
 mod formats; // the bytes of each format
 mod kept; // what is kept, for how long, and how much is looked at
 mod names; // any name of a field
