@@ -46,7 +46,7 @@ use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};
 pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
-pub use reader::{ReadKey, Reader};
+pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;
 pub use rules::Rules;
 pub use schema::{FILE, FORMAT};

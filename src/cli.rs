@@ -17,6 +17,7 @@ mod confine;
 pub mod connector;
 pub mod demo;
 pub mod error;
+pub mod export;
 pub mod healthcheck;
 pub mod key;
 pub mod licenses;
@@ -100,6 +101,8 @@ enum Verb {
     Trigger(trigger::TriggerArgs),
     /// Follow streams: print each change as it happens
     Tail(tail::TailArgs),
+    /// Write all items of a stream as a table: CSV, TSV, JSON or NDJSON
+    Export(export::ExportArgs),
     /// Make, check and try out plugins, without a daemon
     Plugin(plugin::PluginArgs),
     /// Show the request log of a running daemon
@@ -150,6 +153,7 @@ pub fn main() -> ExitCode {
         Verb::Audit(args) => short(audit::run(args)),
         Verb::Trigger(args) => short(trigger::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
+        Verb::Export(args) => short(export::run(args)),
         Verb::Plugin(args) => short(plugin::run(args)),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(args)),

@@ -110,6 +110,23 @@ pub fn rfc3339(unix_ms: u64) -> String {
     text
 }
 
+/// RFC 2822 in UTC, `Sat, 31 Jan 2026 12:00:00 +0000`, from Unix time in milliseconds.
+pub fn rfc2822(unix_ms: u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX);
+    let Ok(time) = OffsetDateTime::from_unix_timestamp(seconds) else {
+        return unix_ms.to_string();
+    };
+    let (weekday, month) = (time.weekday().to_string(), time.month().to_string());
+    let (hour, minute, second) = time.to_hms();
+    format!(
+        "{}, {:02} {} {:04} {hour:02}:{minute:02}:{second:02} +0000",
+        &weekday[..3],
+        time.day(),
+        &month[..3],
+        time.year(),
+    )
+}
+
 /// The last `count` decimal digits of a number.
 fn push_digits(text: &mut String, number: u64, count: u32) {
     for place in (0..count).rev() {
@@ -133,7 +150,16 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_rfc3339, rfc3339};
+    use super::{parse_rfc3339, rfc2822, rfc3339};
+
+    #[test]
+    fn times_are_written_as_mail_does() {
+        assert_eq!(rfc2822(0), "Thu, 01 Jan 1970 00:00:00 +0000");
+        assert_eq!(
+            rfc2822(1_769_860_800_123),
+            "Sat, 31 Jan 2026 12:00:00 +0000"
+        );
+    }
 
     #[test]
     fn times_are_utc_with_milliseconds_and_read_back() {

@@ -71,4 +71,4 @@ macro_rules! pages {
     };
 }
 
-pages! { install connect tools send clients show configure operate watch backup troubleshoot sinks plugins http compare }
+pages! { install connect tools send clients show feeds configure operate watch backup troubleshoot sinks plugins http compare }

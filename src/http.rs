@@ -15,7 +15,10 @@ mod connections;
 mod docs;
 mod envelope;
 mod error;
+mod export;
+mod feed;
 mod forwarded;
+mod head;
 mod health;
 mod ingest;
 mod items;
@@ -28,6 +31,7 @@ mod rate;
 mod reader;
 mod sink_state;
 mod strangers;
+mod tag;
 mod ticket;
 pub mod tls;
 mod web;
@@ -130,6 +134,11 @@ pub fn service(parts: &ServiceParts) -> Service {
                 .push(read_route("api/live").get(live::GetLive(readers())))
                 .push(read_route("api/tickets").post(ticket::PostTicket(readers())))
                 .push(read_route("api/streams/{stream}/items").get(items::ListItems(readers())))
+                .push(read_route("feed/{stream}.{format}").get(feed::GetFeed {
+                    readers: readers(),
+                    feeds: Arc::default(),
+                    metrics: Arc::clone(&parts.operator.metrics),
+                }))
                 .push(
                     read_route("api/streams/{stream}/items/{key}")
                         .get(items::GetItem(readers()))
@@ -209,7 +218,7 @@ fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
 }
 
 fn finish(router: Router, outer: middleware::Outer) -> Service {
-    Service::new(router)
+    Service::new(head::with_get(router))
         .hoop(outer)
         .catcher(Catcher::new(middleware::Refusal))
 }

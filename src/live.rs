@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::catalog::Reader;
 use crate::clock;
@@ -214,6 +214,11 @@ impl Live {
     /// Room for pages of items on their way.
     pub fn pages(&self) -> &Pages {
         &self.pages
+    }
+
+    /// A turn to read many items, of the few that there are at once.
+    pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
+        self.pool_reads.acquire().await.ok()
     }
 
     /// How many places are taken.

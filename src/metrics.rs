@@ -86,6 +86,8 @@ pub struct Metrics {
     pub live_messages: Counter,
     /// Renderers whose position could not be resumed from.
     pub live_resets: Counter,
+    /// Bodies of feeds that were built, however often each was sent.
+    pub feeds_built: Counter,
     /// Bytes free on the disk of the data folder.
     pub disk_free_bytes: Gauge,
     /// Size of the disk of the data folder.
@@ -148,6 +150,7 @@ impl Metrics {
             "live_resets",
             "Renderers that could not resume and began afresh",
         );
+        let feeds_built = counter("feeds_built", "Bodies of feeds that were built");
         let mut histogram = |name: &str, help: &str, start: f64, length: u16| {
             let histogram = Histogram::new(exponential_buckets(start, 4.0, length));
             registry.register(name, help, histogram.clone());
@@ -237,6 +240,7 @@ impl Metrics {
             listeners,
             live_messages,
             live_resets,
+            feeds_built,
             disk_free_bytes,
             disk_bytes,
             started_at,

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{KeyHash, KeyState};
+use super::{KeyHash, KeyState, Quota};
 use crate::clock;
 use crate::config::Networks;
+
+/// How many feeds a read key may ask for in a second if it says nothing else.
+pub const POLLS_PER_SECOND: u32 = 50;
 
 /// A read key as it is listed and written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct ReadKey {
     pub allow_in_url: bool,
     /// From where it is taken.
     pub networks: Networks,
+    /// How many feeds it may ask for in a second; none: [`POLLS_PER_SECOND`].
+    pub requests_per_second: Option<u32>,
     /// When it was made at run time, likewise. None: it is declared.
     pub created_ms: Option<u64>,
     /// What it is found by.
@@ -54,6 +59,7 @@ impl ReadKey {
             "revoked_at": self.revoked_ms.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
             "networks": self.networks,
+            "requests_per_second": self.requests_per_second,
         })
     }
 }
@@ -71,6 +77,8 @@ pub struct Reader {
     pub allow_in_url: bool,
     /// From where it is taken.
     pub networks: Networks,
+    /// How often it may ask for feeds.
+    polls: Quota,
     revoked: AtomicBool,
 }
 
@@ -83,6 +91,7 @@ impl Reader {
             expires_ms: None,
             allow_in_url: false,
             networks: Networks::default(),
+            polls: Quota::new(POLLS_PER_SECOND, POLLS_PER_SECOND),
             revoked: AtomicBool::new(false),
         }
     }
@@ -96,6 +105,10 @@ impl Reader {
             expires_ms: key.expires_ms,
             allow_in_url: key.allow_in_url,
             networks: key.networks.clone(),
+            polls: {
+                let rate = key.requests_per_second.unwrap_or(POLLS_PER_SECOND);
+                Quota::new(rate, rate)
+            },
             ..Self::new(&key.name, streams.cloned().collect())
         }
     }
@@ -111,6 +124,15 @@ impl Reader {
         self.streams.iter().find(|stream| &***stream == name)
     }
 
+    /// Counts a request for a feed.
+    ///
+    /// # Errors
+    /// In how many seconds the next may come.
+    pub fn take_poll(&self) -> Result<(), u64> {
+        let taken = self.polls.take();
+        taken.map(drop).map_err(|state| state.reset_seconds)
+    }
+
     /// Whether both may do the same.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.name == other.name
@@ -118,6 +140,7 @@ impl Reader {
             && self.expires_ms == other.expires_ms
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks
+            && self.polls.requests_per_second() == other.polls.requests_per_second()
     }
 
     /// From now on it is refused, and its connections end.

@@ -67,6 +67,7 @@ impl Rows {
                 revoked_ms: None,
                 allow_in_url: key.allow_in_url,
                 networks: key.networks.clone(),
+                requests_per_second: key.requests_per_second,
                 created_ms: None,
                 hash: hash(key.digest()),
             });

@@ -22,7 +22,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 5;
+pub const FORMAT: i64 = 6;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -126,6 +126,11 @@ ALTER TABLE audit ADD COLUMN previous BLOB;
 ALTER TABLE audit ADD COLUMN digest BLOB;
 ";
 
+/// How often read keys may poll.
+const POLLS_6: &str = "
+ALTER TABLE read_keys ADD COLUMN requests_per_second INTEGER;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -133,19 +138,23 @@ pub(super) fn of_format(format: u32) -> String {
         1 => TABLES.to_owned(),
         2 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2}"),
         3 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3}"),
-        _ => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
+        4 => format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4}"),
+        _ => format!(
+            "{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {NETWORKS_5} {AUDIT_CHAIN_5}"
+        ),
     }
 }
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5}");
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SIGNING_4} {five}"),
         &five,
+        POLLS_6,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -215,6 +224,7 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         revoked_ms: number(row, "revoked_ms")?,
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
+        requests_per_second: row.get("requests_per_second")?,
         created_ms: number(row, "created_ms")?,
         hash: KeyHash::from_bytes(row.get("sha256")?),
     })
@@ -305,7 +315,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
     let streams = Value::from_iter(key.streams.iter().map(|name| &**name));
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -317,6 +327,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             stored(key.created_ms),
             key.description,
             written_networks(&key.networks),
+            key.requests_per_second,
         ],
     )
 }

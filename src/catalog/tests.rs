@@ -122,6 +122,7 @@ impl Desk {
             expires_ms: None,
             allow_in_url: false,
             networks: config::Networks::default(),
+            requests_per_second: None,
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())

@@ -12,7 +12,7 @@ use super::error::CliError;
 use super::key::{MadeOutput, networks, print_made};
 use super::output::{cut, plain};
 use super::resource::{
-    Column, DESCRIPTION, ListArgs, Resource, given, text_or_none, time_or_never,
+    Column, DESCRIPTION, ListArgs, Resource, given, number_or, text_or_none, time_or_never,
 };
 
 /// What `headgate read-key` is told.
@@ -68,6 +68,9 @@ struct CreateArgs {
     /// A network such as 10.0.0.0/8 from which it is taken, an address, or `unix`; may be repeated
     #[arg(long, value_name = "NETWORK")]
     network: Vec<String>,
+    /// How many feeds it may ask for in a second, if not 50
+    #[arg(long, value_name = "N")]
+    rate: Option<u32>,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -98,6 +101,9 @@ struct ChangeArgs {
     /// A network from which it is taken from now on, instead of those so far; may be repeated; empty: from everywhere
     #[arg(long, value_name = "NETWORK")]
     network: Vec<String>,
+    /// How many feeds it may ask for in a second; or `default`
+    #[arg(long, value_name = "N", value_parser = number_or("default"))]
+    rate: Option<Value>,
 }
 
 /// Which key.
@@ -139,6 +145,7 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("expires_at", args.expires.map(Value::from)),
                 ("allow_in_url", Some(args.allow_in_url.into())),
                 ("networks", networks(args.network)),
+                ("requests_per_second", args.rate.map(Value::from)),
             ]);
             let keys = keys(&args.admin)?;
             let made = keys.call(Method::POST, "", Some(body)).await?;
@@ -153,8 +160,9 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("expires_at", args.expires),
                 ("allow_in_url", args.allow_in_url.map(Value::from)),
                 ("networks", networks(args.network)),
+                ("requests_per_second", args.rate),
             ]);
-            let options = "--description, --stream, --expires, --allow-in-url, --network";
+            let options = "--description, --stream, --expires, --allow-in-url, --network, --rate";
             let keys = keys(&args.key.admin)?;
             keys.change(&args.key.name, body, options).await
         }

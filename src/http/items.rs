@@ -3,12 +3,11 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
-mod sending;
+pub(super) mod sending;
 
 use std::sync::Arc;
 
-use salvo_core::http::StatusCode;
-use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
+use salvo_core::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use salvo_core::{Request, Response};
 use salvo_oapi::{ToSchema, endpoint};
 use serde::Serialize;
@@ -18,6 +17,7 @@ use super::envelope::{self, Listing, Success};
 use super::error::ApiError;
 use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
+use super::tag;
 use crate::catalog::Reader;
 use crate::ingest::Ingest;
 use crate::item;
@@ -107,6 +107,7 @@ impl ListItems {
         let items = items.into_iter().map(|item| ItemData::new(item, flat));
         let items = items.collect::<Result<Vec<ItemData>, _>>()?;
         envelope::list(items, next).answer(res);
+        declare_charset(res);
         sending::in_pieces(res, room);
         Ok(())
     }
@@ -146,6 +147,7 @@ impl GetItem {
         if !is_known(&self.0, item.seq, req, res) {
             let room = sending::room(&self.0.live, &reader, item.fields.len()).await?;
             envelope::ok(ItemData::new(item, flat)?).answer(res);
+            declare_charset(res);
             sending::in_pieces(res, room);
         }
         Ok(())
@@ -195,26 +197,19 @@ fn readable_stream(
     Ok((reader, name))
 }
 
-/// Sets the entity tag; true if the client has it, which is answered then.
+/// Sets the entity tag and that it is asked for each time; true if the client has it, which is answered then.
 fn is_known(readers: &Readers, seq: u64, req: &Request, res: &mut Response) -> bool {
     let position = Position {
         seq,
         ..readers.pool.position()
     };
-    let tag = format!("\"{position}\"");
-    let known = req
-        .headers()
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|one| one.trim().trim_start_matches("W/"))
-        .any(|one| one == tag || one == "*");
-    if let Ok(value) = HeaderValue::from_str(&tag) {
-        res.headers_mut().insert(ETAG, value);
-    }
-    if known {
-        res.status_code(StatusCode::NOT_MODIFIED);
-    }
-    known
+    let headers = res.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    tag::is_known(&format!("\"{position}\""), req, res)
+}
+
+/// Tells programs that would guess how the text is encoded.
+fn declare_charset(res: &mut Response) {
+    let json = HeaderValue::from_static("application/json; charset=utf-8");
+    res.headers_mut().insert(CONTENT_TYPE, json);
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::error::ApiError;
 use super::forwarded::Proxies;
+use super::head;
 use super::rate;
 use super::strangers::Strangers;
 use crate::catalog::VolumeLeft;
@@ -82,6 +83,7 @@ impl Handler for Outer {
             set_request_id(res, id);
             failed().answer(req, res);
         }
+        head::keep_length(req, res);
         if let Some(started) = started {
             // The path only: a query may hold what must not be logged.
             tracing::info!(

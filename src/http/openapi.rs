@@ -13,7 +13,7 @@ use salvo_oapi::security::{Http, HttpAuthScheme};
 use salvo_oapi::{Info, OpenApi, SecurityScheme};
 use serde_json::{Value, json};
 
-use super::envelope;
+use super::{envelope, feed};
 
 /// What the tags stand for, in the order in which people meet them.
 const TAGS: [(&str, &str); 13] = [
@@ -120,6 +120,7 @@ pub(super) fn service(router: &Router) -> Document {
             "/api/live" => ("read_key", "read key or ticket"),
             "/api/tickets" => ("read_key", "read key"),
             path if path.starts_with("/api/streams") && method == "get" => ("read_key", "read key"),
+            path if path.starts_with("/feed/") => ("read_key", "read key"),
             _ => ("ingest_key", "ingest key"),
         },
     )
@@ -164,6 +165,7 @@ fn document(
     let document = document.merge_router(router);
     let mut value = serde_json::to_value(&document).unwrap_or_default();
     complete(&mut value, key_of);
+    feeds(&mut value);
     limits::tell(&mut value);
     Document {
         json: serde_json::to_vec(&value).unwrap_or_default(),
@@ -236,6 +238,33 @@ fn complete(document: &mut Value, key_of: KeyOf) {
             "schema": { "type": "string" },
         },
     });
+}
+
+/// Adds what feeds and exports are written as, which the types of answers do not say.
+fn feeds(document: &mut Value) {
+    let paths = [
+        "/paths/~1feed~1{stream}.{format}/get/responses/200",
+        "/paths/~1api~1admin~1streams~1{name}~1export.{format}/get/responses/200",
+    ];
+    let Some(answer) = paths.iter().find(|path| document.pointer(path).is_some()) else {
+        return;
+    };
+    let contents = feed::content_types().map(|content_type| {
+        let schema = match content_type.contains("json;") && !content_type.contains("ndjson") {
+            true => json!({ "type": ["array", "object"] }),
+            false => json!({ "type": "string" }),
+        };
+        (
+            content_type
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            json!({ "schema": schema }),
+        )
+    });
+    document.pointer_mut(answer).unwrap_or(&mut Value::Null)["content"] =
+        Value::Object(contents.into_iter().collect());
 }
 
 /// What stands beside every answer of this status.

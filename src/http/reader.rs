@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -82,7 +84,7 @@ impl Handler for CheckOrigin {
             }
             let answer = res.headers_mut();
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            let exposed = HeaderValue::from_static("etag, x-request-id");
+            let exposed = HeaderValue::from_static("etag, x-request-id, x-total-count");
             answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         res.headers_mut()
@@ -136,6 +138,18 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
+/// The password of `Authorization: Basic …` (RFC 7617).
+fn password(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+    let (_, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
+    Some(password.to_owned())
+}
+
 impl Readers {
     /// The reader of a request that sends its read key in the header, or comes with a certificate that stands for one.
     pub(super) fn with_key(&self, req: &Request) -> Result<Arc<Reader>, ApiError> {
@@ -159,6 +173,18 @@ impl Readers {
             Some(secret) => (self.catalog.reader(&secret)).filter(|reader| reader.allow_in_url),
             None => self.with_certificate(req),
         };
+        from_its_place(req, reader.ok_or_else(unauthorized)?)
+    }
+
+    /// The same, or as the password of Basic authentication, with any user name.
+    pub(super) fn with_key_token_or_password(
+        &self,
+        req: &mut Request,
+    ) -> Result<Arc<Reader>, ApiError> {
+        let Some(secret) = password(req.headers()) else {
+            return self.with_key_or_token(req);
+        };
+        let reader = self.catalog.reader(&secret);
         from_its_place(req, reader.ok_or_else(unauthorized)?)
     }
 

@@ -254,7 +254,7 @@ impl Subscription {
     /// A page of what one stream has not been told, from the file.
     async fn read(&self, at: usize) -> Result<Page, PoolError> {
         let following = &self.streams[at];
-        let _turn = self.live.pool_reads.acquire().await;
+        let _turn = self.live.turn_to_read().await;
         let removed_after = following.snapshot_from.unwrap_or(0);
         let pool = &self.live.pool;
         pool.changed_after(&following.stream, following.position, removed_after, PAGE)

@@ -132,6 +132,42 @@ impl Pool {
         row.as_ref().map(Item::read).transpose()
     }
 
+    /// The items of a stream, or those of them that have one of `keys`, one after the other, until `take` wants no more;
+    /// all of one moment.
+    pub async fn each_item(
+        &self,
+        stream: &str,
+        keys: Option<&[String]>,
+        mut take: impl FnMut(Item) -> bool,
+    ) -> Result<(), PoolError> {
+        let all = "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1";
+        let some = "SELECT key, fields, updated_at, seq, request_id FROM items
+            WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?2))";
+        let query = match keys {
+            None => sqlx::query(all).bind(stream.to_owned()),
+            Some(keys) => (sqlx::query(some).bind(stream.to_owned()))
+                .bind(serde_json::Value::from(keys).to_string()),
+        };
+        let mut rows = query.fetch(&*self.reads);
+        while let Some(row) = rows.try_next().await? {
+            if !take(Item::read(&row)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields that a stream's items have or had, as JSON writes their names, in the order in which they were first
+    /// seen.
+    pub async fn fields(&self, stream: &str) -> Result<Vec<String>, PoolError> {
+        Ok(
+            sqlx::query_scalar("SELECT name FROM view_fields WHERE stream = ?1 ORDER BY position")
+                .bind(stream.to_owned())
+                .fetch_all(&*self.reads)
+                .await?,
+        )
+    }
+
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     pub async fn last_change(&self, stream: &str) -> Result<u64, PoolError> {
         let last: i64 = sqlx::query_scalar(

@@ -16,8 +16,10 @@ mod command_line; // the binary's verbs, against a running daemon
 mod deploy; // the files to deploy from: nginx in front, the unit
 mod encrypted; // TLS, and certificates of clients
 mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
+mod feeds; // streams as tables for programs that only poll: formats, who may, what is kept, what consumers need
 mod guests; // sinks that misbehave, and what they cost the others
 mod guide; // the README and the guide: commands that run, settings and codes that are complete
+mod head; // HEAD wherever GET is
 mod hostile; // texts that break pages and terminals
 mod idempotency; // repeats: answered like the first, processed by nobody
 mod items; // items from the body to the pool: flattening, keys, updates, depth

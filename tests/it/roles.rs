@@ -47,7 +47,14 @@ async fn routes() -> Vec<(String, String)> {
         },
         outside: Outside::of(&settings),
     });
-    let tree = format!("{:?}", service.router);
+    let mut routes = listed(&format!("{:?}", service.router));
+    // What HEAD needs is what GET needs (`head.rs`).
+    routes.retain(|(method, _)| method != "HEAD");
+    routes
+}
+
+/// Method and path of each route of a router, as it shows itself.
+pub(crate) fn listed(tree: &str) -> Vec<(String, String)> {
     let mut around: Vec<String> = Vec::new();
     let mut found = Vec::new();
     for line in tree.lines() {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 
 use super::check::{
-    check_future, check_own_description, check_own_name, check_streams, require_capacity,
-    require_free, require_runtime_made,
+    check_future, check_own_description, check_own_name, check_range, check_streams,
+    require_capacity, require_free, require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
 use crate::catalog::audit::{Actor, Change};
@@ -16,7 +16,7 @@ use crate::catalog::entries::Entries;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
 use crate::clock;
-use crate::config::Networks;
+use crate::config::{Networks, RATE_MAX};
 
 /// A read key that is to be made.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct NewReadKey {
     pub allow_in_url: bool,
     /// From where it is taken.
     pub networks: Networks,
+    /// How many feeds it may ask for in a second, if another number than usual.
+    pub requests_per_second: Option<u32>,
 }
 
 /// What is to be changed of a read key.
@@ -48,6 +50,8 @@ pub struct ReadKeyPatch {
     pub allow_in_url: Option<bool>,
     /// From where it is taken.
     pub networks: Option<Networks>,
+    /// As in [`NewReadKey`].
+    pub requests_per_second: Option<Option<u32>>,
 }
 
 /// Read keys.
@@ -61,6 +65,7 @@ impl Catalog {
         check_own_name(&new.name)?;
         check_own_description(new.description.as_deref())?;
         check_future(new.expires_ms)?;
+        check_rate(new.requests_per_second)?;
         let text = generate(KeyKind::Read)?;
         let key = ReadKey {
             name: new.name.into(),
@@ -71,6 +76,7 @@ impl Catalog {
             revoked_ms: None,
             allow_in_url: new.allow_in_url,
             networks: new.networks,
+            requests_per_second: new.requests_per_second,
             created_ms: Some(clock::unix_ms()),
             hash: text.hash(),
         };
@@ -93,6 +99,7 @@ impl Catalog {
         actor: &Actor,
     ) -> Changed<Arc<ReadKey>> {
         check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
+        check_rate(patch.requests_per_second.flatten())?;
         self.rewrite_read_key(name, "change", actor, |key, entries| {
             if key.revoked_ms.is_some() {
                 return Err(CatalogError::Revoked);
@@ -106,6 +113,7 @@ impl Catalog {
             set_if_given(&mut key.expires_ms, patch.expires_ms);
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             set_if_given(&mut key.networks, patch.networks);
+            set_if_given(&mut key.requests_per_second, patch.requests_per_second);
             Ok(())
         })
     }
@@ -150,6 +158,11 @@ impl Catalog {
         })
         .map(|(key, _)| key)
     }
+}
+
+fn check_rate(requests_per_second: Option<u32>) -> Changed<()> {
+    let rate = requests_per_second.map(u64::from);
+    check_range("requests_per_second", rate, 1, RATE_MAX)
 }
 
 fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<ReadKey>> {

@@ -171,6 +171,8 @@ pub struct ReadKey {
     pub allow_in_url: bool,
     /// From where it is taken; without a list, from everywhere.
     pub networks: Networks,
+    /// How many feeds it may ask for in a second; absent: 50.
+    pub requests_per_second: Option<u32>,
 }
 
 impl Key {

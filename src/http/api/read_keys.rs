@@ -7,13 +7,17 @@ use salvo_core::{Request, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
-use super::body::{self, Field, flag, networks, nullable, optional, required, text, texts, time};
+use super::body::{
+    self, Field, flag, networks, nullable, optional, rate, required, text, texts, time,
+};
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Kind, ReadKey};
 use crate::clock;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
+
+const RATE: &str = "requests_per_second";
 
 /// What can be done with read keys.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -52,6 +56,8 @@ struct ReadKeyData {
     allow_in_url: bool,
     /// From where it is taken: networks, and `unix`; empty: from everywhere.
     networks: Vec<String>,
+    /// How many feeds it may ask for in a second; null: 50.
+    requests_per_second: Option<u32>,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
@@ -70,6 +76,7 @@ impl From<&ReadKey> for ReadKeyData {
             revoked_at: key.revoked_ms.map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
             networks: key.networks.texts(),
+            requests_per_second: key.requests_per_second,
             declared: key.created_ms.is_none(),
             created_at: key.created_ms.map(clock::rfc3339),
         }
@@ -107,6 +114,9 @@ struct NewReadKey {
     /// socket; empty: from everywhere.
     #[salvo(schema(value_type = Vec<String>, required = false))]
     networks: Field,
+    /// How many feeds it may ask for in a second; null: 50.
+    #[salvo(schema(value_type = Option<u32>))]
+    requests_per_second: Field,
 }
 
 /// What is to be changed of a read key; what is absent stays.
@@ -128,6 +138,9 @@ struct ReadKeyPatch {
     /// socket; empty: from everywhere.
     #[salvo(schema(value_type = Vec<String>, required = false))]
     networks: Field,
+    /// How many feeds it may ask for in a second; null: 50.
+    #[salvo(schema(value_type = Option<u32>))]
+    requests_per_second: Field,
 }
 
 struct ListReadKeys(Operator);
@@ -171,6 +184,7 @@ impl CreateReadKey {
             expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
             networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
+            requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
         };
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
@@ -223,6 +237,7 @@ impl ChangeReadKey {
             expires_ms: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
             networks: optional("networks", body.networks, networks)?,
+            requests_per_second: nullable(RATE, body.requests_per_second, rate)?,
         };
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {

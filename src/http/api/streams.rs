@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: a stream that is declared in the configuration is shown and never changed.
 
-use salvo_core::{Request, Router};
+use salvo_core::{Request, Response, Router};
 use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use crate::clock;
 use crate::config::{self, OnUpdate};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
+use crate::http::export;
 use crate::operate::Operator;
 
 const ON_UPDATE: &[(&str, OnUpdate)] =
@@ -29,7 +30,8 @@ pub(super) fn routes(operator: &Operator) -> Router {
             Router::with_path("{name}")
                 .get(GetStream(p()))
                 .patch(ChangeStream(p()))
-                .delete(DeleteStream(p())),
+                .delete(DeleteStream(p()))
+                .push(Router::with_path("export.{format}").get(ExportStream(p()))),
         )
 }
 
@@ -193,6 +195,36 @@ impl ListStreams {
             |one| StreamData::new(&self.0, one),
             req,
         )
+    }
+}
+
+struct ExportStream(Operator);
+
+/// All items of a stream as a table.
+///
+/// In the order of their keys, however many there are; what changes meanwhile may be in it or not. The query is that of
+/// feeds, without sorting and limits.
+#[endpoint(
+    operation_id = "export_stream",
+    parameters(
+        ("name" = String, Path, description = "Name of the stream."),
+        ("format" = String, Path, description = "What it is written as: csv, tsv, json or ndjson."),
+        ("fields" = Option<String>, Query, description = "The columns: `home.name,Score:home.score`; all fields if absent."),
+        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson)."),
+        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x`: all must hold."),
+        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before what a spreadsheet would compute."),
+    ),
+    responses(
+        (status_code = 200, description = "The rows."),
+        (status_code = 404, description = "No such stream, or no such format."),
+    ),
+)]
+impl ExportStream {
+    async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
+        let stream = self.0.catalog.stream(&param(req, "name"));
+        let stream = stream.ok_or(CatalogError::NotFound(Kind::Stream))?;
+        let format = param(req, "format");
+        export::answer(&self.0.pool, &stream.name, &format, req, res).await
     }
 }
 

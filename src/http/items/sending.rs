@@ -23,7 +23,11 @@ const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 const BUSY: &str = "as many pages are being sent as may be at once; ask again, for fewer items at once, or raise live.max_page_bytes_per_key";
 
 /// Room for a page of so many bytes, when its turn has come.
-pub(super) async fn room(live: &Live, reader: &Reader, bytes: usize) -> Result<Room, ApiError> {
+pub(in crate::http) async fn room(
+    live: &Live,
+    reader: &Reader,
+    bytes: usize,
+) -> Result<Room, ApiError> {
     let room = tokio::time::timeout(TURN_TIME_MAX, live.pages().room(reader, bytes)).await;
     room.ok().flatten().ok_or_else(|| ApiError::busy(BUSY))
 }
@@ -35,7 +39,7 @@ struct Pieces {
 }
 
 /// Has the page that is answered go out in pieces, with the room that it needs.
-pub(super) fn in_pieces(res: &mut Response, mut room: Room) {
+pub(in crate::http) fn in_pieces(res: &mut Response, mut room: Room) {
     match res.take_body() {
         ResBody::Once(page) => {
             room.shrink_to(page.len());

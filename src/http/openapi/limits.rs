@@ -8,6 +8,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::{export, feed};
 use crate::catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
 use crate::config::{DESCRIPTION_CHARS_MAX, ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::operate::requests::Status;
@@ -78,6 +79,16 @@ fn of_parameter(operation: &str, name: &str) -> Value {
     match (operation, name) {
         ("verify_audit", "expect") => json!({ "pattern": "^[0-9A-Fa-f]{64}$" }),
         ("list_items", "limit") => within(1, 1_000),
+        ("get_feed", "limit") => within(1, 10_000),
+        ("get_feed", "offset") => within(0, 100_000),
+        ("get_feed", "decimals") => within(0, 20),
+        ("get_feed", "format") => json!({ "enum": feed::formats() }),
+        ("export_stream", "format") => json!({ "enum": export::FORMATS }),
+        ("export_stream", "names") => json!({ "enum": ["_", "."] }),
+        ("get_feed", "names") => json!({ "enum": ["_", ".", "nested"] }),
+        ("get_feed", "shape") => json!({ "enum": ["rows", "object", "one", "fields"] }),
+        ("get_feed", "sep") => json!({ "pattern": "^[^\"\r\n]$" }),
+        ("get_feed" | "export_stream", "where") => json!({ "pattern": "^[^,:\\\\]*:[^,\\\\]*$" }),
         (_, "limit") => within(1, 500),
         (_, "max_rate") => within(1, 1_000),
         (_, "Idempotency-Key") => json!({ "pattern": "^[!-~]{1,255}$" }),

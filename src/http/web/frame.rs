@@ -8,7 +8,7 @@ use salvo_core::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use salvo_core::http::{ResBody, StatusCode};
+use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Depot, Request, Response, Writer, async_trait};
 
 use super::form_data::FORM_TOKEN;
@@ -217,7 +217,8 @@ fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: 
         let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
         return write(res, StatusCode::OK, html! { (live) (aside) });
     }
-    let flash = visitor.take_flash();
+    let is_shown = *req.method() != Method::HEAD;
+    let flash = is_shown.then(|| visitor.take_flash()).flatten();
     write(res, StatusCode::OK, whole(page, &live, visitor, flash));
 }
 

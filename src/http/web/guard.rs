@@ -22,6 +22,7 @@ use crate::http::AdminParts;
 pub(super) use crate::http::access::by_page as by;
 use crate::http::access::{self, Needs};
 use crate::http::error::ApiError;
+use crate::http::head::only_looks;
 use crate::operate::Operator;
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
@@ -83,7 +84,7 @@ impl CheckSite {
                 "The admin listener is asked for by an address or as localhost, and as a name below it, such as headgate.localhost, where only this machine reaches it. For any other name add it to hosts of [admin] in the configuration.",
             );
         }
-        if *req.method() != Method::GET && !may_write {
+        if !only_looks(req.method()) && !may_write {
             return Err(
                 "This was sent from a page of another site, so nothing was done. Open the page here and try again.",
             );
@@ -147,7 +148,7 @@ impl RequireSession {
         let needed = needs.role(req.method());
         let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
         admitted.map_err(|why| Refusal::of_role(&why))?;
-        if *req.method() != Method::GET {
+        if !only_looks(req.method()) {
             depot.insert_typed(read_form(&visitor, req).await?);
         }
         depot.insert_typed(visitor);

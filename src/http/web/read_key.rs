@@ -19,7 +19,7 @@ use super::origin::origin;
 use super::sessions::IssuedKey;
 use super::text::text;
 use super::{description, paths, snippets};
-use crate::catalog::{KeyState, Kind, ReadKey, ReadKeyPatch};
+use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey, ReadKeyPatch};
 use crate::operate::Operator;
 
 /// Read keys, and what can be done to them.
@@ -57,6 +57,7 @@ impl ShowReadKey {
             expires_ms: Some(typed.time(ENDS.name)),
             networks: Some(key::read_networks(&mut typed)),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
+            requests_per_second: Some(settings::rate(&mut typed)),
         };
         let name = Arc::clone(&key.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
@@ -78,6 +79,9 @@ fn initial(depot: &Depot, key: &ReadKey) -> Typed {
     values.push(description::initial(key.description.as_deref()));
     values.push((ENDS.name, form_time(key.expires_ms)));
     values.push(key::initial_networks(&key.networks));
+    if let Some(rate) = key.requests_per_second {
+        values.push((settings::RATE, rate.to_string()));
+    }
     if key.allow_in_url {
         values.push(("allow_in_url", "yes".to_owned()));
     }
@@ -138,6 +142,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
         (key::networks_fact(&key.networks))
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }
     } }
 }

@@ -84,6 +84,15 @@ impl Address {
         format!("{}/api/ingest", self.base)
     }
 
+    /// The address of a stream's feeds, without the end that says what they are written as.
+    pub(super) fn feed_base(&self, stream: &str) -> String {
+        format!(
+            "{}/feed/{}",
+            self.public.as_ref().unwrap_or(&self.base),
+            segment(stream)
+        )
+    }
+
     /// The page that shows a stream; without the key, which goes into its fragment.
     pub(super) fn render_url(&self, stream: &str) -> String {
         format!("{}/render/{}", self.base, segment(stream))

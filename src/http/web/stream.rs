@@ -3,6 +3,8 @@
 //! **Invariant**: a page holds at most [`ITEMS`] items with [`COLUMNS_MAX`] columns of shortened values.
 
 mod change;
+mod export;
+mod feeds;
 mod item;
 mod list;
 mod new;
@@ -44,6 +46,12 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .get(ShowStream(p()))
                 .push(form::route("change", || change::ChangeStream(p())))
                 .push(form::route("delete", || change::DeleteStream(p())))
+                .push(
+                    Router::with_path("feeds")
+                        .get(feeds::Feeds(p()))
+                        .post(feeds::Feeds(p())),
+                )
+                .push(Router::with_path("export.{format}").get(export::ExportStream(p())))
                 .push(Router::with_path("item").get(item::ShowItem(p())))
                 .push(Router::with_path("remove").post(item::RemoveItem(p()))),
         )
@@ -116,8 +124,10 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
                 }
                 dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_ms)) }
             }
-            @if stream.created_ms.is_some() {
-                p.row {
+            p.row {
+                a.button.plain href={ (path) "/feeds" } { "Feeds" }
+                a.button.plain href={ (path) "/export.csv?safe" } { "Export as CSV" }
+                @if stream.created_ms.is_some() {
                     a.button.plain href={ (path) "/change" } { "Change" }
                     a.button.danger href={ (path) "/delete" } { "Delete…" }
                 }

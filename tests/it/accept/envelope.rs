@@ -58,12 +58,12 @@ async fn other_methods_are_405_and_told_which_are_taken() {
             ("/api/webhook/no-such-stream", "POST", Method::GET),
             (
                 "/api/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10",
-                "GET",
+                "GET, HEAD",
                 Method::POST,
             ),
-            ("/healthz", "GET", Method::POST),
-            ("/readyz", "GET", Method::POST),
-            ("/openapi.json", "GET", Method::POST),
+            ("/healthz", "GET, HEAD", Method::POST),
+            ("/readyz", "GET, HEAD", Method::POST),
+            ("/openapi.json", "GET, HEAD", Method::POST),
         ] {
             for method in others.iter().chain([&also]) {
                 let reply = caller.call(method.clone(), path, &[], "").await;
@@ -81,7 +81,7 @@ async fn other_methods_are_405_and_told_which_are_taken() {
     }
     let reply = app.admin().call(Method::POST, "/api/admin/status").await;
     reply.refused(405, "METHOD_NOT_ALLOWED");
-    assert_eq!(reply.header("allow"), Some("GET"));
+    assert_eq!(reply.header("allow"), Some("GET, HEAD"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -231,7 +231,9 @@ impl Reply {
 
     /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.header("content-type"), Some("application/json"));
+        let kind = self.header("content-type").unwrap_or_default();
+        let kind = kind.strip_suffix("; charset=utf-8").unwrap_or(kind);
+        assert_eq!(kind, "application/json");
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(&self.body)))
     }

@@ -42,6 +42,11 @@ impl Site {
         answer
     }
 
+    /// The session's cookie.
+    pub(crate) fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
     /// A page.
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], "")

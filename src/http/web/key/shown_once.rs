@@ -4,6 +4,7 @@
 //! and no poll finds it; in the browser it is removed when the page is left.
 
 use maud::{Markup, html};
+use salvo_core::http::Method;
 use salvo_core::{Depot, Request};
 
 use crate::clock;
@@ -14,7 +15,8 @@ use crate::http::web::text::{text, time};
 
 /// The key for this page, if one was just issued.
 pub(in crate::http::web) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
-    if is_poll(req) {
+    // Neither is shown to anybody.
+    if is_poll(req) || *req.method() == Method::HEAD {
         return None;
     }
     Visitor::of(depot)?.take_issued_key(req.uri().path())

@@ -32,6 +32,7 @@ impl NewReadKey {
             expires_ms: typed.time(ENDS.name),
             networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
+            requests_per_second: settings::rate(&mut typed),
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

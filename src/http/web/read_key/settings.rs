@@ -5,9 +5,13 @@
 use maud::{Markup, html};
 
 use crate::catalog::Catalog;
+use crate::config::RATE_MAX;
 use crate::http::web::description;
 use crate::http::web::form::{Field, Typed};
 use crate::http::web::key::{ENDS, networks_field};
+
+/// The field for how many feeds it may ask for in a second.
+pub(super) const RATE: &str = "requests_per_second";
 
 /// The fields.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
@@ -21,13 +25,25 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
         label: "May stand in a URL",
         hint: "Only for programs that can neither set headers nor run a script: URLs are kept in logs and histories.",
     };
+    let rate = Field {
+        name: RATE,
+        label: "Feeds a second (optional)",
+        hint: "How often programs that poll may ask with it.",
+    };
     html! {
         (description::field(typed))
         (typed.stream_boxes(streams, catalog))
         (typed.time_input(ENDS))
         (networks_field(typed))
         (typed.tick(in_url))
+        (typed.number_input(rate, "50"))
     }
+}
+
+/// How many feeds it may ask for in a second.
+pub(super) fn rate(typed: &mut Typed) -> Option<u32> {
+    let number = typed.number(RATE, RATE_MAX)?;
+    u32::try_from(number).ok()
 }
 
 /// The streams that were chosen, at least one.

@@ -31,7 +31,7 @@ pub(in crate::http::web) struct Visitor {
 /// A key that was just issued, for the one page that shows it.
 #[derive(Debug)]
 pub(in crate::http::web) struct IssuedKey {
-    /// Path of that page.
+    /// Path of that page, and what it is asked for with.
     pub(in crate::http::web) path: String,
     /// Name of the key.
     pub(in crate::http::web) key: String,
@@ -113,7 +113,7 @@ impl Visitor {
     pub(in crate::http::web) fn take_issued_key(&self, path: &str) -> Option<IssuedKey> {
         let mut state = self.sessions.lock();
         let kept = &mut state.sessions.get_mut(&self.id)?.issued;
-        let (key, ends_ms) = kept.take_if(|(key, _)| key.path == path)?;
+        let (key, ends_ms) = kept.take_if(|(key, _)| key.path.split('?').next() == Some(path))?;
         (clock::lived_ms() < ends_ms).then_some(key)
     }
 }

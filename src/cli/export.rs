@@ -1,0 +1,129 @@
+//! `headgate export`: all items of a stream as a table, to a file or to standard output.
+//!
+//! Called by the command line; asks the admin API, which writes the rows while they are read.
+//!
+//! **Invariant**: a file has its name when it is whole. An export that ends early is a failure, also if some of it has
+//! been printed.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use reqwest::header::HeaderMap;
+
+use super::client::AdminArgs;
+use super::error::CliError;
+use super::output::note;
+use crate::text::percent_encoded;
+
+/// What `headgate export` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate export orders > orders.csv
+  headgate export orders --format ndjson --to orders.ndjson
+  headgate export orders --fields id,Name:customer.name --where status:paid --safe
+
+Rows come in the order of their keys. What changes meanwhile may be in it or not.")]
+pub struct ExportArgs {
+    /// Name of the stream
+    stream: String,
+    /// What it is written as
+    #[arg(long, value_enum, default_value = "csv")]
+    format: Format,
+    /// A file, which is replaced if there is one; otherwise standard output
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// The columns in their order, such as id,Name:customer.name; otherwise all fields
+    #[arg(long, value_name = "LIST")]
+    fields: Option<String>,
+    /// Only items for which this holds, such as status:paid,period:1|2
+    #[arg(long = "where", value_name = "LIST")]
+    conditions: Option<String>,
+    /// Put ' before values that a spreadsheet would compute
+    #[arg(long)]
+    safe: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What it is written as.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Csv,
+    Tsv,
+    Json,
+    Ndjson,
+}
+
+impl Format {
+    /// How its path ends, and what the answer is.
+    fn parts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Csv => ("csv", "text/csv"),
+            Self::Tsv => ("tsv", "text/tab-separated-values"),
+            Self::Json => ("json", "application/json"),
+            Self::Ndjson => ("ndjson", "application/x-ndjson"),
+        }
+    }
+}
+
+/// Runs the verb.
+pub async fn run(args: ExportArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let (format, content_type) = args.format.parts();
+    let mut query = vec![("safe", args.safe.to_string())];
+    query.extend(args.fields.map(|fields| ("fields", fields)));
+    query.extend(args.conditions.map(|conditions| ("where", conditions)));
+    let query = query
+        .iter()
+        .map(|(name, value)| format!("{name}={}", percent_encoded(value)));
+    let query: Vec<String> = query.collect();
+    let path = format!(
+        "/api/admin/streams/{}/export.{format}?{}",
+        percent_encoded(&args.stream),
+        query.join("&")
+    );
+    let mut rows = client.open(&path, HeaderMap::new(), content_type).await?;
+    let Some(to) = &args.to else {
+        let mut out = io::stdout().lock();
+        while let Some(piece) = rows.chunk().await? {
+            match out.write_all(&piece) {
+                // Whoever reads has enough.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                done => done.map_err(|error| CliError::failed(format!("cannot print: {error}")))?,
+            }
+        }
+        return out
+            .flush()
+            .map_err(|error| CliError::failed(format!("cannot print: {error}")));
+    };
+    let part = part_of(to);
+    let failed =
+        |error: io::Error| CliError::failed(format!("cannot write {}: {error}", part.display()));
+    let mut file = File::create(&part).map_err(failed)?;
+    loop {
+        match rows.chunk().await {
+            Ok(Some(piece)) => file.write_all(&piece).map_err(failed)?,
+            Ok(None) => break,
+            Err(error) => {
+                let _ = std::fs::remove_file(&part);
+                return Err(error.into());
+            }
+        }
+    }
+    file.sync_all().map_err(failed)?;
+    std::fs::rename(&part, to).map_err(failed)?;
+    note(&format!(
+        "{} is written",
+        super::output::shown(&to.display().to_string())
+    ));
+    Ok(())
+}
+
+/// The name that a file has until it is whole.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}

@@ -1,0 +1,221 @@
+//! Decimal numbers as JSON writes them: compared and rounded as text.
+//!
+//! **Invariant**: no floating point: `1e400`, 2^64 and `0.1` are what they say.
+
+use std::cmp::Ordering;
+
+/// A number with more digits than this is not written out to be rounded.
+const DIGITS_MAX: i64 = 64;
+
+/// A number in one form: 0.d₁d₂d₃… × 10^exponent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decimal {
+    is_negative: bool,
+    /// Neither the first nor the last is 0; none of zero.
+    digits: String,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// The value of a JSON number.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (is_negative, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !are_digits(whole) || !are_digits(fraction) {
+            return None;
+        }
+        let all = format!("{whole}{fraction}");
+        let digits = all.trim_start_matches('0');
+        let zeros = (all.len() - digits.len()) as i64;
+        let digits = digits.trim_end_matches('0');
+        if digits.is_empty() {
+            return Some(Self {
+                is_negative: false,
+                digits: String::new(),
+                exponent: 0,
+            });
+        }
+        Some(Self {
+            is_negative,
+            digits: digits.to_owned(),
+            exponent: exponent.saturating_add(whole.len() as i64 - zeros),
+        })
+    }
+
+    /// The number with so many places behind the point, the last one rounded, a half away from zero. None: it is too
+    /// long to be written out.
+    pub(super) fn rounded(&self, places: u32) -> Option<String> {
+        let places = i64::from(places);
+        if self.exponent.abs() > DIGITS_MAX {
+            let is_tiny = self.exponent < 0;
+            return is_tiny.then(|| Self::zero().written(&[], places));
+        }
+        let kept = self.exponent + places;
+        let mut digits: Vec<u8> = (0..kept.max(0)).map(|at| self.digit(at)).collect();
+        if kept >= 0 && self.digit(kept) >= 5 {
+            let mut carries = true;
+            for digit in digits.iter_mut().rev() {
+                *digit += 1;
+                carries = *digit == 10;
+                if !carries {
+                    break;
+                }
+                *digit = 0;
+            }
+            if carries {
+                digits.insert(0, 1);
+            }
+        }
+        Some(self.written(&digits, places))
+    }
+
+    fn zero() -> Self {
+        Self {
+            is_negative: false,
+            digits: String::new(),
+            exponent: 0,
+        }
+    }
+
+    fn digit(&self, at: i64) -> u8 {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        self.digits
+            .as_bytes()
+            .get(at)
+            .map_or(0, |digit| digit - b'0')
+    }
+
+    /// The digits with the point before the last `places` of them.
+    fn written(&self, digits: &[u8], places: i64) -> String {
+        let places = usize::try_from(places).unwrap_or(0);
+        let missing = (places + 1).saturating_sub(digits.len());
+        let all = std::iter::repeat_n(&0, missing).chain(digits);
+        let mut text: String = all.map(|digit| char::from(b'0' + digit)).collect();
+        if places > 0 {
+            text.insert(text.len() - places, '.');
+        }
+        if self.is_negative && digits.iter().any(|digit| *digit > 0) {
+            text.insert(0, '-');
+        }
+        text
+    }
+}
+
+/// An exponent of any length.
+fn read_exponent(text: &str) -> Option<i64> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let size = digits.parse().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    Some(if is_negative { -size } else { size })
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |one: &Self| match (one.digits.is_empty(), one.is_negative) {
+            (true, _) => 0,
+            (_, true) => -1,
+            (_, false) => 1,
+        };
+        let size = |one: &Self, other: &Self| {
+            let by_exponent = one.exponent.cmp(&other.exponent);
+            by_exponent.then_with(|| one.digits.cmp(&other.digits))
+        };
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| match self.is_negative {
+                true => size(other, self),
+                false => size(self, other),
+            })
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap_or_else(|| panic!("{text} is a number"))
+    }
+
+    #[test]
+    fn numbers_are_compared_without_a_loss() {
+        let sorted = [
+            "-1e400",
+            "-18446744073709551617",
+            "-18446744073709551616",
+            "-10",
+            "-9.5",
+            "-1e-400",
+            "0",
+            "1e-400",
+            "0.1",
+            "0.10000000000000000001",
+            "1",
+            "1.5",
+            "2",
+            "10",
+            "9007199254740993",
+            "1e400",
+            "1e99999999999999999999",
+        ];
+        for pair in sorted.windows(2) {
+            assert!(decimal(pair[0]) < decimal(pair[1]), "{pair:?}");
+        }
+        for (one, same) in [
+            ("1.50", "15e-1"),
+            ("-0.0", "0"),
+            ("1000", "1E+3"),
+            ("0.001", "1e-3"),
+        ] {
+            assert_eq!(decimal(one), decimal(same));
+        }
+        for wrong in ["", "-", "x", "1.2.3", "1e", ".5", "true", "0x10"] {
+            assert_eq!(Decimal::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_rounded_as_people_do() {
+        let check = |text: &str, places: u32, expected: Option<&str>| {
+            assert_eq!(
+                decimal(text).rounded(places).as_deref(),
+                expected,
+                "{text} to {places}"
+            );
+        };
+        check("10.5", 2, Some("10.50"));
+        check("10.50", 1, Some("10.5"));
+        check("10.5", 0, Some("11"));
+        check("-10.5", 0, Some("-11"));
+        check("9.995", 2, Some("10.00"));
+        check("0.04", 1, Some("0.0"));
+        check("-0.04", 1, Some("0.0"));
+        check("0.05", 1, Some("0.1"));
+        check("0.005", 1, Some("0.0"));
+        check("0", 2, Some("0.00"));
+        check("2.675", 2, Some("2.68"));
+        check("1.2e3", 1, Some("1200.0"));
+        check("18446744073709551616", 1, Some("18446744073709551616.0"));
+        check("1e400", 2, None);
+        check("1e-400", 2, Some("0.00"));
+    }
+}

@@ -1,0 +1,134 @@
+//! The items of a feed: those that the query wants, in its order.
+//!
+//! **Invariant**: what is returned was true at one moment. However many items are looked at, no more are held than twice
+//! what may be shown, and [`BYTES_MAX`] of them.
+
+use std::cmp::Ordering;
+
+use super::cell::{Cell, Row};
+use super::column::Source;
+use super::natural;
+use super::number::Decimal;
+use super::query::{Condition, LOOKED_AT_MAX, Numbers, Query, SortBy};
+use crate::pool::{Item, Pool, PoolError};
+
+/// About how much the items take that are held while others are looked at.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The rows, and of how many they are.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// In their order, from the offset on.
+    pub(super) items: Vec<Item>,
+    /// All that the query wants, but for limit and offset.
+    pub(super) total: usize,
+}
+
+/// Reads them. The inner error is a sentence for the caller.
+pub(super) async fn find(
+    pool: &Pool,
+    stream: &str,
+    query: &Query,
+) -> Result<Result<Found, String>, PoolError> {
+    let kept_max = query.offset + query.limit;
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    let (mut total, mut looked_at) = (0, 0);
+    let mut is_too_large = false;
+    let take = |item: Item| {
+        looked_at += 1;
+        if looked_at > LOOKED_AT_MAX {
+            return false;
+        }
+        if !holds(&item, &query.conditions) {
+            return true;
+        }
+        total += 1;
+        bytes += item.fields.len() + item.key.len();
+        kept.push((ranks(&item, &query.sort), item));
+        if kept.len() >= 2 * kept_max || bytes > BYTES_MAX {
+            shorten(&mut kept, kept_max, &query.sort);
+            bytes = kept
+                .iter()
+                .map(|(_, item)| item.fields.len() + item.key.len())
+                .sum();
+            is_too_large = bytes > BYTES_MAX;
+        }
+        !is_too_large
+    };
+    pool.each_item(stream, query.keys.as_deref(), take).await?;
+    if looked_at > LOOKED_AT_MAX {
+        return Ok(Err(format!(
+            "the stream has more than {LOOKED_AT_MAX} items, which is what a feed looks at; name the items with key=, or use `headgate export`, which writes all of them"
+        )));
+    }
+    if is_too_large {
+        return Ok(Err(too_large()));
+    }
+    shorten(&mut kept, kept_max, &query.sort);
+    let items = kept.into_iter().skip(query.offset).map(|(_, item)| item);
+    Ok(Ok(Found {
+        items: items.collect(),
+        total,
+    }))
+}
+
+/// What is said of a feed with too many bytes.
+pub(super) fn too_large() -> String {
+    "the feed would be over 16 MiB; ask for fewer rows with limit, key or where, or for fewer columns with fields".to_owned()
+}
+
+/// Whether all conditions hold.
+pub(super) fn holds(item: &Item, conditions: &[Condition]) -> bool {
+    let row = Row { item, position: 0 };
+    conditions.iter().all(|condition| {
+        let value = row.value(&condition.source, Numbers::default());
+        let is_one = condition.values.iter().any(|one| one == value.text());
+        is_one != condition.is_negated
+    })
+}
+
+/// What an item is sorted by.
+#[derive(Debug, PartialEq, Eq)]
+enum Rank {
+    Number(Decimal),
+    Text(String),
+    Absent,
+}
+
+fn ranks(item: &Item, sort: &[SortBy]) -> Vec<Rank> {
+    let row = Row { item, position: 0 };
+    let rank = |by: &SortBy| match row.value(&by.source, Numbers::default()) {
+        Cell::Number(text) if by.source != Source::Position => match Decimal::parse(&text) {
+            Some(number) => Rank::Number(number),
+            None => Rank::Text(text.into_owned()),
+        },
+        Cell::Empty | Cell::Number(_) => Rank::Absent,
+        other => Rank::Text(other.text().to_owned()),
+    };
+    sort.iter().map(rank).collect()
+}
+
+/// Sorts, and leaves out what is behind the last row that may be shown.
+fn shorten(kept: &mut Vec<(Vec<Rank>, Item)>, kept_max: usize, sort: &[SortBy]) {
+    kept.sort_unstable_by(|(ranks, item), (other_ranks, other)| {
+        let pairs = ranks.iter().zip(other_ranks).zip(sort);
+        let mut orders = pairs.map(|((one, other), by)| compare(one, other, by.descends));
+        let first = orders.find(|order| order.is_ne());
+        first.unwrap_or_else(|| natural::compare(&item.key, &other.key))
+    });
+    kept.truncate(kept_max);
+}
+
+/// Numbers before texts; what has no value comes last, whichever way the order goes.
+fn compare(one: &Rank, other: &Rank, descends: bool) -> Ordering {
+    let order = match (one, other) {
+        (Rank::Absent, Rank::Absent) => return Ordering::Equal,
+        (Rank::Absent, _) => return Ordering::Greater,
+        (_, Rank::Absent) => return Ordering::Less,
+        (Rank::Number(one), Rank::Number(other)) => one.cmp(other),
+        (Rank::Number(_), Rank::Text(_)) => Ordering::Less,
+        (Rank::Text(_), Rank::Number(_)) => Ordering::Greater,
+        (Rank::Text(one), Rank::Text(other)) => natural::compare(one, other),
+    };
+    if descends { order.reverse() } else { order }
+}

@@ -1,0 +1,96 @@
+//! HEAD wherever GET is: players, monitors and spreadsheets ask with it before they fetch.
+//!
+//! Each listener passes its routes through [`with_get`] when they are complete, after its document was made of them.
+//! `Outer` calls [`keep_length`] last.
+//!
+//! **Invariant**: what answers GET answers HEAD, with the same status and headers, and without the body.
+
+use hyper::body::Body as _;
+use salvo_core::http::header::{CONTENT_LENGTH, HeaderValue};
+use salvo_core::http::{Method, ResBody};
+use salvo_core::routing::{FilterInfo, filters};
+use salvo_core::{Request, Response, Router};
+
+/// The routes, each that takes GET with HEAD beside it, unless it has one of its own.
+pub(super) fn with_get(mut router: Router) -> Router {
+    let children = std::mem::take(router.routers_mut());
+    let has_own = children.iter().any(|child| takes(child, &Method::HEAD));
+    for child in children {
+        if !has_own && takes(&child, &Method::GET) {
+            let mut head = Router::with_filter(filters::head());
+            head.hoops.clone_from(&child.hoops);
+            head.goal.clone_from(&child.goal);
+            router = router.push(head);
+        }
+        router = router.push(with_get(child));
+    }
+    router
+}
+
+/// Whether it is where a path ends for a method.
+fn takes(router: &Router, method: &Method) -> bool {
+    let mut filters = router.filters.iter().map(|filter| filter.info());
+    filters.any(|info| matches!(info, FilterInfo::Method(one) if one == *method))
+}
+
+/// Whether the method only looks: a page of another site may ask, and no form comes with it.
+pub(super) fn only_looks(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Tells of HEAD how long the body would be, which goes no further.
+pub(super) fn keep_length(req: &Request, res: &mut Response) {
+    if *req.method() != Method::HEAD || res.body.is_none() {
+        return;
+    }
+    let length = match &res.body {
+        ResBody::Stream(_) => None,
+        body => body.size_hint().exact(),
+    };
+    if let Some(length) = length {
+        let length = HeaderValue::from(length);
+        res.headers_mut().insert(CONTENT_LENGTH, length);
+    }
+    res.take_body();
+}
+
+#[cfg(test)]
+mod tests {
+    use salvo_core::{Depot, FlowCtrl, Handler, async_trait};
+
+    use super::*;
+
+    struct Nothing;
+
+    #[async_trait]
+    impl Handler for Nothing {
+        async fn handle(&self, _: &mut Request, _: &mut Depot, _: &mut Response, _: &mut FlowCtrl) {
+        }
+    }
+
+    #[test]
+    fn each_route_that_takes_get_takes_head_once() {
+        let count = |router: &Router, method: &Method| {
+            let children = router.routers.iter();
+            children.filter(|child| takes(child, method)).count()
+        };
+        let routes = Router::new()
+            .push(
+                Router::with_path("a")
+                    .hoop(Nothing)
+                    .get(Nothing)
+                    .post(Nothing),
+            )
+            .push(Router::with_path("b").get(Nothing).head(Nothing))
+            .push(Router::with_path("c").post(Nothing))
+            .push(Router::with_path("d").push(Router::with_path("{e}").get(Nothing)));
+        let routes = with_get(routes);
+        let heads = |router: &Router| count(router, &Method::HEAD);
+        assert_eq!(
+            routes.routers.iter().map(heads).collect::<Vec<_>>(),
+            [1, 1, 0, 0]
+        );
+        assert_eq!(heads(&routes.routers[3].routers[0]), 1);
+        assert_eq!(count(&routes.routers[0], &Method::POST), 1);
+    }
+}
