@@ -1,15 +1,20 @@
-// The page /render/{stream}#READ_KEY: the items of a stream as a table that follows the stream.
+// The page /render/{stream}?options#READ_KEY: the items of a stream in a template, which follows the stream.
 //
-// Invariant: whatever the items hold reaches the document as text only.
+// Invariant: what is seen comes from items or from the address. No sentence of this page's own is shown before `debug`
+// is asked for: not while it connects, not when it is refused, not when there is nothing.
 
 import { connect } from "/headgate.js";
+import { List } from "/templates/list.js";
+import { read } from "/templates/options.js";
+import { Pager } from "/templates/pager.js";
+import { guess } from "/templates/roles.js";
+import { counts } from "/templates/rows.js";
+import { Texts, element, put } from "/templates/text.js";
 
-const ROWS_MAX = 500;
-const COLUMNS_MAX = 200;
-const CHARS_MAX = 1000;
-const FLASH_MS = 1600;
+const GRACE_MS = 3000; // a connection that is back by then was never away
+const FONTS = ["500 16px 'Barlow Condensed'", "700 16px 'Barlow Condensed'"];
+const FONTS_MS = 300;
 
-const element = (id) => document.getElementById(id);
 const decoded = (text) => {
   try {
     return decodeURIComponent(text);
@@ -17,199 +22,110 @@ const decoded = (text) => {
     return text;
   }
 };
+const root = document.documentElement;
+const options = read(location.search);
 const name = decoded(location.pathname.slice(location.pathname.indexOf("/render/") + "/render/".length));
-const key = decoded(location.hash.slice(1));
-const still = matchMedia("(prefers-reduced-motion: reduce)");
-const headings = document.querySelector("#table thead tr");
-const body = document.querySelector("#table tbody");
-
-const columns = new Map(); // field name -> {place, heading}
-const rows = new Map(); // item key -> {element, cells, fields}
-const visible = new WeakSet(); // elements of the rows on screen; others need no flash
-const watcher = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) visible[isIntersecting ? "add" : "delete"](target);
-});
-const dirty = new Set(); // keys of items that changed since the last frame
-let rebuild = true;
-let frame = 0;
-let live;
-let view;
-
-element("name").textContent = name;
-document.title = name + " · Headgate";
-document.documentElement.classList.toggle("transparent", new URLSearchParams(location.search).has("transparent"));
+const [key, ...marks] = location.hash.slice(1).split("&").map(decoded);
+if (marks.includes("debug")) options.debug = true;
 addEventListener("hashchange", () => location.reload());
 
-if (!key) notice("This page needs a read key.\nPut it at the end of the address, after a #:\n" + location.pathname + "#rk_live_…");
-else if (/^ik_/.test(key)) notice("The key in the address is an ingest key, which can only send.\nA read key is needed; it begins with rk_live_.");
-else start();
+export { counts }; // how much was built and written, for who watches the page
 
-function start() {
-  live = connect({ streams: [name], key, maxRate: 10 });
-  view = live.stream(name);
-  live.addEventListener("state", describe);
-  view.addEventListener("stale", describe);
-  view.addEventListener("fresh", describe);
-  view.addEventListener("change", ({ detail }) => {
-    for (const gone of detail.removed) {
-      if (rows.has(gone)) drop(rows.get(gone));
-      rows.delete(gone);
+dress();
+const parts = build();
+start();
+
+// What the address says about how everything looks.
+function dress() {
+  document.title = options.title || name;
+  root.dataset.template = options.template;
+  if (options.theme) root.dataset.theme = options.theme;
+  if (options.lang) root.lang = options.lang;
+  if (options.accent) root.style.setProperty("--accent", options.accent);
+  if (options.size) root.style.setProperty("--size", options.size);
+  if (options.safe) root.style.setProperty("--safe", options.safe / 100);
+}
+
+function build() {
+  const title = element("h1");
+  title.dir = "auto";
+  title.hidden = !options.title;
+  put(title, options.title);
+  const stage = element("main");
+  const dots = element("nav");
+  dots.hidden = true;
+  document.body.append(title, stage, dots);
+  return { title, stage, dots };
+}
+
+async function start() {
+  const fonts = Promise.all(FONTS.map((font) => document.fonts.load(font))).catch(() => {});
+  const [{ Template }] = await Promise.all([
+    import(`/templates/${options.template}.js`),
+    Promise.race([fonts, new Promise((resolve) => setTimeout(resolve, FONTS_MS))]),
+  ]);
+  const debug = options.debug && new (await import("/templates/debug.js")).Debug(options, name);
+  if (!/^rk_/.test(key)) return debug && debug.keyless(key);
+  const live = connect({ streams: [name], key, maxRate: 30 });
+  const view = live.stream(name);
+  follow(live, view, Template, debug, fonts);
+}
+
+function follow(live, view, Template, debug, fonts) {
+  const list = new List(view, options);
+  const texts = new Texts(view, options);
+  const pager = new Pager(options, parts, () => plan());
+  const shown = { options, list, texts, pager, view, roles: {}, plan, ...parts };
+  const template = new Template(shown);
+  let frame = 0;
+  let known = -1;
+
+  function plan() {
+    frame = frame || requestAnimationFrame(draw);
+  }
+
+  function draw() {
+    frame = 0;
+    if (list.fields.length !== known) {
+      known = list.fields.length;
+      shown.roles = guess(options.roles, list.fields);
     }
-    if (detail.snapshot) rebuild = true;
-    else for (const item of detail.updated) dirty.add(item.key);
+    root.dataset.items = list.entries.length ? "some" : "none";
+    template.draw();
+    if (debug) debug.draw(live, view, list, shown.roles);
+  }
+
+  const age = stale(view);
+  live.addEventListener("state", plan);
+  for (const type of ["stale", "fresh"]) view.addEventListener(type, age);
+  view.addEventListener("change", ({ detail }) => {
+    list.apply(detail);
+    plan();
+  });
+  addEventListener("resize", () => {
+    template.resize();
+    plan();
+  });
+  fonts.then(() => {
+    template.resize();
     plan();
   });
   plan();
-  describe();
 }
 
-function plan() {
-  frame = frame || requestAnimationFrame(draw);
-}
-
-function draw() {
-  frame = 0;
-  if (rebuild) {
-    rebuild = false;
-    for (const row of rows.values()) drop(row);
-    rows.clear();
-    columns.clear();
-    dirty.clear();
-    headings.replaceChildren(heading("key"));
-    fill(false);
-  } else {
-    for (const key of dirty) if (rows.has(key)) write(rows.get(key), view.get(key), true);
-    dirty.clear();
-    fill(true);
-  }
-  for (const row of rows.values()) pad(row);
-  const total = view.size.toLocaleString("en");
-  element("count").textContent = view.complete ? total + (view.size === 1 ? " item" : " items") : "";
-  element("table").hidden = rows.size === 0;
-  const limits = [];
-  if (rows.size < view.size) limits.push(`The first ${ROWS_MAX} of ${total} items are shown.`);
-  if (columns.size >= COLUMNS_MAX) limits.push(`The first ${COLUMNS_MAX} fields are shown.`);
-  if (!view.size && view.complete) limits.push("No items yet.");
-  element("more").textContent = limits.join(" ");
-  element("more").hidden = !limits.length;
-}
-
-// Gives rows to items that have none, as far as there is room.
-function fill(flash) {
-  if (rows.size >= Math.min(ROWS_MAX, view.size)) return;
-  const added = document.createDocumentFragment();
-  for (const [key, item] of view) {
-    if (rows.size >= ROWS_MAX) break;
-    if (rows.has(key)) continue;
-    const row = { element: document.createElement("tr"), cells: [], fields: {} };
-    const first = document.createElement("th");
-    first.scope = "row";
-    first.title = clipped(key);
-    first.append(text(key));
-    row.element.append(first);
-    rows.set(key, row);
-    write(row, item, false);
-    added.append(row.element);
-    watcher.observe(row.element);
-    if (flash && rows.size < ROWS_MAX / 5) [row.element, first].forEach(blink);
-  }
-  body.append(added);
-}
-
-function write(row, item, flash) {
-  for (const field of Object.keys(item.fields)) {
-    if (columns.has(field) || columns.size >= COLUMNS_MAX) continue;
-    columns.set(field, { place: columns.size, heading: heading(field) });
-    headings.append(columns.get(field).heading);
-  }
-  pad(row);
-  for (const [field, { place, heading }] of columns) {
-    const value = own(item.fields, field);
-    const before = own(row.fields, field);
-    if (value === before || JSON.stringify(value) === JSON.stringify(before)) continue;
-    show(row.cells[place], value);
-    if (typeof value === "number") heading.dataset.kind = "number";
-    if (flash && visible.has(row.element)) blink(row.cells[place]);
-  }
-  row.fields = item.fields;
-}
-
-function drop(row) {
-  watcher.unobserve(row.element);
-  row.element.remove();
-}
-
-// Gives a row the cells of columns that came after it.
-function pad(row) {
-  if (row.cells.length === columns.size) return;
-  for (const field of [...columns.keys()].slice(row.cells.length)) {
-    const cell = document.createElement("td");
-    cell.dataset.label = clipped(field);
-    cell.dataset.kind = "none";
-    row.cells.push(cell);
-    row.element.append(cell);
-  }
-}
-
-function heading(field) {
-  const cell = document.createElement("th");
-  const dot = field.lastIndexOf(".") + 1;
-  const parent = document.createElement("span");
-  parent.textContent = clipped(field.slice(0, dot));
-  cell.scope = "col";
-  cell.title = clipped(field);
-  cell.append(parent, text(field.slice(dot)));
-  return cell;
-}
-
-function show(cell, value) {
-  const kind = value === undefined ? "none" : value === null ? "null" : typeof value;
-  const shown = kind === "none" ? "" : kind === "null" ? "–" : kind === "string" ? value : JSON.stringify(value);
-  cell.dataset.kind = kind === "object" ? "json" : kind;
-  cell.title = kind === "none" ? "" : clipped(shown);
-  cell.replaceChildren(text(shown));
-  if (/^#[0-9a-f]{6}$/i.test(shown)) {
-    const swatch = document.createElement("i");
-    swatch.className = "swatch";
-    swatch.style.background = shown;
-    cell.firstChild.prepend(swatch);
-  }
-}
-
-// Isolated, so that right-to-left text turns nothing around but itself.
-function text(value) {
-  const part = document.createElement("bdi");
-  part.textContent = clipped(value);
-  return part;
-}
-
-function clipped(value) {
-  return value.length > CHARS_MAX ? value.slice(0, CHARS_MAX) + "…" : value;
-}
-
-function own(fields, field) {
-  return Object.prototype.hasOwnProperty.call(fields, field) ? fields[field] : undefined;
-}
-
-function blink(target) {
-  if (still.matches || document.hidden) return;
-  for (const running of target.getAnimations()) running.cancel();
-  target.animate({ backgroundColor: "var(--flash)", offset: 0 }, { duration: FLASH_MS, easing: "ease-out" });
-}
-
-function describe() {
-  const stale = live.state === "live" && view.stale && view.complete;
-  const state = stale ? "stale" : live.state;
-  const words = { connecting: "connecting", live: "live", stale: "no new data", offline: "offline, reconnecting", refused: "refused" };
-  element("state").textContent = words[state];
-  element("state").dataset.state = state;
-  element("state").title = live.reason;
-  document.querySelector("header").classList.toggle("shown", state !== "live");
-  if (live.state === "refused") notice(`The key or the stream was refused: ${live.reason}\nCheck the key after the # in the address. The page keeps trying.`);
-  else element("notice").hidden = true;
-}
-
-function notice(sentence) {
-  element("notice").textContent = sentence;
-  element("notice").hidden = false;
+// What `stale=` says happens to data that may be old.
+function stale(view) {
+  let timer = 0;
+  const mark = () => {
+    timer = 0;
+    root.dataset.age = view.stale ? "old" : "new";
+  };
+  if (options.stale !== "keep") root.dataset.stale = options.stale;
+  mark();
+  return () => {
+    if (!view.stale) {
+      clearTimeout(timer);
+      mark();
+    } else timer = timer || setTimeout(mark, GRACE_MS);
+  };
 }
