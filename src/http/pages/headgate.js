@@ -283,7 +283,7 @@ class Live extends EventTarget {
       const { id, content } = JSON.parse(this.#storage.getItem(this.#place));
       if (!resumable(id)) return;
       const all = content.map(([name, items, texts]) => {
-        for (const [place, pairs] of texts) sent.set(items[place], new Map(pairs));
+        for (const [place, pairs] of texts) restore(items[place], new Map(pairs));
         return [name, new Map(items.map((item) => [item.key, item]))];
       });
       for (const [name, items] of all) Object.assign(this.#of(name), { items, complete: true });
@@ -357,6 +357,15 @@ function keepTexts(item) {
     texts.set(field, typeof value === "string" ? value.slice(1) : text);
   }
   if (texts) sent.set(item, texts);
+}
+
+// A record has no infinity and no -0.
+function restore(item, texts) {
+  for (const [field, text] of texts) {
+    const value = item.fields[field];
+    if (value === null || typeof value === "number") item.fields[field] = number(text);
+  }
+  sent.set(item, texts);
 }
 
 // A loop of its own: what came may be nested deeper than calls may be.

@@ -65,7 +65,10 @@ async function start() {
     Promise.race([fonts, new Promise((resolve) => setTimeout(resolve, FONTS_MS))]),
   ]);
   const debug = options.debug && new (await import("/templates/debug.js")).Debug(options, name);
-  if (!/^rk_/.test(key)) return debug && debug.keyless(key);
+  if (!/^rk_/.test(key)) {
+    root.dataset.state = "keyless";
+    return debug && debug.keyless(key);
+  }
   const live = connect({ streams: [name], key, maxRate: 30 });
   const view = live.stream(name);
   follow(live, view, Template, debug, fonts);
@@ -90,6 +93,7 @@ function follow(live, view, Template, debug, fonts) {
       known = list.fields.length;
       shown.roles = guess(options.roles, list.fields);
     }
+    root.dataset.state = view.complete && live.state === "live" && !view.stale ? "shown" : live.state;
     root.dataset.items = list.entries.length ? "some" : "none";
     template.draw();
     if (debug) debug.draw(live, view, list, shown.roles);

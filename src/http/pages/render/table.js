@@ -1,12 +1,14 @@
 // template=table: a line for each item, a column for each field.
 //
-// Without `fields` it has as many columns as fit. Without `page` it can be scrolled, and has 500 lines at most.
+// Without `fields` it has as many columns as fit. Without `page` it can be scrolled; lines are made as far as somebody
+// looks, 500 at most.
 
 import { Rows } from "/templates/rows.js";
 import { element, flash, picture, put, shrink } from "/templates/text.js";
 
 const ROWS_MAX = 500;
 const ROWS_A_FRAME = 20;
+const ROWS_AHEAD = 60; // below what is seen
 const CANDIDATES_MAX = 40;
 const AUTO_EM_MAX = 15; // of a column that nobody asked for
 const PAD_EM = 1.1;
@@ -36,6 +38,7 @@ export class Template {
   #head = element("tr");
   #body = element("tbody");
   #most = 0; // lines so far; grows frame by frame
+  #seen = 0; // lines that somebody scrolled over
   #fit = 1;
   #phone = matchMedia("(max-width: 640px)");
   #stale = true; // the layout has to be made anew
@@ -51,6 +54,13 @@ export class Template {
     shown.stage.append(this.#frame);
     this.#rows = new Rows(this.#body, () => ({ element: element("tr"), cells: [] }), this.#write);
     for (const { field, heading } of shown.options.fields) this.#column(field, heading);
+    const look = ({ target }) => {
+      const { scrollTop, scrollHeight } = target;
+      const seen = Math.round((scrollTop / scrollHeight) * this.#rows.size);
+      if (seen > this.#seen) this.#seen = seen;
+      shown.plan();
+    };
+    shown.stage.addEventListener("scroll", look, { capture: true, passive: true });
   }
 
   resize() {
@@ -64,14 +74,14 @@ export class Template {
     if (!options.fields.length) for (const field of list.fields.slice(0, CANDIDATES_MAX)) this.#column(field);
     const all = options.limit || ROWS_MAX;
     const room = this.#room();
-    // First what is seen at once, then the rest, some in each frame: no frame takes long.
+    // First what is seen at once, then what lies below, some in each frame: no frame takes long.
     const most = Math.min(all, Math.max(room + 1, this.#most));
     const entries = pager.window(list.entries, room, most);
     this.#learn(entries);
     this.#lay(entries.length);
     this.#table.hidden = !entries.length;
     this.#rows.show(entries);
-    if (view.complete && !pager.turning && most < Math.min(all, list.entries.length)) {
+    if (view.complete && !pager.turning && most < Math.min(all, list.entries.length, this.#seen + room + ROWS_AHEAD)) {
       this.#most = most + ROWS_A_FRAME;
       plan();
     }
