@@ -101,7 +101,10 @@ function follow(live, view, Template, debug, fonts) {
 
   const age = stale(view);
   live.addEventListener("state", plan);
-  for (const type of ["stale", "fresh"]) view.addEventListener(type, age);
+  for (const type of ["stale", "fresh"]) {
+    view.addEventListener(type, age);
+    view.addEventListener(type, plan);
+  }
   view.addEventListener("change", ({ detail }) => {
     list.apply(detail);
     plan();

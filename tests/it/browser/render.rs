@@ -183,7 +183,7 @@ fn options_choose_fields_items_their_order_and_their_numbers() {
         ("fields=id", json!(["id", "m1", "m2", "m9", "m10"])),
         (
             "fields=_position,_key,n&sort=-n",
-            json!(["||n", "1|m9|7", "2|m2|10", "3|m10|2", "4|m1|"]),
+            json!(["||n", "1|m2|10", "2|m10|2", "3|m9|7", "4|m1|"]),
         ),
         (
             "fields=Game:id,n&sort=n,id&limit=2",

@@ -6,6 +6,7 @@ import { isImageName } from "/templates/roles.js";
 
 const CHARS_MAX = 1000;
 const SHRINK_MIN = 0.7;
+const POWER_MAX = 20; // of numbers that are rounded; others stay as they were sent
 const IMAGE = /^(?:https?:\/\/|\/)[^\s?#]+\.(?:png|jpe?g|gif|svg|webp|avif)(?:[?#]\S*)?$|^data:image\//i;
 const ADDRESS = /^(?:https?:\/\/|\/|data:image\/)\S+$/i;
 
@@ -76,8 +77,8 @@ export class Texts {
 // Rounds the text of a number, half away from zero, without a detour over floating point.
 export function round(text, decimals) {
   const found = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text);
-  if (!found) return text;
-  const power = Number(found[4] || 0);
+  const power = found ? Number(found[4] || 0) : 0;
+  if (!found || Math.abs(power) > POWER_MAX) return text;
   let whole = found[2];
   let part = found[3] || "";
   if (power > 0) {
