@@ -38,11 +38,12 @@ macro_rules! files {
 }
 
 /// What a page with its templates is made of, by path.
-const FILES: [(&str, &str, &[u8]); 22] = files![
+const FILES: [(&str, &str, &[u8]); 23] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
     "render.js" SCRIPT "pages/render.js",
     "render.css" STYLE "pages/render.css",
+    "templates/page.js" SCRIPT "pages/render/page.js",
     "templates/options.js" SCRIPT "pages/render/options.js",
     "templates/roles.js" SCRIPT "pages/render/roles.js",
     "templates/list.js" SCRIPT "pages/render/list.js",

@@ -198,3 +198,24 @@ fn what_may_be_old_is_hidden_or_dimmed_where_the_address_says_so() {
     window.shows(SEEN, &json!(["id", "m1"]));
     dimmed.shows(opacity, &json!(true));
 }
+
+#[test]
+fn a_screen_that_was_loaded_in_part_begins_again() {
+    let Some(window) = Window::open("a_screen_that_was_loaded_in_part_begins_again") else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    daemon.post("orders", r#"{"id": "m1"}"#);
+    window.devtools("Network.enable", &json!({}));
+    for part in ["/templates/text.js", "/templates/table.js", "/render.css"] {
+        let blocked = json!({"urls": [format!("*{part}")]});
+        window.devtools("Network.setBlockedURLs", &blocked);
+        window.go("about:blank");
+        window.go(&format!("{}/render/orders#{READ_KEY}", daemon.origin()));
+        window.shows("return document.body.hidden", &json!(true));
+        assert_eq!(window.run(SEEN, &json!([])), json!([]), "{part}");
+        window.devtools("Network.setBlockedURLs", &json!({"urls": []}));
+        window.shows(SEEN, &json!(["id", "m1"]));
+        window.shows(STATE, &json!("shown"));
+    }
+}
