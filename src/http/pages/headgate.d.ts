@@ -73,6 +73,7 @@ export interface Stream extends EventTarget {
     listener: (event: StreamEvents[Type]) => void,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  addEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
 }
 
 export interface Live extends EventTarget {
@@ -88,6 +89,7 @@ export interface Live extends EventTarget {
     listener: (event: LiveEvents[Type]) => void,
     options?: boolean | AddEventListenerOptions,
   ): void;
+  addEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
 }
 
 export function connect(options: Options): Live;
