@@ -40,7 +40,12 @@ export class Template {
       const many = Math.min(options.limit || list.entries.length, list.entries.length, fits(1)[0] * fits(1)[1]);
       for (let more = GROWTH_MAX; more > 1 && scale === 1; more -= 0.05) {
         const [across, down] = fits(more);
-        if (across * down >= many && (height * down + GAP_EM * (down - 1)) * more * em <= stage.clientHeight && width * more * em <= stage.clientWidth) scale = more;
+        if (
+          across * down >= many &&
+          (height * down + GAP_EM * (down - 1)) * more * em <= stage.clientHeight &&
+          width * more * em <= stage.clientWidth
+        )
+          scale = more;
       }
     }
     const [across, down] = fits(scale);
@@ -66,14 +71,27 @@ export class Template {
   #lines(entry) {
     const { options, roles, list, texts } = this.#shown;
     const last = (field) => field.slice(field.lastIndexOf(".") + 1);
-    if (options.fields.length) return options.fields.map(({ field, heading }) => [null, heading === undefined ? last(field) : heading, field]);
+    if (options.fields.length)
+      return options.fields.map(({ field, heading }) => [null, heading === undefined ? last(field) : heading, field]);
     const lines = [];
     for (const who of ["home", "away"]) if (roles[who]) lines.push([roles[who], "", roles[who + "_score"]]);
-    const used = new Set([roles.name || roles.competition, roles.subtitle, this.#image(), ...Object.entries(roles).filter(([role]) => /^(home|away)/.test(role)).map(([, field]) => field)]);
+    const used = new Set([
+      roles.name || roles.competition,
+      roles.subtitle,
+      this.#image(),
+      ...Object.entries(roles)
+        .filter(([role]) => /^(home|away)/.test(role))
+        .map(([, field]) => field),
+    ]);
     for (const field of list.fields) {
       if (lines.length >= LINES_MAX) break;
       const value = entry && texts.value(entry, field);
-      if (used.has(field) || (value && typeof value === "object") || (entry && (texts.of(entry, field) === entry.key || texts.image(entry, field) || texts.color(entry, field)))) continue;
+      if (
+        used.has(field) ||
+        (value && typeof value === "object") ||
+        (entry && (texts.of(entry, field) === entry.key || texts.image(entry, field) || texts.color(entry, field)))
+      )
+        continue;
       lines.push([null, last(field), field]);
     }
     return lines;
@@ -100,7 +118,14 @@ export class Template {
 }
 
 function build() {
-  const row = { element: element("article", "card"), picture: element("span", "picture"), title: element("h2"), subtitle: element("p"), body: element("div", "lines"), lines: [] };
+  const row = {
+    element: element("article", "card"),
+    picture: element("span", "picture"),
+    title: element("h2"),
+    subtitle: element("p"),
+    body: element("div", "lines"),
+    lines: [],
+  };
   row.title.dir = row.subtitle.dir = "auto";
   row.element.append(row.picture, row.title, row.subtitle, row.body);
   return row;

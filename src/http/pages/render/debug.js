@@ -16,7 +16,10 @@ export class Debug {
   // There is no key that could open a connection.
   keyless(key) {
     const kind = /^ik_/.test(key) ? "The key in the address is an ingest key, which can only send.\n" : "";
-    this.#write([kind + `This page needs a read key. Put it at the end of the address, after a #:\n${location.pathname}${location.search}#rk_live_…`]);
+    this.#write([
+      kind +
+        `This page needs a read key. Put it at the end of the address, after a #:\n${location.pathname}${location.search}#rk_live_…`,
+    ]);
   }
 
   draw(live, view, list, roles) {

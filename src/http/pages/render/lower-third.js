@@ -45,7 +45,10 @@ export class Template {
     this.#write(entry, !other);
     if (other && moves() && this.#box.animate) {
       const from = { clipPath: "inset(0 100% 0 0)", transform: "translateX(-1.5rem)" };
-      this.#box.animate([from, { clipPath: "inset(0 0 0 0)", transform: "none" }], { duration: 650, easing: "cubic-bezier(.2,.9,.2,1)" });
+      this.#box.animate([from, { clipPath: "inset(0 0 0 0)", transform: "none" }], {
+        duration: 650,
+        easing: "cubic-bezier(.2,.9,.2,1)",
+      });
     }
   }
 
@@ -55,11 +58,20 @@ export class Template {
     const [first, ...rest] = options.fields.map(({ field }) => texts.of(entry, field, 0));
     const filled = options.text && texts.filled(options.text, entry).split("|");
     const title = filled ? filled[0] : options.fields.length ? first : texts.of(entry, roles.name) || entry.key;
-    const more = filled ? filled.slice(1).join(" ") : options.fields.length ? rest.filter(Boolean).join("  ") : match ? state(texts, entry, roles) : texts.of(entry, roles.subtitle) || texts.of(entry, roles.value);
+    const more = filled
+      ? filled.slice(1).join(" ")
+      : options.fields.length
+        ? rest.filter(Boolean).join("  ")
+        : match
+          ? state(texts, entry, roles)
+          : texts.of(entry, roles.subtitle) || texts.of(entry, roles.value);
     this.#match.hidden = !match;
     this.#title.hidden = !!match;
     if (match) {
-      for (const [who, side] of [["home", this.#home], ["away", this.#away]]) {
+      for (const [who, side] of [
+        ["home", this.#home],
+        ["away", this.#away],
+      ]) {
         put(side.name, texts.of(entry, roles[who]));
         const score = texts.of(entry, roles[who + "_score"]);
         if (put(side.score, score) && news) flash(side.score, options);

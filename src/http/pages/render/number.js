@@ -28,8 +28,15 @@ export class Template {
     const entries = pager.window(list.entries, Math.max(1, Math.floor(TILES_MAX / each)));
     // A tile is an entry of its own for the rows, with the field that it shows.
     const tiles = entries.flatMap((entry) => {
-      if (!options.fields.length) return [{ key: entry.key, item: entry.item, entry, field: roles.value || this.#first(entry) }];
-      return options.fields.map(({ field, heading }, place) => ({ key: place + " " + entry.key, item: entry.item, entry, field, heading: heading === undefined ? field : heading }));
+      if (!options.fields.length)
+        return [{ key: entry.key, item: entry.item, entry, field: roles.value || this.#first(entry) }];
+      return options.fields.map(({ field, heading }, place) => ({
+        key: place + " " + entry.key,
+        item: entry.item,
+        entry,
+        field,
+        heading: heading === undefined ? field : heading,
+      }));
     });
     const count = tiles.length || 1;
     const across = tall ? Math.ceil(count / 6) : count === 1 ? 1 : count <= 4 ? 2 : count <= 9 ? 3 : 4;
@@ -81,7 +88,12 @@ export class Template {
 }
 
 function build() {
-  const row = { element: element("article", "tile"), label: element("div", "label"), value: element("b"), unit: element("i") };
+  const row = {
+    element: element("article", "tile"),
+    label: element("div", "label"),
+    value: element("b"),
+    unit: element("i"),
+  };
   const line = element("div", "value");
   row.label.dir = "auto";
   line.append(row.value, row.unit);

@@ -6,10 +6,17 @@ import { ROLES } from "/templates/roles.js";
 
 export const TEMPLATES = ["table", "scoreboard", "ticker", "cards", "number", "lower-third"];
 
-const among = (...values) => (text) => (values.includes(text) ? text : undefined);
+const among =
+  (...values) =>
+  (text) =>
+    values.includes(text) ? text : undefined;
 const flag = (text) => !/^(0|false|no|off)$/i.test(text);
 const words = (text) => text;
-const list = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
+const list = (text) =>
+  text
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
 const between = (least, most) => (text) => {
   const number = Number(text);
   return text.trim() !== "" && number >= least && number <= most ? number : undefined;

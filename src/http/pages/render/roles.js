@@ -3,7 +3,10 @@
 //
 // Invariant: a field has at most one guessed role, and a role that was named is not guessed.
 
-const SIDES = { home: "home|host|team_?a|team_?1|player_?1|local|heim", away: "away|guest|visitor|visitante|team_?b|team_?2|player_?2|gast" };
+const SIDES = {
+  home: "home|host|team_?a|team_?1|player_?1|local|heim",
+  away: "away|guest|visitor|visitante|team_?b|team_?2|player_?2|gast",
+};
 const NAMES = "name|title|team|label";
 const SCORES = "score|goals|points|pts|runs|sets|result";
 const IMAGES = "logo|crest|image|img|photo|picture|avatar|flag|badge|emblem|icon|thumbnail|thumb";
@@ -25,9 +28,19 @@ ROLES.set("clock", [exactly("clock\\.(?:minute|time|display)|clock|minute|match_
 ROLES.set("status", [exactly("clock\\.label|period\\.label|status_?text"), exactly("status|state|period|phase")]);
 ROLES.set("competition", [exactly("(?:competition|league|tournament|event|group)(?:\\.(?:name|title))?")]);
 ROLES.set("image", [ending(IMAGES)]);
-ROLES.set("name", [exactly("title|name|headline|label"), ending("title|name|headline|label"), exactly("destination|product|subject|text"), exactly("sku|id")]);
-ROLES.set("subtitle", [exactly("subtitle|sub_?title|role|function|position|description|summary|text|team|category|venue\\.name")]);
-ROLES.set("value", [exactly("value|number|count|total|amount|price|score|points|temperature"), ending("value|count|total|amount|price|score")]);
+ROLES.set("name", [
+  exactly("title|name|headline|label"),
+  ending("title|name|headline|label"),
+  exactly("destination|product|subject|text"),
+  exactly("sku|id"),
+]);
+ROLES.set("subtitle", [
+  exactly("subtitle|sub_?title|role|function|position|description|summary|text|team|category|venue\\.name"),
+]);
+ROLES.set("value", [
+  exactly("value|number|count|total|amount|price|score|points|temperature"),
+  ending("value|count|total|amount|price|score"),
+]);
 ROLES.set("unit", [exactly("unit|units|currency|suffix")]);
 
 export const isImageName = (field) => ending(IMAGES).test(field);

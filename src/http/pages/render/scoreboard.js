@@ -53,7 +53,8 @@ export class Template {
       put(side.name, texts.of(entry, roles[who]) || fallback);
       side.team.style.setProperty("--team", texts.color(entry, roles[who + "_color"]) || "var(--line)");
       picture(side.picture, texts.image(entry, roles[who + "_logo"]));
-      const score = texts.of(entry, roles[who + "_score"]) || (!teams && who === "home" ? texts.of(entry, roles.value) : "");
+      const score =
+        texts.of(entry, roles[who + "_score"]) || (!teams && who === "home" ? texts.of(entry, roles.value) : "");
       const before = side.score.textContent;
       if (put(side.score, score) && news && before) cheer(side.score, options);
     }
@@ -72,7 +73,12 @@ function build() {
   const row = { element: element("article", "match"), score: element("div", "score") };
   row.meta = element("div", "meta");
   for (const who of ["home", "away"]) {
-    const side = { team: element("div", "team " + who), picture: element("span", "picture"), name: element("div", "name"), score: element("b") };
+    const side = {
+      team: element("div", "team " + who),
+      picture: element("span", "picture"),
+      name: element("div", "name"),
+      score: element("b"),
+    };
     side.name.dir = "auto";
     side.picture.hidden = true;
     side.team.append(side.picture, side.name);
@@ -90,5 +96,11 @@ function build() {
 function cheer(target, options) {
   flash(target, options);
   if (options.highlight === "none" || !moves() || !target.animate) return;
-  target.animate([{ transform: "translateY(-0.35em)", opacity: 0 }, { transform: "none", opacity: 1 }], { duration: 450, easing: "cubic-bezier(.2,.9,.2,1)" });
+  target.animate(
+    [
+      { transform: "translateY(-0.35em)", opacity: 0 },
+      { transform: "none", opacity: 1 },
+    ],
+    { duration: 450, easing: "cubic-bezier(.2,.9,.2,1)" },
+  );
 }

@@ -90,7 +90,13 @@ export class Template {
   #column(field, heading) {
     if (this.#columns.has(field)) return;
     const name = heading === undefined ? (field[0] === "_" ? "" : field) : heading;
-    this.#columns.set(field, { field, heading: name, width: measured(name, false) * HEADING, number: false, json: false });
+    this.#columns.set(field, {
+      field,
+      heading: name,
+      width: measured(name, false) * HEADING,
+      number: false,
+      json: false,
+    });
     this.#stale = true;
   }
 
@@ -194,7 +200,11 @@ export class Template {
       const text = texts.of(entry, field, position);
       const image = texts.image(entry, field);
       const color = isColor(text) ? text : "";
-      const kind = image ? "image" : column.number && !Number.isNaN(Number(text.replace(",", "."))) ? "number" : "string";
+      const kind = image
+        ? "image"
+        : column.number && !Number.isNaN(Number(text.replace(",", ".")))
+          ? "number"
+          : "string";
       cell.column = column;
       if (cell.element.dataset.label !== column.heading) cell.element.dataset.label = column.heading;
       if (cell.element.dataset.kind !== kind) cell.element.dataset.kind = kind;

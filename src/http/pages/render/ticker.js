@@ -48,7 +48,10 @@ export class Template {
       if (!entry) piece.gone = true;
     }
     if (this.#pieces.some((piece) => piece.gone)) this.#remove();
-    const standing = !this.#running && this.#pieces.length === entries.length && this.#pieces.every((piece, place) => piece.key === entries[place].key);
+    const standing =
+      !this.#running &&
+      this.#pieces.length === entries.length &&
+      this.#pieces.every((piece, place) => piece.key === entries[place].key);
     if (!standing && !this.#running) this.#again = true;
     if (this.#again || this.#width === undefined) this.#lay();
   }
@@ -63,7 +66,8 @@ export class Template {
     const few = this.#entries.length <= PIECES_MAX;
     if (!this.#running) {
       this.#clear();
-      if (few) while (this.#pieces.length < this.#entries.length && this.#belt.scrollWidth <= this.#width) this.#append();
+      if (few)
+        while (this.#pieces.length < this.#entries.length && this.#belt.scrollWidth <= this.#width) this.#append();
       if (few && this.#pieces.length === this.#entries.length && this.#belt.offsetWidth <= this.#width) return;
       this.#clear();
       this.#running = true;
@@ -155,10 +159,16 @@ export class Template {
     const { texts, roles, options, list } = this.#shown;
     if (options.text) return [["title", texts.filled(options.text, entry)]];
     const filled = (all) => all.filter(([, text]) => text !== "");
-    if (options.fields.length) return filled(options.fields.map(({ field }, place) => [place ? "value" : "title", texts.of(entry, field, 0)]));
+    if (options.fields.length)
+      return filled(options.fields.map(({ field }, place) => [place ? "value" : "title", texts.of(entry, field, 0)]));
     const value = (role, kind) => [kind, texts.of(entry, roles[role])];
     if (roles.home && roles.away) {
-      const teams = [value("home", "title"), value("home_score", "score"), value("away_score", "score"), value("away", "title")];
+      const teams = [
+        value("home", "title"),
+        value("home_score", "score"),
+        value("away_score", "score"),
+        value("away", "title"),
+      ];
       return filled([...teams, value("status", "quiet")]);
     }
     const named = roles.name ? [value("name", "title"), value("value", "value"), value("unit", "quiet")] : [];
@@ -166,7 +176,8 @@ export class Template {
     for (const field of list.fields) {
       if (named.length >= FIELDS_MAX + 1) break;
       const shown = texts.value(entry, field);
-      if (said.has(field) || shown === null || typeof shown === "object" || texts.of(entry, field) === entry.key) continue;
+      if (said.has(field) || shown === null || typeof shown === "object" || texts.of(entry, field) === entry.key)
+        continue;
       named.push([named.length ? "quiet" : "title", texts.of(entry, field)]);
     }
     const all = filled(named);
