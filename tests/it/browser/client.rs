@@ -253,7 +253,7 @@ fn numbers_have_the_text_that_was_sent_also_after_a_reload() {
         "orders",
         r#"[{"id": "1", "price": 10.50, "huge": 1e400, "zero": -0, "tiny": 0.0000001, "long": 0.12345678901234567890,
              "big": 12345678901234567890, "list": [1.10, {"a\"b": [2.50, "3.50"]}], "plain": 7, "half": 0.5,
-             "text": "4.50, 1e5", "quoted": "","x":1.50,"", "yes": true, "none": null, "empty": {}, "__proto__": 8.0}]"#,
+             "text": "4.50, 1e5", "quoted": "\",\"x\":1.50,\"", "yes": true, "none": null, "empty": {}, "__proto__": 8.0}]"#,
     );
     let expected = json!({
         "price": "10.50", "huge": "1e400", "zero": "-0", "tiny": "0.0000001", "long": "0.12345678901234567890",
@@ -261,7 +261,9 @@ fn numbers_have_the_text_that_was_sent_also_after_a_reload() {
         "text": "4.50, 1e5", "quoted": r#"","x":1.50,""#, "yes": "true", "none": "", "empty": "{}", "id": "1", "absent": "",
     });
     let texts = "return Object.fromEntries(Object.keys(arguments[1]).map((field) => [field, watched.text(arguments[0], 'orders', '1', field)]))";
-    let values = "const { fields } = watched.item(arguments[0], 'orders', '1');          return [fields.price === 10.5, fields.huge === Infinity, Object.is(fields.zero, -0), fields.big === '12345678901234567890',          JSON.stringify(fields.list), Object.keys(fields).includes('__proto__'), watched.text(arguments[0], 'orders', '1', '__proto__')]";
+    let values = "const { fields } = watched.item(arguments[0], 'orders', '1'); \
+         return [fields.price === 10.5, fields.huge === Infinity, Object.is(fields.zero, -0), fields.big === '12345678901234567890', \
+         JSON.stringify(fields.list), Object.keys(fields).includes('__proto__'), watched.text(arguments[0], 'orders', '1', '__proto__')]";
     // The second time from storage, and nothing changed since.
     for life in ["sent", "stored"] {
         window.go(&daemon.blank_page());
