@@ -48,19 +48,21 @@ fn matches() -> Value {
     ])
 }
 
+/// Adds an object to it; names of fields of an object in it begin with `parent`.
+fn add(allowed: &mut BTreeSet<String>, parent: &str, value: &Value) {
+    for (name, value) in value.as_object().expect("an object") {
+        allowed.extend([name.clone(), format!("{parent}{name}"), format!("{name}.")]);
+        match value {
+            Value::Object(_) => add(allowed, &format!("{parent}{name}."), value),
+            Value::String(text) => drop(allowed.insert(text.clone())),
+            other => drop(allowed.insert(other.to_string())),
+        }
+    }
+}
+
 /// What may be seen of items: keys, values, names of fields and the parts of these names, the title.
 fn allowed(items: &Value) -> BTreeSet<String> {
     let mut allowed = BTreeSet::from([TITLE.to_owned()]);
-    fn add(allowed: &mut BTreeSet<String>, parent: &str, value: &Value) {
-        for (name, value) in value.as_object().expect("an object") {
-            allowed.extend([name.clone(), format!("{parent}{name}"), format!("{name}.")]);
-            match value {
-                Value::Object(_) => add(allowed, &format!("{parent}{name}."), value),
-                Value::String(text) => drop(allowed.insert(text.clone())),
-                other => drop(allowed.insert(other.to_string())),
-            }
-        }
-    }
     for item in items.as_array().expect("a list") {
         add(&mut allowed, "", item);
     }
