@@ -52,11 +52,15 @@ fn matches() -> Value {
 fn add(allowed: &mut BTreeSet<String>, parent: &str, value: &Value) {
     for (name, value) in value.as_object().expect("an object") {
         allowed.extend([name.clone(), format!("{parent}{name}"), format!("{name}.")]);
-        match value {
-            Value::Object(_) => add(allowed, &format!("{parent}{name}."), value),
-            Value::String(text) => drop(allowed.insert(text.clone())),
-            other => drop(allowed.insert(other.to_string())),
-        }
+        let text = match value {
+            Value::Object(_) => {
+                add(allowed, &format!("{parent}{name}."), value);
+                continue;
+            }
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        allowed.insert(text);
     }
 }
 
