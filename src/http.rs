@@ -145,10 +145,7 @@ pub fn service(parts: &ServiceParts) -> Service {
                         .delete(items::DeleteItem(ingest())),
                 ),
         )
-        .push(Router::with_path("headgate.js").get(pages::Page::client()))
-        .push(Router::with_path("render/{stream}").get(pages::Page::render()))
-        .push(Router::with_path("render.js").get(pages::Page::render_script()))
-        .push(Router::with_path("render.css").get(pages::Page::render_style()))
+        .push(pages::routes())
         .push(Router::with_path("healthz").get(health::GetHealth))
         .push(Router::with_path("readyz").get(health::GetReady(gate)));
     let document = openapi::service(&api);

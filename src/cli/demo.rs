@@ -26,6 +26,8 @@ use crate::text::shell_quoted;
 const PAYLOAD: &str = include_str!("../../examples/payloads/scoreboard.json");
 const STREAM: &str = "scoreboard";
 const ITEM_KEY: &str = "match_id";
+/// The match of the payload that the printed page shows, and the printed request changes.
+const MATCH: &str = "hcl-2025-r09-m3";
 /// How much of the pool is shown.
 const SHOWN: PageLimit = PageLimit {
     rows: 20,
@@ -102,6 +104,7 @@ data_dir = {folder:?}
 
 [[streams]]
 name = "{STREAM}"
+on_update = "merge"  # an update changes the fields that it names
 
 [[connectors]]
 name = "demo"
@@ -197,17 +200,18 @@ async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<()
     if let Some(read_key) = read_key.and_then(|key| key.secret.as_ref()) {
         let read_key = read_key.reveal();
         print(&format!(
-            "\nOpen this page, it follows every change:\n\n  {service}/render/{STREAM}#{read_key}\n"
+            "\nOpen this page, it follows every change:\n\n  {service}/render/{STREAM}?template=scoreboard&key={MATCH}#{read_key}\n\n\
+             All of its matches, in a table:\n\n  {service}/render/{STREAM}?fields=home.name,home.score,away.score,away.name#{read_key}\n"
         ))?;
     }
     print(&format!(
         r#"
-Send something yourself:
+Score a goal, and see it on the page:
 
   curl -i {service}{path} \
     -H {authorization} \
     -H 'Content-Type: application/json' \
-    -d '{{"match_id": "m-100", "home": {{"name": "Reds", "score": 1}}, "away": {{"name": "Blues", "score": 0}}}}'
+    -d '{{"match_id": "{MATCH}", "home": {{"score": 3}}}}'
 
 See it in the pool:
 

@@ -8,22 +8,23 @@
 use salvo_core::http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
+use sha2::{Digest as _, Sha256};
 
-use crate::catalog::KeyHash;
+use crate::text::hex;
 
 /// A file of the program.
 pub(super) struct Asset {
     pub(super) content_type: &'static str,
-    pub(super) text: &'static str,
+    pub(super) bytes: &'static [u8],
     tag: String,
 }
 
 impl Asset {
-    pub(super) fn new(content_type: &'static str, text: &'static str) -> Self {
-        let digest = KeyHash::of(text).to_string();
+    pub(super) fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
+        let digest = hex(&Sha256::digest(bytes));
         Self {
             content_type,
-            text,
+            bytes,
             tag: format!("\"{}\"", &digest[..16]),
         }
     }
@@ -46,6 +47,6 @@ impl Asset {
     /// Answers with the file.
     pub(super) fn send(&self, res: &mut Response) {
         res.status_code(StatusCode::OK);
-        res.replace_body(ResBody::Once(self.text.into()));
+        res.replace_body(ResBody::Once(self.bytes.into()));
     }
 }

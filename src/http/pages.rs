@@ -1,4 +1,5 @@
-//! What browsers load: the client `/headgate.js`, the page `/render/{stream}`, and the style of `/docs`.
+//! What browsers load: the client `/headgate.js`, the page `/render/{stream}` with its templates and fonts, and the
+//! style of `/docs`.
 //!
 //! **Invariant**: nothing here needs a key or holds one: the read key stands in the page's fragment,
 //! which browsers do not send.
@@ -7,56 +8,88 @@ use salvo_core::http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::asset::Asset;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+const FONT: &str = "font/woff2";
+
+macro_rules! policy {
+    ($images:literal) => {
+        concat!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:",
+            $images,
+            "; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'"
+        )
+    };
+}
+
+const POLICY: &str = policy!("");
+/// For a page that asks for it with `images=any`: what items name, its viewers' browsers fetch from wherever that is.
+const POLICY_ANY_IMAGES: &str = policy!(" https: http:");
+
+macro_rules! files {
+    ($($path:literal $content_type:ident $file:literal,)*) => {
+        [$(($path, $content_type, include_bytes!($file) as &'static [u8]),)*]
+    };
+}
+
+/// What a page with its templates is made of, by path.
+const FILES: [(&str, &str, &[u8]); 23] = files![
+    "headgate.js" SCRIPT "pages/headgate.js",
+    "headgate.d.ts" PLAIN "pages/headgate.d.ts",
+    "render.js" SCRIPT "pages/render.js",
+    "render.css" STYLE "pages/render.css",
+    "templates/page.js" SCRIPT "pages/render/page.js",
+    "templates/options.js" SCRIPT "pages/render/options.js",
+    "templates/roles.js" SCRIPT "pages/render/roles.js",
+    "templates/list.js" SCRIPT "pages/render/list.js",
+    "templates/text.js" SCRIPT "pages/render/text.js",
+    "templates/rows.js" SCRIPT "pages/render/rows.js",
+    "templates/pager.js" SCRIPT "pages/render/pager.js",
+    "templates/debug.js" SCRIPT "pages/render/debug.js",
+    "templates/table.js" SCRIPT "pages/render/table.js",
+    "templates/scoreboard.js" SCRIPT "pages/render/scoreboard.js",
+    "templates/ticker.js" SCRIPT "pages/render/ticker.js",
+    "templates/cards.js" SCRIPT "pages/render/cards.js",
+    "templates/number.js" SCRIPT "pages/render/number.js",
+    "templates/lower-third.js" SCRIPT "pages/render/lower-third.js",
+    "fonts/barlow-condensed-latin-500.woff2" FONT "pages/fonts/barlow-condensed-latin-500.woff2",
+    "fonts/barlow-condensed-latin-700.woff2" FONT "pages/fonts/barlow-condensed-latin-700.woff2",
+    "fonts/barlow-condensed-latin-ext-500.woff2" FONT "pages/fonts/barlow-condensed-latin-ext-500.woff2",
+    "fonts/barlow-condensed-latin-ext-700.woff2" FONT "pages/fonts/barlow-condensed-latin-ext-700.woff2",
+    "fonts/OFL.txt" PLAIN "pages/fonts/OFL.txt",
+];
 
 /// A file that is part of the program.
 pub(super) struct Page(Asset);
 
+/// The page that shows a stream, the client that any page may load, and what they are made of.
+pub(super) fn routes() -> Router {
+    let page = Page(Asset::new(
+        "text/html; charset=utf-8",
+        include_bytes!("pages/render.html"),
+    ));
+    let mut router = Router::new().push(Router::with_path("render/{stream}").get(page));
+    for (path, content_type, bytes) in FILES {
+        router = router.push(Router::with_path(path).get(Page(Asset::new(content_type, bytes))));
+    }
+    router
+}
+
 impl Page {
-    /// The browser client, an ES module. Any page may load it.
-    pub(super) fn client() -> Self {
-        Self(Asset::new(
-            "text/javascript; charset=utf-8",
-            include_str!("pages/headgate.js"),
-        ))
-    }
-
-    /// The page that lists the items of a stream.
-    pub(super) fn render() -> Self {
-        Self(Asset::new(
-            "text/html; charset=utf-8",
-            include_str!("pages/render.html"),
-        ))
-    }
-
-    /// Its script.
-    pub(super) fn render_script() -> Self {
-        Self(Asset::new(
-            "text/javascript; charset=utf-8",
-            include_str!("pages/render.js"),
-        ))
-    }
-
-    /// Its style.
-    pub(super) fn render_style() -> Self {
-        Self(Asset::new(
-            "text/css; charset=utf-8",
-            include_str!("pages/render.css"),
-        ))
-    }
-
     /// The style of the documentation: that of the admin pages, and its own.
     pub(super) fn docs_style() -> Self {
         Self(Asset::new(
-            "text/css; charset=utf-8",
+            STYLE,
             concat!(
                 include_str!("web/assets/web.css"),
                 include_str!("docs/docs.css")
-            ),
+            )
+            .as_bytes(),
         ))
     }
 }
@@ -67,10 +100,16 @@ impl Handler for Page {
         if self.0.is_known(req, res) {
             return;
         }
+        let any_images = req.query::<&str>("images") == Some("any");
+        let policy = if any_images {
+            POLICY_ANY_IMAGES
+        } else {
+            POLICY
+        };
         let headers = res.headers_mut();
         for (name, value) in [
             (CONTENT_TYPE, self.0.content_type),
-            (CONTENT_SECURITY_POLICY, POLICY),
+            (CONTENT_SECURITY_POLICY, policy),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (REFERRER_POLICY, "no-referrer"),
         ] {
@@ -79,5 +118,54 @@ impl Handler for Page {
         // Public, and imported by pages from anywhere.
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         self.0.send(res);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    #[test]
+    fn every_file_of_a_page_is_served() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/pages");
+        for (place, path) in [("", ""), ("render/", "templates/"), ("fonts/", "fonts/")] {
+            for entry in std::fs::read_dir(format!("{folder}/{place}")).expect("a folder") {
+                let entry = entry.expect("a file");
+                let name = entry.file_name().into_string().expect("a name");
+                if entry.file_type().is_ok_and(|kind| kind.is_file()) && name != "render.html" {
+                    let path = format!("{path}{name}");
+                    let file = FILES.iter().find(|file| file.0 == path);
+                    let bytes = std::fs::read(entry.path()).expect("a file");
+                    assert!(file.is_some_and(|file| file.2 == bytes), "{path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_guide_names_every_option_and_every_role() {
+        let guide = include_str!("../guide/show.md");
+        let options = include_str!("pages/render/options.js");
+        let (_, options) = options.split_once("const OPTIONS = {").expect("the table");
+        let (options, _) = options.split_once("\n};").expect("its end");
+        let named = options
+            .lines()
+            .filter_map(|line| line.split_once(": ["))
+            .map(|(name, _)| name.trim());
+        let roles = include_str!("pages/render/roles.js")
+            .split("ROLES.set(\"")
+            .skip(1);
+        let roles = roles
+            .filter_map(|rest| rest.split_once('"'))
+            .map(|(name, _)| name);
+        let mut count = 0;
+        for name in named.chain(roles).filter(|name| *name != "transparent") {
+            assert!(
+                guide.contains(&format!("`{name}")),
+                "{name} is not in the guide"
+            );
+            count += 1;
+        }
+        assert!(count > 25, "{count}");
     }
 }

@@ -14,6 +14,7 @@ mod daemon; // the program at an address that outlives it
 mod driver; // the browser and its windows
 mod examples; // the example renderers
 mod forms; // the forms of the admin pages
+mod on_air; // what a screen shows when something is wrong: data or nothing
 mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon
 mod render; // the page /render/{stream}

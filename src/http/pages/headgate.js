@@ -22,6 +22,7 @@
 // live.close()  ends it; the views keep their items
 //
 // live.stream(name): the items {key, fields, updated_at, seq} in order, read like a Map
+//   text(key, field)   the value as text: numbers as they were sent (10.50), arrays and objects as JSON, "" for nothing
 //   complete   the whole content is known
 //   stale      comes from storage, is cut off, or the source went quiet; events "stale" and "fresh"
 //   "change"   event with detail {updated: [item…], removed: [key…], snapshot}
@@ -35,6 +36,8 @@ const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 30000;
 const STORED_CHARS_MAX = 1 << 20;
 const ASKING = { close() {} }; // stands for the connection while the ticket is being fetched
+const MARK = "\ud800"; // alone it is part of no text that Headgate accepts
+const sent = new WeakMap(); // item -> {field -> text}, of values that a double would write otherwise
 
 export const connect = (options) => new Live(options);
 
@@ -53,6 +56,12 @@ class Stream extends EventTarget {
   values() { return this.#s.items.values(); }
   entries() { return this.#s.items.entries(); }
   [Symbol.iterator]() { return this.entries(); }
+  text(key, field) {
+    const item = this.#s.items.get(key);
+    if (!item || !Object.prototype.hasOwnProperty.call(item.fields, field)) return "";
+    const texts = sent.get(item);
+    return texts && texts.has(field) ? texts.get(field) : written(item.fields[field]);
+  }
   forEach(call, self) { for (const [key, item] of this) call.call(self, item, key, this); }
 }
 
@@ -273,7 +282,10 @@ class Live extends EventTarget {
       this.#storage = localStorage;
       const { id, content } = JSON.parse(this.#storage.getItem(this.#place));
       if (!resumable(id)) return;
-      const all = content.map(([name, items]) => [name, new Map(items.map((item) => [item.key, item]))]);
+      const all = content.map(([name, items, texts]) => {
+        for (const [place, pairs] of texts) restore(items[place], new Map(pairs));
+        return [name, new Map(items.map((item) => [item.key, item]))];
+      });
       for (const [name, items] of all) Object.assign(this.#of(name), { items, complete: true });
       this.#id = id;
     } catch (error) {
@@ -286,7 +298,12 @@ class Live extends EventTarget {
     this.#saver = 0;
     const all = [...this.#streams.values()];
     if (!this.#storage || !resumable(this.#id) || all.some((s) => s.seen)) return;
-    const content = all.filter((s) => s.complete).map((s) => [s.name, [...s.items.values()]]);
+    const content = all.filter((s) => s.complete).map((s) => {
+      const items = [...s.items.values()];
+      const texts = [];
+      items.forEach((item, place) => sent.has(item) && texts.push([place, [...sent.get(item)]]));
+      return [s.name, items, texts];
+    });
     try {
       const text = JSON.stringify({ id: this.#id, content });
       this.#savePause = text.length > STORED_CHARS_MAX ? 30000 : 1000;
@@ -314,10 +331,66 @@ async function exchange(url, key, streams) {
 // Position 0 stands for snapshots that are not complete yet.
 const resumable = (id) => /^\d+:[1-9]\d*$/.test(id);
 
-// JSON.parse that keeps integers beyond 2^53 as text. Only a message with a long run of digits pays for it.
+// JSON.parse that keeps the text of numbers which a double would write otherwise, for `text`; integers that it cannot
+// hold become strings. Such numbers are marked before and found again after; a message without any pays nothing.
+const INEXACT = /[:,[]-?(?:[\d.]{16}|\d+\.\d*0(?!\d)|[\d.]+[eE]|0\.0{6})|[:,[]-0[,}\]]/;
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+
 function parse(text) {
-  const keep = (part) => (/^-?\d{16,}$/.test(part) && !Number.isSafeInteger(+part) ? `"${part}"` : part);
-  return JSON.parse(/\d{16}/.test(text) ? text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g, keep) : text);
+  if (!INEXACT.test(text)) return JSON.parse(text);
+  const mark = (part) => (part[0] === '"' || String(+part) === part ? part : `"${MARK}${part}"`);
+  const message = JSON.parse(text.replace(TOKEN, mark));
+  for (const item of message.items || []) keepTexts(item);
+  return message;
+}
+
+function keepTexts(item) {
+  const { fields } = item;
+  let texts;
+  for (const field of Object.keys(fields)) {
+    const value = fields[field];
+    if (typeof value === "string" ? value[0] !== MARK : !value || typeof value !== "object") continue;
+    const text = written(value).replace(/"(?:\\ud800|\ud800)([^"]*)"/g, "$1");
+    fields[field] = unmarked(value);
+    if (text === written(fields[field])) continue;
+    texts = texts || new Map();
+    texts.set(field, typeof value === "string" ? value.slice(1) : text);
+  }
+  if (texts) sent.set(item, texts);
+}
+
+// A record has no infinity and no -0.
+function restore(item, texts) {
+  for (const [field, text] of texts) {
+    const value = item.fields[field];
+    if (value === null || typeof value === "number") item.fields[field] = number(text);
+  }
+  sent.set(item, texts);
+}
+
+// A loop of its own: what came may be nested deeper than calls may be.
+function unmarked(value) {
+  const root = [value];
+  for (const waiting = [root]; waiting.length; ) {
+    const within = waiting.pop();
+    for (const name of Object.keys(within)) {
+      const part = within[name];
+      if (typeof part === "string" && part[0] === MARK) within[name] = number(part.slice(1));
+      else if (part && typeof part === "object") waiting.push(part);
+    }
+  }
+  return root[0];
+}
+
+const number = (text) => (/^-?\d{16,}$/.test(text) && !Number.isSafeInteger(+text) ? text : +text);
+
+function written(value) {
+  if (typeof value === "string") return value;
+  try {
+    return value === null || value === undefined ? "" : JSON.stringify(value);
+  } catch (error) {
+    return ""; // nested too deep
+  }
 }
 
 function hash(text) {

@@ -41,7 +41,7 @@ impl Asset {
     }
 
     fn new(content_type: &'static str, text: &'static str) -> Self {
-        Self(asset::Asset::new(content_type, text))
+        Self(asset::Asset::new(content_type, text.as_bytes()))
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn htmx_is_the_pinned_file_and_carries_its_licence() {
-        let served = Asset::htmx().0.text;
+        let served = std::str::from_utf8(Asset::htmx().0.bytes).expect("text");
         assert!(
             served.contains("Permission to use, copy, modify"),
             "{}",

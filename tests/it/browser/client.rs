@@ -243,6 +243,48 @@ fn values_arrive_as_they_were_sent() {
 }
 
 #[test]
+fn numbers_have_the_text_that_was_sent_also_after_a_reload() {
+    let Some(window) = Window::open("numbers_have_the_text_that_was_sent_also_after_a_reload")
+    else {
+        return;
+    };
+    let daemon = Daemon::start(&["orders"]);
+    daemon.post(
+        "orders",
+        r#"[{"id": "1", "price": 10.50, "huge": 1e400, "zero": -0, "tiny": 0.0000001, "long": 0.12345678901234567890,
+             "big": 12345678901234567890, "list": [1.10, {"a\"b": [2.50, "3.50"]}], "plain": 7, "half": 0.5,
+             "text": "4.50, 1e5", "quoted": "\",\"x\":1.50,\"", "yes": true, "none": null, "empty": {}, "__proto__": 8.0}]"#,
+    );
+    let expected = json!({
+        "price": "10.50", "huge": "1e400", "zero": "-0", "tiny": "0.0000001", "long": "0.12345678901234567890",
+        "big": "12345678901234567890", "list": r#"[1.10,{"a\"b":[2.50,"3.50"]}]"#, "plain": "7", "half": "0.5",
+        "text": "4.50, 1e5", "quoted": r#"","x":1.50,""#, "yes": "true", "none": "", "empty": "{}", "id": "1", "absent": "",
+    });
+    let texts = "return Object.fromEntries(Object.keys(arguments[1]).map((field) => [field, watched.text(arguments[0], 'orders', '1', field)]))";
+    let values = "const { fields } = watched.item(arguments[0], 'orders', '1'); \
+         return [fields.price === 10.5, fields.huge === Infinity, Object.is(fields.zero, -0), fields.big === '12345678901234567890', \
+         JSON.stringify(fields.list), Object.keys(fields).includes('__proto__'), watched.text(arguments[0], 'orders', '1', '__proto__')]";
+    // The second time from storage, and nothing changed since.
+    for life in ["sent", "stored"] {
+        window.go(&daemon.blank_page());
+        Watched::load(&window, "/headgate.js");
+        let client = Watched::open(&window, "orders", &json!({}));
+        client.view_becomes("one item", "orders", |view| view["stale"] == false);
+        let found = window.run(texts, &json!([client.number(), expected]));
+        assert_eq!(found, expected, "{life}");
+        let found = window.run(values, &json!([client.number()]));
+        let list = r#"[1.1,{"a\"b":[2.5,"3.50"]}]"#;
+        assert_eq!(
+            found,
+            json!([true, true, true, true, list, true, "8.0"]),
+            "{life}"
+        );
+        assert_eq!(client.snapshots(), usize::from(life == "sent"), "{life}");
+        client.close();
+    }
+}
+
+#[test]
 fn server_sent_events_take_over_where_websockets_cannot_be_opened() {
     let test = "server_sent_events_take_over_where_websockets_cannot_be_opened";
     let Some(window) = Window::open(test) else {
@@ -253,8 +295,7 @@ fn server_sent_events_take_over_where_websockets_cannot_be_opened() {
     window.go(&daemon
         .page("orders")
         .replace(&daemon.origin(), &proxy.origin()));
-    let state = "return document.getElementById('state').dataset.state";
-    window.shows(state, &json!("live"));
+    window.shows(super::render::STATE, &json!("shown"));
     assert_eq!(transports(&daemon), ["sse"]);
     daemon.post("orders", r#"{"id": "1"}"#);
     let keys = "return [...document.querySelectorAll('tbody th')].map((cell) => cell.textContent)";
@@ -316,7 +357,7 @@ fn hundreds_of_updates_a_second_end_in_the_right_values() {
         assert_eq!(client.snapshots(), 1);
     }
     let rows = "return Object.fromEntries([...document.querySelectorAll('tbody tr')].map((row) => \
-         [row.children[0].textContent, Number(row.children[2].textContent)]))";
+         [row.children[0].textContent, Number(row.children[1].textContent)]))";
     page.shows(rows, &expected);
     // The slow one was sent the newest values, not each.
     let changes = |client: &Watched| client.state()["changes"].as_array().map_or(0, Vec::len);

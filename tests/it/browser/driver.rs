@@ -197,6 +197,13 @@ impl Window {
         self.call("/url", &json!({"url": url})).expect(url);
     }
 
+    /// A command of the browser's developer tools.
+    #[track_caller]
+    pub(super) fn devtools(&self, command: &str, parameters: &Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.call("/goog/cdp/execute", &body).expect(command);
+    }
+
     /// Presses the Enter key.
     #[track_caller]
     pub(super) fn press_enter(&self) {

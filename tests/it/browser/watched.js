@@ -24,6 +24,8 @@ return import(arguments[0]).then(({ connect }) => {
       const items = [...view].map(([key, item]) => [key, Object.entries(item.fields)]);
       return { complete: view.complete, stale: view.stale, items };
     },
+    text: (number, name, key, field) => clients[number].live.stream(name).text(key, field),
+    item: (number, name, key) => clients[number].live.stream(name).get(key),
     state(number) {
       const { live, states, changes } = clients[number];
       return { state: live.state, reason: live.reason, id: live.id, states, changes };

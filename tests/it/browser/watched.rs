@@ -30,6 +30,11 @@ impl<'a> Watched<'a> {
         Self { window, number }
     }
 
+    /// Its number, which the functions of `watched` take.
+    pub(super) fn number(&self) -> &Value {
+        &self.number
+    }
+
     /// What a view holds: `complete`, `stale`, and `items` as pairs of a key and pairs of field and value.
     #[track_caller]
     pub(super) fn view(&self, stream: &str) -> Value {

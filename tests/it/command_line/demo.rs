@@ -17,7 +17,7 @@ pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const HOSTILE: &str = "it's $(touch pwned) my demo";
 
 /// The printed command that begins with this word: its line, and those that it goes on in.
-fn printed_command(text: &str, begins: &str) -> String {
+pub(crate) fn printed_command(text: &str, begins: &str) -> String {
     let mut command = String::new();
     for line in text
         .lines()
@@ -58,13 +58,13 @@ fn a_demo_sends_itself_something_and_shows_it() {
 }
 
 /// A demo that keeps serving; killed when dropped.
-struct Demo {
+pub(crate) struct Demo {
     child: Child,
     text: String,
 }
 
 impl Demo {
-    fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path) -> Self {
         let mut command = headgate(folder);
         command.args(["demo", "--data-dir", HOSTILE]);
         let child = command.stdout(Stdio::piped()).spawn();
@@ -78,6 +78,11 @@ impl Demo {
             text.push('\n');
         }
         Self { child, text }
+    }
+
+    /// What it printed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     fn stop(mut self) -> Option<i32> {
@@ -126,15 +131,21 @@ fn the_demos_commands_work_as_printed() {
         let answer = shell(&printed_command(&demo.text, "curl"));
         assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
         assert!(answer.contains("\"items_received\":1"), "{answer}");
-        crate::wait::eventually("the match is in the pool", || {
+        crate::wait::eventually("the goal is in the pool, and all that was there", || {
             let rows = Setup::new()
                 .data_in(folder.path().join(HOSTILE))
                 .rows("scoreboard");
-            rows.iter().any(|row| row.key == "m-100").then_some(())
+            let scored = |fields: &str| {
+                fields.contains(r#""home.score":3"#) && fields.contains("Musterstadt")
+            };
+            rows.iter().any(|row| scored(&row.fields)).then_some(())
         });
         if there_is("sqlite3") {
             let rows = shell(&printed_command(&demo.text, "sqlite3"));
-            assert!(rows.contains("m-100") && rows.contains("Reds"), "{rows}");
+            assert!(
+                rows.contains("hcl-2025-r09-m3") && rows.contains("Musterstadt United"),
+                "{rows}"
+            );
         }
     }
     let requests = printed_command(&demo.text, "headgate requests");

@@ -1,0 +1,136 @@
+// The page /render/{stream}?options#READ_KEY: the items of a stream in a template, which follows the stream.
+//
+// Invariant: what is seen comes from items or from the address. No sentence of this page's own is shown before `debug`
+// is asked for: not while it connects, not when it is refused, not when there is nothing.
+
+import { connect } from "/headgate.js";
+import { List } from "/templates/list.js";
+import { read } from "/templates/options.js";
+import { Pager } from "/templates/pager.js";
+import { guess } from "/templates/roles.js";
+import { Texts, element, put } from "/templates/text.js";
+
+const GRACE_MS = 3000; // a connection that is back by then was never away
+const FONTS = ["500 16px 'Barlow Condensed'", "700 16px 'Barlow Condensed'"];
+const FONTS_MS = 300;
+
+const decoded = (text) => {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    return text;
+  }
+};
+const root = document.documentElement;
+const options = read(location.search);
+const name = decoded(location.pathname.slice(location.pathname.indexOf("/render/") + "/render/".length));
+const [key, ...marks] = location.hash.slice(1).split("&").map(decoded);
+if (marks.includes("debug")) options.debug = true;
+addEventListener("hashchange", () => location.reload());
+
+dress();
+const parts = build();
+export const started = start(); // rejected where a part of the page could not be loaded
+
+// What the address says about how everything looks.
+function dress() {
+  document.title = options.title || name;
+  root.dataset.items = "none";
+  root.dataset.template = options.template;
+  if (options.theme) root.dataset.theme = options.theme;
+  if (options.lang) root.lang = options.lang;
+  if (options.accent) root.style.setProperty("--accent", options.accent);
+  if (options.size) root.style.setProperty("--size", options.size);
+  if (options.safe) root.style.setProperty("--safe", options.safe / 100);
+}
+
+function build() {
+  const title = element("h1");
+  title.dir = "auto";
+  title.hidden = !options.title;
+  put(title, options.title);
+  const stage = element("main");
+  const dots = element("nav");
+  dots.hidden = true;
+  document.body.append(title, stage, dots);
+  return { title, stage, dots };
+}
+
+async function start() {
+  const fonts = Promise.all(FONTS.map((font) => document.fonts.load(font))).catch(() => {});
+  const [{ Template }] = await Promise.all([
+    import(`/templates/${options.template}.js`),
+    Promise.race([fonts, new Promise((resolve) => setTimeout(resolve, FONTS_MS))]),
+  ]);
+  const debug = options.debug && new (await import("/templates/debug.js")).Debug(options, name);
+  if (!/^rk_/.test(key)) {
+    root.dataset.state = "keyless";
+    return debug && debug.keyless(key);
+  }
+  const live = connect({ streams: [name], key, maxRate: 30 });
+  const view = live.stream(name);
+  follow(live, view, Template, debug, fonts);
+}
+
+function follow(live, view, Template, debug, fonts) {
+  const list = new List(view, options);
+  const texts = new Texts(view, options);
+  const pager = new Pager(options, parts, () => plan());
+  const shown = { options, list, texts, pager, view, roles: {}, plan, ...parts };
+  const template = new Template(shown);
+  let frame = 0;
+  let known = -1;
+
+  function plan() {
+    frame = frame || requestAnimationFrame(draw);
+  }
+
+  function draw() {
+    frame = 0;
+    if (list.fields.length !== known) {
+      known = list.fields.length;
+      shown.roles = guess(options.roles, list.fields);
+    }
+    root.dataset.state = view.complete && live.state === "live" && !view.stale ? "shown" : live.state;
+    root.dataset.items = list.entries.length ? "some" : "none";
+    template.draw();
+    if (debug) debug.draw(live, view, list, shown.roles);
+  }
+
+  const age = stale(view);
+  live.addEventListener("state", plan);
+  for (const type of ["stale", "fresh"]) {
+    view.addEventListener(type, age);
+    view.addEventListener(type, plan);
+  }
+  view.addEventListener("change", ({ detail }) => {
+    list.apply(detail);
+    plan();
+  });
+  addEventListener("resize", () => {
+    template.resize();
+    plan();
+  });
+  fonts.then(() => {
+    template.resize();
+    plan();
+  });
+  plan();
+}
+
+// What `stale=` says happens to data that may be old.
+function stale(view) {
+  let timer = 0;
+  const mark = () => {
+    timer = 0;
+    root.dataset.age = view.stale ? "old" : "new";
+  };
+  if (options.stale !== "keep") root.dataset.stale = options.stale;
+  mark();
+  return () => {
+    if (!view.stale) {
+      clearTimeout(timer);
+      mark();
+    } else timer = timer || setTimeout(mark, GRACE_MS);
+  };
+}

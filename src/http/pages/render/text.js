@@ -1,0 +1,154 @@
+// How values become what is seen: text, rounded numbers, images; and how text is made to fit.
+//
+// Invariant: whatever items hold reaches the document as text, as the address of an image or as a color, never as HTML.
+
+import { isImageName } from "/templates/roles.js";
+
+const CHARS_MAX = 1000;
+const SHRINK_MIN = 0.7;
+const POWER_MAX = 20; // of numbers that are rounded; others stay as they were sent
+const IMAGE = /^(?:https?:\/\/|\/)[^\s?#]+\.(?:png|jpe?g|gif|svg|webp|avif)(?:[?#]\S*)?$|^data:image\//i;
+const ADDRESS = /^(?:https?:\/\/|\/|data:image\/)\S+$/i;
+
+export const element = (name, className) => {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  return made;
+};
+
+// The texts of items, by the options.
+export class Texts {
+  #view;
+  #options;
+  constructor(view, options) {
+    this.#view = view;
+    this.#options = options;
+  }
+
+  // What a field of an entry says, as it is shown.
+  of(entry, field, position) {
+    if (!field) return "";
+    if (field === "_key") return clipped(entry.key);
+    if (field === "_updated_at") return entry.item.updated_at;
+    if (field === "_position") return String(position + 1);
+    const text = this.#view.text(entry.key, field);
+    return this.isNumber(entry, field) ? this.#number(text) : clipped(text);
+  }
+
+  isNumber(entry, field) {
+    return typeof this.value(entry, field) === "number";
+  }
+
+  value(entry, field) {
+    const { fields } = entry.item;
+    return Object.prototype.hasOwnProperty.call(fields, field) ? fields[field] : undefined;
+  }
+
+  // The address of the image that a field holds, or "".
+  image(entry, field) {
+    const value = field && this.value(entry, field);
+    if (typeof value !== "string" || !(IMAGE.test(value) || (isImageName(field) && ADDRESS.test(value)))) return "";
+    if (this.#options.images === "any" || /^data:/i.test(value)) return value;
+    try {
+      return new URL(value, location.href).origin === location.origin ? value : "";
+    } catch (error) {
+      return "";
+    }
+  }
+
+  // A color that a field holds, or "".
+  color(entry, field) {
+    const value = field && this.value(entry, field);
+    return typeof value === "string" && value.length < 40 && CSS.supports("color", value) ? value : "";
+  }
+
+  // "{home.name} {home.score}" with the fields of an entry.
+  filled(pattern, entry) {
+    return pattern.replace(/\{([^{}]+)\}/g, (whole, field) => this.of(entry, field, 0));
+  }
+
+  #number(text) {
+    const { decimals, comma } = this.#options;
+    const rounded = decimals < 0 ? text : round(text, decimals);
+    return comma ? rounded.replace(".", ",") : rounded;
+  }
+}
+
+// Rounds the text of a number, half away from zero, without a detour over floating point.
+export function round(text, decimals) {
+  const found = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text);
+  const power = found ? Number(found[4] || 0) : 0;
+  if (!found || Math.abs(power) > POWER_MAX) return text;
+  let whole = found[2];
+  let part = found[3] || "";
+  if (power > 0) {
+    part = part.padEnd(power, "0");
+    whole += part.slice(0, power);
+    part = part.slice(power);
+  } else if (power < 0) {
+    whole = whole.padStart(1 - power, "0");
+    part = whole.slice(power) + part;
+    whole = whole.slice(0, power);
+  }
+  const kept = whole + part.slice(0, decimals).padEnd(decimals, "0");
+  let digits = BigInt(kept);
+  if (part[decimals] >= "5") digits += 1n;
+  const all = String(digits).padStart(decimals + 1, "0");
+  const sign = digits ? found[1] : "";
+  return sign + all.slice(0, all.length - decimals) + (decimals ? "." + all.slice(-decimals) : "");
+}
+
+export function clipped(text) {
+  return text.length > CHARS_MAX ? text.slice(0, CHARS_MAX) + "…" : text;
+}
+
+// Writes a text if it is another; whether it was.
+export function put(target, text) {
+  if (target.textContent === text) return false;
+  target.textContent = text;
+  return true;
+}
+
+// Shows an image in a box, or nothing: one that cannot be loaded leaves the box empty.
+export function picture(box, address) {
+  if (box.dataset.address === address) return;
+  box.dataset.address = address;
+  box.replaceChildren();
+  box.hidden = !address;
+  if (!address) return;
+  const image = element("img");
+  image.alt = "";
+  image.decoding = "async";
+  image.referrerPolicy = "no-referrer";
+  image.addEventListener("error", () => (box.hidden = true));
+  image.src = address;
+  box.append(image);
+}
+
+// Shrinks texts that are too wide or too high for their boxes, to 70 % at most; what is still too long is cut by the
+// style. All are measured before any is written, so that the page is laid out twice at most.
+export function fit(targets) {
+  for (const target of targets) target.style.removeProperty("--shrink");
+  const shrunk = targets.map((target) => {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = target;
+    const wide = scrollWidth > clientWidth + 1 ? clientWidth / scrollWidth : 1;
+    const high = scrollHeight > clientHeight + 2 ? 0.8 : 1;
+    return Math.min(wide, high);
+  });
+  targets.forEach((target, place) => {
+    if (shrunk[place] < 1) target.style.setProperty("--shrink", shrink(shrunk[place]));
+  });
+}
+
+export const shrink = (ratio) => Math.max(SHRINK_MIN, Math.floor(ratio * 100 - 0.5) / 100);
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+// Draws the eye to what has changed.
+export function flash(target, options) {
+  if (options.highlight === "none" || still.matches || document.hidden || !target.animate) return;
+  for (const running of target.getAnimations()) running.cancel();
+  target.animate({ backgroundColor: "var(--flash)", offset: 0 }, { duration: 1600, easing: "ease-out" });
+}
+
+export const moves = () => !still.matches && !document.hidden;
