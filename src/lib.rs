@@ -146,8 +146,11 @@
 //! - Every route of the admin listener but its health, its documentation and the sign-in page was made with the role that
 //!   it needs; a session has the role that its token has at the moment.
 //! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
+//! - What delivery needs of a request stands twice in the journal until every sink has it: in its log entry, and beside its
+//!   payload.
 //!
-//! What is absent on purpose: no update of a row for each processed request (a status is computed from
+//! What is absent on purpose: no index over the request log, which each request would pay for (stretches of it say what is
+//! in them), no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
