@@ -147,7 +147,7 @@
 //!   it needs; a session has the role that its token has at the moment.
 //! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
 //! - What delivery needs of a request stands twice in the journal until every sink has it: in its log entry, and beside its
-//!   payload.
+//!   payload. (Of requests that were accepted before `journal.db` had format 6 it stands once.)
 //!
 //! What is absent on purpose: no index over the request log, which each request would pay for (stretches of it say what is
 //! in them), no update of a row for each processed request (a status is computed from

@@ -14,7 +14,6 @@ use rusqlite::Connection;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::log::Outcome;
-use super::{Journal, StorageError};
 
 /// Stands for all connectors: no connector has this name.
 pub(super) const EVERY: &str = "*";
@@ -125,44 +124,42 @@ pub(super) fn query(
     query
 }
 
-impl Journal {
-    /// Positions of entries of a connector, or of all, with one of these outcomes; some may be gone. At most so many, those
-    /// that come first. Of all connectors together those that were accepted cannot be asked for.
-    pub(super) async fn marked(
-        &self,
-        connector: Option<&str>,
-        outcomes: &[Outcome],
-        range: &Range<u64>,
-        newest_first: bool,
-        limit: usize,
-    ) -> Result<Vec<u64>, StorageError> {
-        let mut query = query(connector, outcomes, range, newest_first);
-        let mut rows = query.build().fetch(self.reads());
-        let mut found = Found {
-            newest_first,
-            ..Found::default()
-        };
-        while found.whole.len() < limit
-            && let Some(row) = rows.try_next().await?
-        {
-            let at = row.try_get::<i64, _>(0)?.unsigned_abs();
-            found.begin(at);
-            match row.try_get::<Option<Vec<u8>>, _>(1)? {
-                None => found.stretch.push(at),
-                Some(bytes) => {
-                    let seqs = unpack(&bytes)
-                        .into_iter()
-                        .map(|place| at + u64::from(place));
-                    found.stretch.extend(seqs.filter(|seq| range.contains(seq)));
-                }
+/// Positions of entries of a connector, or of all, with one of these outcomes; some may be gone. At most so many, those
+/// that come first. Of all connectors together those that were accepted cannot be asked for.
+pub(super) async fn find(
+    reads: &sqlx::SqlitePool,
+    connector: Option<&str>,
+    outcomes: &[Outcome],
+    range: &Range<u64>,
+    newest_first: bool,
+    limit: usize,
+) -> Result<Vec<u64>, sqlx::Error> {
+    let mut query = query(connector, outcomes, range, newest_first);
+    let mut rows = query.build().fetch(reads);
+    let mut found = Found {
+        newest_first,
+        ..Found::default()
+    };
+    while found.whole.len() < limit
+        && let Some(row) = rows.try_next().await?
+    {
+        let at = row.try_get::<i64, _>(0)?.unsigned_abs();
+        found.begin(at);
+        match row.try_get::<Option<Vec<u8>>, _>(1)? {
+            None => found.stretch.push(at),
+            Some(bytes) => {
+                let seqs = unpack(&bytes)
+                    .into_iter()
+                    .map(|place| at + u64::from(place));
+                found.stretch.extend(seqs.filter(|seq| range.contains(seq)));
             }
         }
-        if found.whole.len() < limit {
-            found.end();
-        }
-        found.whole.truncate(limit);
-        Ok(found.whole)
     }
+    if found.whole.len() < limit {
+        found.end();
+    }
+    found.whole.truncate(limit);
+    Ok(found.whole)
 }
 
 /// What was found so far.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
-use super::marks::CLOSED;
+use super::marks::{self, CLOSED};
 use super::{Journal, StorageError};
 
 /// Entries looked through in the first step, and in every other one.
@@ -163,7 +163,7 @@ impl Journal {
     ) -> Result<Looked, StorageError> {
         if let Some((connector, outcomes)) = filter.marked() {
             let many = candidates as usize;
-            let seqs = (self.marked(connector, outcomes, range, true, many)).await?;
+            let seqs = marks::find(self.reads(), connector, outcomes, range, true, many).await?;
             return Ok(Looked {
                 candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
                 lowest: seqs.last().copied(),

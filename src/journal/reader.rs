@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError};
+use super::{Journal, StorageError, marks};
 use crate::batch::{Action, Entry};
 use crate::item::Items;
 
@@ -101,7 +101,8 @@ impl Journal {
     ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
         let range = seq.saturating_add(1)..u64::MAX;
         let removed = [Outcome::Removed];
-        let seqs = (self.marked(None, &removed, &range, false, FETCHED_MAX)).await?;
+        let reads = &*self.lane_reads;
+        let seqs = marks::find(reads, None, &removed, &range, false, FETCHED_MAX).await?;
         let Some(last) = seqs.last().copied() else {
             return Ok(None);
         };

@@ -87,7 +87,10 @@ pub(super) const ACCEPTED: &str = "(r.outcome = 0 OR (r.outcome = 4 AND r.http_s
 /// The log has no index: what stood there every request paid for, in each page that it wrote. `log_spans` and what hangs on
 /// it are made of the log at the next start (`journal/spans.rs`). Payloads say themselves what their request was
 /// (`journal/origin.rs`); those that were stored before have a log entry that does.
+///
+/// Every page of the log is read before its indexes go: of one that cannot be read they know what a repair restores.
 const LOG_6: &str = "
+SELECT max(received_ms) FROM requests NOT INDEXED;
 DROP INDEX IF EXISTS requests_by_id;
 DROP INDEX IF EXISTS requests_by_connector;
 DROP INDEX IF EXISTS requests_by_outcome;
@@ -104,8 +107,7 @@ CREATE TABLE log_spans (
     bytes INTEGER NOT NULL,
     oldest_id_ms INTEGER,
     newest_id_ms INTEGER NOT NULL,
-    ids_within_ms INTEGER NOT NULL,
-    marks TEXT NOT NULL
+    ids_within_ms INTEGER NOT NULL
 );
 CREATE INDEX log_spans_by_id ON log_spans (ids_within_ms, newest_id_ms);
 CREATE TABLE log_marks (
@@ -116,6 +118,10 @@ CREATE TABLE log_marks (
     positions BLOB NOT NULL,
     PRIMARY KEY (connector, outcome, first_seq)
 ) WITHOUT ROWID;
+CREATE TABLE log_mark_names (
+    first_seq INTEGER PRIMARY KEY,
+    names TEXT NOT NULL
+);
 CREATE TABLE log_late (
     seq INTEGER PRIMARY KEY,
     request_id BLOB NOT NULL
@@ -129,7 +135,13 @@ CREATE INDEX log_sent_again_by_id ON log_sent_again (sent_again_from);
 ";
 
 /// What is made of the log: emptied, it is made again at the next start.
-const OF_LOG: [&str; 4] = ["log_spans", "log_marks", "log_late", "log_sent_again"];
+pub(super) const OF_LOG: [&str; 5] = [
+    "log_spans",
+    "log_marks",
+    "log_mark_names",
+    "log_late",
+    "log_sent_again",
+];
 
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
     let connection = sqlite::open_writer(

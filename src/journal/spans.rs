@@ -22,6 +22,8 @@ use crate::sqlite;
 
 /// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
 pub(super) const SPAN_ENTRIES: u32 = 1_000;
+/// Entries that a start takes up in one transaction.
+const TAKEN_UP_AT_ONCE: u32 = 100_000;
 /// How much older than those of the stretch before an id may be.
 const LATE_MS: u64 = 1_000;
 /// What the times of a stretch's ids differ by is rounded up to one of these: of each, few reach over the same moment.
@@ -61,10 +63,19 @@ struct Entry<'a> {
 impl Spans {
     /// Takes up every entry behind the last closed stretch, however many there are.
     pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
-        sqlite::begin(connection)?;
-        let open = Some(Stretch::read(connection, i64::MAX)?);
-        sqlite::commit(connection)?;
-        Ok(Self { open })
+        Self::open_in_parts(connection, TAKEN_UP_AT_ONCE)
+    }
+
+    /// So many entries in one transaction: a start that is broken off goes on there. More than a stretch has.
+    fn open_in_parts(connection: &Connection, at_once: u32) -> Result<Self, rusqlite::Error> {
+        loop {
+            sqlite::begin(connection)?;
+            let (open, entries) = Stretch::read(connection, i64::MAX, at_once)?;
+            sqlite::commit(connection)?;
+            if entries < at_once {
+                return Ok(Self { open: Some(open) });
+            }
+        }
     }
 
     /// Part of the transaction that writes the entry, after it.
@@ -77,7 +88,10 @@ impl Spans {
     ) -> Result<(), rusqlite::Error> {
         let open = match &mut self.open {
             Some(open) => open,
-            None => (self.open).insert(Stretch::read(connection, seq.cast_signed())?),
+            None => {
+                let (open, _) = Stretch::read(connection, seq.cast_signed(), u32::MAX)?;
+                self.open.insert(open)
+            }
         };
         let texts = entry.connector.len() + entry.stream.len() + entry.key.len() + client.len();
         let from = entry.sent_again_from.as_ref();
@@ -148,8 +162,13 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Of the entries below a position that are behind the last closed stretch. If they are many they become stretches.
-    fn read(connection: &Connection, below: i64) -> Result<Self, rusqlite::Error> {
+    /// Of the entries below a position that are behind the last closed stretch, and how many that are, at most so many. If
+    /// they are many they become stretches.
+    fn read(
+        connection: &Connection,
+        below: i64,
+        limit: u32,
+    ) -> Result<(Self, u32), rusqlite::Error> {
         let newest = "SELECT newest_id_ms FROM log_spans ORDER BY first_seq DESC LIMIT 1";
         let before_ms = (connection.prepare(newest)?.query([])?.next()?)
             .map_or(Ok(0), |row| row.get::<_, i64>(0))?;
@@ -163,25 +182,33 @@ impl Stretch {
                  + octet_length(key) + octet_length(client) + coalesce(octet_length(item_key), 0)
                  + coalesce(octet_length(idempotency_key), 0) + coalesce(octet_length(errors), 0)
                  + coalesce(octet_length(headers), 0)
-             FROM requests WHERE seq > {} AND seq < ?1 ORDER BY seq",
+             FROM requests WHERE seq > {} AND seq < ?1 ORDER BY seq LIMIT ?2",
             marks::CLOSED
         );
         let mut entries = connection.prepare(&sql)?;
-        let mut entries = entries.query([below])?;
+        let mut entries = entries.query([below, i64::from(limit)])?;
+        let mut read = 0;
         while let Some(row) = entries.next()? {
-            let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+            read += 1;
+            // What is no number, or no text, keeps nobody from starting.
+            let number = |at| -> Result<i64, rusqlite::Error> {
+                Ok(row.get_ref(at)?.as_i64().unwrap_or_default())
+            };
+            let bytes = |at| -> Result<&[u8], rusqlite::Error> {
+                Ok(row.get_ref(at)?.as_bytes().unwrap_or_default())
+            };
             let entry = Entry {
-                seq: number(0)?,
-                request_id: row.get_ref(1)?.as_bytes().unwrap_or_default(),
-                received_ms: number(2)?,
-                connector: &String::from_utf8_lossy(row.get_ref(3)?.as_bytes().unwrap_or_default()),
-                outcome: Outcome::from_code(row.get(4)?),
+                seq: number(0)?.unsigned_abs(),
+                request_id: bytes(1)?,
+                received_ms: number(2)?.unsigned_abs(),
+                connector: &String::from_utf8_lossy(bytes(3)?),
+                outcome: Outcome::from_code(number(4)?),
                 sent_again_from: row.get_ref(5)?.as_bytes().ok(),
-                bytes: number(6)?,
+                bytes: number(6)?.unsigned_abs(),
             };
             open.add(connection, &entry)?;
         }
-        Ok(open)
+        Ok((open, read))
     }
 
     fn add(&mut self, connection: &Connection, entry: &Entry<'_>) -> Result<(), rusqlite::Error> {
@@ -260,8 +287,8 @@ impl Stretch {
         connection
             .prepare_cached(
                 "INSERT OR REPLACE INTO log_spans
-                     (first_seq, last_seq, min_ms, max_ms, bytes, oldest_id_ms, newest_id_ms, ids_within_ms, marks)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                     (first_seq, last_seq, min_ms, max_ms, bytes, oldest_id_ms, newest_id_ms, ids_within_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(rusqlite::params![
                 self.first_seq.cast_signed(),
@@ -272,6 +299,14 @@ impl Stretch {
                 self.ids.map(|(oldest, _)| oldest.cast_signed()),
                 self.newest_id_ms.cast_signed(),
                 within.unwrap_or(WITHIN_MS[WITHIN_MS.len() - 1]).cast_signed(),
+            ])?;
+        // Stretches are added up and looked through often: what only their end asks for stands beside them.
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO log_mark_names (first_seq, names) VALUES (?1, ?2)",
+            )?
+            .execute(rusqlite::params![
+                self.first_seq.cast_signed(),
                 serde_json::to_string(&named).unwrap_or_default(),
             ])?;
         *self = Self {
@@ -288,12 +323,16 @@ pub(super) fn id_ms(id: &[u8]) -> u64 {
     first.fold(0, |time, byte| (time << 8) | u64::from(byte))
 }
 
-/// Marks are found by the stretch that names them: they stand in the order of connectors.
-const FORGET: [&str; 4] = [
+/// Marks are found by the names that their stretch had: they stand in the order of connectors.
+const FORGET: [&str; 5] = [
     "DELETE FROM log_marks WHERE (connector, outcome, first_seq) IN (
-         SELECT mark.value ->> 0, mark.value ->> 1, first_seq
-         FROM log_spans, json_each(iif(json_valid(marks), marks, '[]')) AS mark
-         WHERE first_seq < (SELECT min(seq) FROM requests) AND last_seq < (SELECT min(seq) FROM requests))",
+         SELECT mark.value ->> 0, mark.value ->> 1, s.first_seq
+         FROM log_spans s CROSS JOIN log_mark_names n ON n.first_seq = s.first_seq
+             CROSS JOIN json_each(iif(json_valid(n.names), n.names, '[]')) AS mark
+         WHERE s.first_seq < (SELECT min(seq) FROM requests) AND s.last_seq < (SELECT min(seq) FROM requests))",
+    "DELETE FROM log_mark_names WHERE first_seq IN (
+         SELECT first_seq FROM log_spans WHERE first_seq < (SELECT min(seq) FROM requests)
+             AND last_seq < (SELECT min(seq) FROM requests))",
     "DELETE FROM log_spans WHERE first_seq < (SELECT min(seq) FROM requests)
          AND last_seq < (SELECT min(seq) FROM requests)",
     "DELETE FROM log_late WHERE seq < (SELECT min(seq) FROM requests)",

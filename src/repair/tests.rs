@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
+use crate::journal::FORMAT;
 use crate::sqlite::suspect::mark_of;
 use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
@@ -329,7 +330,7 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
 
 /// The sample as format 5 had it.
 const FORMAT_5: &str = "
-DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_late; DROP TABLE log_sent_again;
+DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_mark_names; DROP TABLE log_late; DROP TABLE log_sent_again;
 ALTER TABLE payloads DROP COLUMN request; ALTER TABLE quarantine DROP COLUMN request;
 CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
 CREATE INDEX requests_by_connector ON requests (connector, outcome);
@@ -354,22 +355,35 @@ fn a_journal_of_format_5_is_restored_of_its_indexes_and_goes_on() {
     let sql = "SELECT seq || ' ' || hex(request_id) || ' ' || stream FROM requests";
     let needed = rows(&path, sql);
     let page_bytes = image::page_bytes(&path).expect("it is read");
-    let mut restored = 0;
+    let (mut restored, mut refused) = (0, 0);
     for page in 2..whole.len() / page_bytes {
-        let (folder, repair) = after(JOURNAL, &whole, |bytes| {
-            bytes[page * page_bytes..][..page_bytes].fill(0);
-        });
+        let mut damaged = whole.clone();
+        damaged[page * page_bytes..][..page_bytes].fill(0);
+        // Nobody knows of the damage when this version starts for the first time.
+        let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(JOURNAL);
-        (kind(JOURNAL).make)(&path).expect("it is brought to this format");
-        assert_eq!(rows(&path, sql), needed, "page {page}: {repair:?}");
-        let kept = rows(
-            &path,
-            "SELECT '' || seq FROM payloads UNION SELECT '' || seq FROM quarantine",
-        );
-        assert_eq!(kept.len(), needed.len(), "page {page}: {repair:?}");
-        restored += i32::from(repair.sentence().contains("are restored"));
+        std::fs::write(&path, &damaged).expect("room");
+        let is_opened = (kind(JOURNAL).make)(&path).is_ok();
+        refused += i32::from(!is_opened);
+        let format = if is_opened { FORMAT } else { 5 };
+        let found = rows(&path, "SELECT '' || user_version FROM pragma_user_version");
+        assert_eq!(found, HashSet::from([format.to_string()]), "page {page}");
+        let met = std::fs::read(&path).expect("the file");
+        for bytes in [damaged, met] {
+            let (folder, repair) = after(JOURNAL, &bytes, |_| ());
+            let path = folder.path().join(JOURNAL);
+            (kind(JOURNAL).make)(&path).expect("it is brought to this format");
+            assert_eq!(rows(&path, sql), needed, "page {page}: {repair:?}");
+            let kept = rows(
+                &path,
+                "SELECT '' || seq FROM payloads UNION SELECT '' || seq FROM quarantine",
+            );
+            assert_eq!(kept.len(), needed.len(), "page {page}: {repair:?}");
+            restored += i32::from(repair.sentence().contains("are restored"));
+        }
     }
     assert!(restored > 3, "{restored}");
+    assert!(refused > 3, "{refused}");
 }
 
 #[test]

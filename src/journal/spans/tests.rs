@@ -176,7 +176,8 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
         .filter(|one| one.outcome == Outcome::Removed)
         .map(|one| one.seq)
         .collect();
-    let found = journal.marked(None, &[Outcome::Removed], &(0..u64::MAX), false, 100_000);
+    let (every, removed) = (0..u64::MAX, [Outcome::Removed]);
+    let found = marks::find(journal.reads(), None, &removed, &every, false, 100_000);
     let mut found = found.await.expect("it reads");
     found.retain(|seq| *seq >= known[0].seq);
     assert_eq!(found, removals);
@@ -221,6 +222,9 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
             .expect("a number")
     };
     let bytes = number("SELECT sum(bytes) FROM log_spans").unwrap_or(0);
+    let journal = open(path, u64::MAX, 0).await;
+    let begun = begun(&journal).await;
+    journal.close().await;
     let journal = open(path, bytes.unsigned_abs() / 2, 0).await;
     let lowest = || number("SELECT min(seq) FROM requests").map(i64::unsigned_abs);
     let is_less = async {
@@ -243,9 +247,12 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
             "{table}"
         );
     }
-    let orphans =
-        "SELECT count(*) FROM log_marks WHERE first_seq NOT IN (SELECT first_seq FROM log_spans)";
-    assert_eq!(number(orphans), Some(0));
+    for table in ["log_marks", "log_mark_names"] {
+        let orphans = format!(
+            "SELECT count(*) FROM {table} WHERE first_seq NOT IN (SELECT first_seq FROM log_spans)"
+        );
+        assert_eq!(number(&orphans), Some(0), "{table}");
+    }
     let journal = open(path, u64::MAX, 0).await;
     let (gone, left): (Vec<Known>, Vec<Known>) =
         known.iter().cloned().partition(|one| one.seq < lowest);
@@ -253,7 +260,46 @@ async fn prune(path: &Path, known: &[Known], random: &mut Random) {
         assert!(journal.log_get(one.id).await.expect("it reads").is_none());
     }
     compare(&journal, &left, random).await;
+    for (filter, before) in begun {
+        let is = |one: &&Known| {
+            (filter.connector.as_ref()).is_none_or(|connector| **connector == *one.connector)
+                && filter.outcome.is_none_or(|outcome| outcome == one.outcome)
+                && one.seq < before
+        };
+        let expected: Vec<u64> = left.iter().rev().filter(is).map(|one| one.seq).collect();
+        let filter = Filter {
+            before: Some(before),
+            ..filter
+        };
+        assert_eq!(followed(&journal, &filter).await, expected, "{filter:?}");
+    }
     journal.close().await;
+}
+
+/// Filters, each with the cursors that its pages gave.
+async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
+    let mut begun = Vec::new();
+    for connector in [None, Some("big"), Some("mid"), Some("a"), Some("rare")] {
+        for outcome in [None, Some(Outcome::Accepted), Some(Outcome::Rejected)] {
+            let filter = Filter {
+                connector: connector.map(Into::into),
+                outcome,
+                ..Filter::default()
+            };
+            let mut next = None;
+            loop {
+                let filter = Filter {
+                    before: next,
+                    ..filter.clone()
+                };
+                let page = journal.log_page(&filter, 300, &mut Budget::of(1)).await;
+                next = page.expect("it reads").next;
+                let Some(before) = next else { break };
+                begun.push((filter, before));
+            }
+        }
+    }
+    begun
 }
 
 /// Writes entries as a group does.
@@ -313,10 +359,7 @@ fn dump(file: &Connection) -> BTreeMap<&'static str, Vec<String>> {
         let rows = rows.expect("rows").map(|row| row.expect("a row"));
         (table, rows.collect::<Vec<_>>())
     };
-    ["log_spans", "log_marks", "log_late", "log_sent_again"]
-        .into_iter()
-        .map(dump)
-        .collect()
+    schema::OF_LOG.into_iter().map(dump).collect()
 }
 
 #[test]
@@ -352,6 +395,16 @@ fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
     schema::forget_spans(&file).expect("they are forgotten");
     assert!(dump(&file).values().all(Vec::is_empty));
     drop(Spans::open(&file).expect("it reads"));
+    assert_eq!(dump(&file), written);
+    // In parts, and by starts that are broken off.
+    schema::forget_spans(&file).expect("they are forgotten");
+    sqlite::begin(&file).expect("it begins");
+    Stretch::read(&file, i64::MAX, 3_456).expect("it reads");
+    sqlite::commit(&file).expect("it commits");
+    sqlite::begin(&file).expect("it begins");
+    Stretch::read(&file, i64::MAX, 2_222).expect("it reads");
+    sqlite::roll_back(&file).expect("it is taken back");
+    drop(Spans::open_in_parts(&file, 1_001).expect("it reads"));
     assert_eq!(dump(&file), written);
 }
 
@@ -391,6 +444,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
             "SCAN requests",
             "SCAN log_",
             "SCAN s",
+            "SCAN n",
             "SCAN r\n",
         ] {
             assert!(!plan.contains(bad), "{bad}: {plan}");
