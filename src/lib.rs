@@ -148,8 +148,11 @@
 //! - An entry of the audit trail carries the digest of the one before it: what is done to the trail is found.
 //! - Traces are sent by a task with a queue of its own: without a collector no span is made, with one no request waits
 //!   for it.
+//! - What delivery needs of a request stands twice in the journal until every sink has it: in its log entry, and beside its
+//!   payload. (Of requests that were accepted before `journal.db` had format 6 it stands once.)
 //!
-//! What is absent on purpose: no update of a row for each processed request (a status is computed from
+//! What is absent on purpose: no index over the request log, which each request would pay for (stretches of it say what is
+//! in them), no update of a row for each processed request (a status is computed from
 //! cursors, retries, dead letters and what was discarded when somebody asks), no queue for each sink (a lane is a cursor) or each
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]

@@ -52,6 +52,11 @@ pub fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
     claims::list_runs(connection)
 }
 
+/// Has what is made of the log of a journal that was salvaged be made again at the next start.
+pub fn forget_spans(connection: &Connection) -> Result<(), rusqlite::Error> {
+    schema::forget_spans(connection)
+}
+
 /// Has a journal that was salvaged give these numbers to nobody: those after the start, up to and including the end.
 pub fn skip(connection: &Connection, numbers: Range<u64>) -> Result<(), rusqlite::Error> {
     schema::skip(connection, numbers)

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::types::Value;
+use rusqlite::{CachedStatement, Connection, Statement};
 use uuid::Uuid;
 
 use super::claims::{Claims, Held};
 use super::log::{Client, LogEntry, Outcome};
+use super::origin::Origin;
 use super::queue::Job;
 use super::rejected::Bodies;
 use super::spans::Spans;
@@ -21,22 +23,118 @@ use crate::{clock, sqlite};
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
-const INSERT_PAYLOAD: &str = "INSERT INTO payloads (seq, crc32, items) VALUES (?1, ?2, ?3)";
+/// Columns from here on are mostly empty.
+const FIRST_OPTIONAL: usize = 13;
+const INSERT_PAYLOAD: &str =
+    "INSERT INTO payloads (seq, crc32, items, request) VALUES (?1, ?2, ?3, ?4)";
 
 pub(super) struct Group<'a> {
     connection: &'a Connection,
     claims: &'a mut Claims,
     bodies: &'a mut Bodies,
     last_seq: u64,
-    spans: Spans,
+    spans: &'a mut Spans,
     /// Who called last, as the log has it: most often the same as before.
     client: (Client, String),
+    /// What stands beside a payload.
+    origin: Vec<u8>,
 }
 
 /// The statements that most jobs need, looked up once for the group.
 struct Statements<'a> {
-    request: CachedStatement<'a>,
+    request: RequestStatement<'a>,
     payload: CachedStatement<'a>,
+}
+
+/// What was bound for the last entry stays bound: most often the next one has the same.
+struct RequestStatement<'a> {
+    statement: CachedStatement<'a>,
+    connector: Option<Arc<str>>,
+    stream: Option<Arc<str>>,
+    key: Option<Arc<str>>,
+    client: Option<Client>,
+    /// Which of the optional columns are not empty, a bit each.
+    filled: u32,
+}
+
+impl<'a> RequestStatement<'a> {
+    fn new(connection: &'a Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            statement: connection.prepare_cached(INSERT_REQUEST)?,
+            connector: None,
+            stream: None,
+            key: None,
+            client: None,
+            filled: 0,
+        })
+    }
+
+    fn execute(
+        &mut self,
+        seq: u64,
+        log: &LogEntry,
+        client: &str,
+        duplicate_of: Option<Uuid>,
+    ) -> Result<(), rusqlite::Error> {
+        let statement = &mut self.statement;
+        statement.raw_bind_parameter(1, seq.cast_signed())?;
+        statement.raw_bind_parameter(2, &log.request_id.as_bytes()[..])?;
+        statement.raw_bind_parameter(3, log.received_ms.cast_signed())?;
+        bind_text(statement, 4, &mut self.connector, &log.connector)?;
+        bind_text(statement, 5, &mut self.stream, &log.stream)?;
+        statement.raw_bind_parameter(6, log.outcome.code())?;
+        statement.raw_bind_parameter(7, log.endpoint.code())?;
+        statement.raw_bind_parameter(8, log.http_status)?;
+        statement.raw_bind_parameter(9, log.items)?;
+        statement.raw_bind_parameter(10, log.bytes.cast_signed())?;
+        bind_text(statement, 11, &mut self.key, &log.key)?;
+        if self.client.replace(log.client) != Some(log.client) {
+            statement.raw_bind_parameter(12, client)?;
+        }
+        let sender = (log.sender.as_ref()).and_then(|sender| serde_json::to_string(sender).ok());
+        let blob = |id: &Option<Uuid>| id.map(|id| Value::Blob(id.as_bytes().to_vec()));
+        let optional: [(Option<&str>, Option<Value>); 7] = [
+            (log.item_key.as_deref(), None),
+            (log.idempotency_key.as_deref(), None),
+            (None, blob(&duplicate_of)),
+            (log.error.as_deref(), None),
+            (log.headers.as_deref(), None),
+            (None, blob(&log.sent_again_from)),
+            (sender.as_deref(), None),
+        ];
+        for (at, (text, value)) in optional.iter().enumerate() {
+            let (bit, column) = (1 << at, FIRST_OPTIONAL + at);
+            let is_filled = text.is_some() || value.is_some();
+            match text {
+                Some(text) => statement.raw_bind_parameter(column, text)?,
+                None if is_filled || self.filled & bit != 0 => {
+                    statement.raw_bind_parameter(column, value)?;
+                }
+                None => continue,
+            }
+            self.filled = (self.filled & !bit) | (u32::from(is_filled) << at);
+        }
+        statement.raw_execute()?;
+        Ok(())
+    }
+}
+
+/// Binds a name, unless that is bound already.
+fn bind_text(
+    statement: &mut Statement<'_>,
+    at: usize,
+    bound: &mut Option<Arc<str>>,
+    text: &Arc<str>,
+) -> Result<(), rusqlite::Error> {
+    if bound
+        .as_ref()
+        .is_some_and(|bound| Arc::ptr_eq(bound, text) || bound == text)
+    {
+        return Ok(());
+    }
+    statement.raw_bind_parameter(at, &**text)?;
+    *bound = Some(Arc::clone(text));
+    Ok(())
 }
 
 impl<'a> Group<'a> {
@@ -45,7 +143,7 @@ impl<'a> Group<'a> {
         claims: &'a mut Claims,
         bodies: &'a mut Bodies,
         last_seq: u64,
-        spans: Spans,
+        spans: &'a mut Spans,
     ) -> Self {
         Self {
             connection,
@@ -54,17 +152,13 @@ impl<'a> Group<'a> {
             last_seq,
             spans,
             client: (Client::Many, String::new()),
+            origin: Vec::new(),
         }
     }
 
     /// The highest sequence number given out. Counts only if [`Group::write`] succeeded.
     pub(super) fn last_seq(&self) -> u64 {
         self.last_seq
-    }
-
-    /// The stretch of the log that is not closed yet. Counts only if [`Group::write`] succeeded.
-    pub(super) fn spans(&self) -> Spans {
-        self.spans
     }
 
     /// Writes and commits the jobs. On an error those that were not looked at stay in `jobs`.
@@ -75,7 +169,7 @@ impl<'a> Group<'a> {
     ) -> Result<(), rusqlite::Error> {
         sqlite::begin(self.connection)?;
         let mut statements = Statements {
-            request: self.connection.prepare_cached(INSERT_REQUEST)?,
+            request: RequestStatement::new(self.connection)?,
             payload: self.connection.prepare_cached(INSERT_PAYLOAD)?,
         };
         answers.receipts.reserve(jobs.len());
@@ -179,10 +273,12 @@ impl<'a> Group<'a> {
             return Ok((receipt, None));
         };
         let bytes = items.as_bytes();
+        Origin::pack(&log, &mut self.origin);
         statements.payload.execute(rusqlite::params![
             self.last_seq.cast_signed(),
             crc32fast::hash(bytes),
             &bytes[..],
+            &*self.origin,
         ])?;
         let entry = Entry {
             seq: self.last_seq,
@@ -206,33 +302,14 @@ impl<'a> Group<'a> {
             self.client = (log.client, log.client.to_string());
         }
         let client = &*self.client.1;
-        statements.request.execute(rusqlite::params![
-            self.last_seq.cast_signed(),
-            &log.request_id.as_bytes()[..],
-            log.received_ms.cast_signed(),
-            &*log.connector,
-            &*log.stream,
-            log.outcome.code(),
-            log.endpoint.code(),
-            log.http_status,
-            log.items,
-            log.bytes.cast_signed(),
-            &*log.key,
-            client,
-            log.item_key.as_deref(),
-            log.idempotency_key.as_deref(),
-            duplicate_of.as_ref().map(|id| &id.as_bytes()[..]),
-            log.error.as_deref(),
-            log.headers.as_deref(),
-            log.sent_again_from.as_ref().map(|id| &id.as_bytes()[..]),
-            (log.sender.as_ref()).and_then(|sender| serde_json::to_string(sender).ok()),
-        ])?;
+        (statements.request).execute(self.last_seq, log, client, duplicate_of)?;
         self.spans.add(self.connection, self.last_seq, log, client)
     }
 
     fn quarantine(&self, seq: u64, reason: &str) -> Result<(), rusqlite::Error> {
         self.connection.execute(
-            "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items) SELECT seq, ?2, crc32, items FROM payloads WHERE seq = ?1",
+            "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items, request)
+                 SELECT seq, ?2, crc32, items, request FROM payloads WHERE seq = ?1",
             rusqlite::params![seq.cast_signed(), reason],
         )?;
         self.connection

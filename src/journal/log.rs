@@ -10,11 +10,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 
 pub use super::endpoint::Endpoint;
+use super::marks::{CLOSED, EVERY};
+use super::spans::{self, WITHIN_MS};
 use super::{Journal, StorageError};
 use crate::batch::Action;
 
@@ -65,6 +67,11 @@ impl Outcome {
             Self::Removed => 4,
             Self::Handshake => 5,
         }
+    }
+
+    /// Its place in [`Outcome::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
     }
 
     pub(super) fn from_code(code: i64) -> Self {
@@ -266,18 +273,18 @@ pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector
 impl Journal {
     /// One request.
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
-        let mut query = QueryBuilder::<Sqlite>::new(COLUMNS);
-        query
-            .push("request_id = ")
-            .push_bind(request_id.as_bytes().to_vec());
-        let row = query.build().fetch_optional(self.reads()).await?;
+        let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
+            .bind(request_id.as_bytes().to_vec())
+            .bind(spans::id_ms(request_id.as_bytes()).cast_signed())
+            .fetch_optional(self.reads())
+            .await?;
         row.as_ref().map(read_row).transpose()
     }
 
     /// What a request became when it was sent again: the newest of them first, at most 20.
     pub async fn sent_again_as(&self, request_id: Uuid) -> Result<Vec<Uuid>, StorageError> {
-        let sql =
-            "SELECT request_id FROM requests WHERE sent_again_from = ? ORDER BY seq DESC LIMIT 20";
+        let sql = "SELECT r.request_id FROM log_sent_again s JOIN requests r ON r.seq = s.seq
+             WHERE s.sent_again_from = ? ORDER BY s.seq DESC LIMIT 20";
         let found: Vec<Vec<u8>> = sqlx::query_scalar(sql)
             .bind(request_id.as_bytes().to_vec())
             .fetch_all(self.reads())
@@ -296,21 +303,46 @@ impl Journal {
 
     /// The connectors that the log has requests of, by name, at most 1,000.
     pub async fn log_connectors(&self) -> Result<Vec<String>, StorageError> {
-        // A step of the index for each name, however many requests there are.
-        let sql = "WITH RECURSIVE names (name) AS (
-                 SELECT min(connector) FROM requests WHERE connector > ''
-                 UNION ALL SELECT (SELECT min(connector) FROM requests WHERE connector > name)
+        // A step for each name, however many requests there are.
+        let sql = format!(
+            "WITH RECURSIVE names (name) AS (
+                 SELECT min(connector) FROM log_marks WHERE connector > '{EVERY}'
+                 UNION ALL SELECT (SELECT min(connector) FROM log_marks WHERE connector > name)
                      FROM names WHERE name IS NOT NULL
-             ) SELECT name FROM names WHERE name IS NOT NULL LIMIT 1000";
-        Ok(sqlx::query_scalar(sql).fetch_all(self.reads()).await?)
+             ) SELECT name FROM names WHERE EXISTS (
+                 SELECT 1 FROM log_marks WHERE connector = name AND last_seq >= (SELECT min(seq) FROM requests))
+             UNION SELECT connector FROM requests WHERE seq > {CLOSED} AND connector > '{EVERY}'
+             ORDER BY 1 LIMIT 1000"
+        );
+        let names = sqlx::query_scalar(sqlx::AssertSqlSafe(sql));
+        Ok(names.fetch_all(self.reads()).await?)
     }
 
     /// Whether the log has a request of this connector.
     pub async fn log_has_connector(&self, name: &str) -> Result<bool, StorageError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM requests WHERE connector = ?)";
-        let found = sqlx::query_scalar(sql).bind(name.to_owned());
+        // Of the oldest stretch some may be gone.
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM log_marks WHERE connector = ?1 AND last_seq >= (SELECT min(seq) FROM requests))
+                 OR EXISTS (SELECT 1 FROM requests WHERE seq > {CLOSED} AND connector = ?1)"
+        );
+        let found = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(name.to_owned());
         Ok(found.fetch_one(self.reads()).await?)
     }
+}
+
+/// Finds an entry by its id and the time in it: among the late ones, in the stretches that the time is in, and in what is
+/// behind them all.
+pub(super) fn of_id() -> String {
+    format!(
+        "{COLUMNS} seq IN (
+             SELECT seq FROM log_late WHERE request_id = ?1
+             UNION ALL SELECT r.seq FROM json_each('{WITHIN_MS:?}') AS width
+                 CROSS JOIN log_spans AS s INDEXED BY log_spans_by_id CROSS JOIN requests AS r
+                 WHERE s.ids_within_ms = width.value AND s.newest_id_ms BETWEEN ?2 AND ?2 + width.value
+                     AND s.oldest_id_ms <= ?2 AND r.seq BETWEEN s.first_seq AND s.last_seq AND r.request_id = ?1
+             UNION ALL SELECT seq FROM requests WHERE seq > {CLOSED} AND request_id = ?1
+         ) LIMIT 1"
+    )
 }
 
 pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {

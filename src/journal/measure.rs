@@ -4,12 +4,13 @@
 
 use std::ops::Range;
 
+use super::marks::CLOSED;
 use super::{Journal, StorageError};
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;
 /// About what a log entry takes that is in no closed stretch.
-const ENTRY_BYTES: i64 = 200;
+const ENTRY_BYTES: i64 = 130;
 /// Log entries that are counted in one go.
 const STEP: u32 = 20_000;
 
@@ -64,13 +65,14 @@ impl Journal {
 
     /// About how many bytes the log takes.
     pub async fn log_bytes(&self) -> Result<u64, StorageError> {
-        let bytes: i64 = sqlx::query_scalar(
+        let sql = format!(
             "SELECT coalesce((SELECT sum(bytes) FROM log_spans), 0) + ?1 * (
-                 SELECT count(*) FROM (SELECT 1 FROM requests WHERE seq > coalesce((SELECT max(last_seq) FROM log_spans), 0) LIMIT 10000))",
-        )
-        .bind(ENTRY_BYTES)
-        .fetch_one(self.reads())
-        .await?;
+                 SELECT count(*) FROM (SELECT 1 FROM requests WHERE seq > {CLOSED} LIMIT 10000))"
+        );
+        let bytes: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+            .bind(ENTRY_BYTES)
+            .fetch_one(self.reads())
+            .await?;
         Ok(bytes.unsigned_abs())
     }
 

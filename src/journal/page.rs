@@ -1,8 +1,8 @@
 //! Pages of the request log.
 //!
-//! Delivery's reports ask for them. A page goes down the index that serves its connector and outcome, and jumps over
-//! stretches of other times (`journal/spans.rs`). What no index serves, a text above all, is looked for in steps, and
-//! only as far as the page's [`Budget`] reaches.
+//! Delivery's reports ask for them. A page goes down the marks of its connector and outcome (`journal/marks.rs`), and
+//! jumps over stretches of other times (`journal/spans.rs`). What neither leads to, a text above all, is looked for in
+//! steps, and only as far as the page's [`Budget`] reaches.
 //!
 //! **Invariant**: a page is newest first, and holds every entry that matches from where it begins down to
 //! [`LogPage::next`], however it came to end there.
@@ -10,9 +10,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use sqlx::{QueryBuilder, Row, Sqlite};
+use sqlx::{QueryBuilder, Sqlite};
 
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
+use super::marks::{self, CLOSED};
 use super::{Journal, StorageError};
 
 /// Entries looked through in the first step, and in every other one.
@@ -21,7 +22,7 @@ const STEP: u32 = 1_000;
 /// Positions stay far below.
 const HIGHEST: u64 = u64::MAX >> 1;
 
-/// How far a page may look for entries that no index leads to.
+/// How far a page may look for entries that nothing leads to.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     entries: u32,
@@ -76,30 +77,24 @@ impl Journal {
         let mut step = FIRST_STEP;
         while let Some(range) = self.log_range(&filter).await? {
             let wanted = limit.saturating_sub(u32::try_from(page.rows.len()).unwrap_or(u32::MAX));
-            // Without conditions of their own the entries are those that the index leads to.
-            let looked = match filter.has_conditions() {
-                true => Some(self.look(&filter, &range, step).await?),
-                false => None,
-            };
-            let lowest = looked.and_then(|(_, lowest)| lowest);
-            let rows = self
-                .rows(&filter, lowest.unwrap_or(range.start)..range.end, wanted)
-                .await?;
-            let full = rows.len() >= wanted as usize;
-            page.rows.extend(rows);
+            // Without conditions of their own the entries are the candidates.
+            let conditions = filter.has_conditions();
+            let looked_at = if conditions { step } else { wanted };
+            let looked = self.look(&filter, &range, looked_at, wanted).await?;
+            let full = looked.rows.len() >= wanted as usize;
+            page.rows.extend(looked.rows);
             if full {
                 page.next = page.rows.last().map(|last| last.seq).or(filter.before);
                 return Ok(page);
             }
-            let (Some((entries, _)), Some(lowest)) = (looked, lowest) else {
+            let Some(lowest) = looked.lowest.filter(|_| looked.candidates >= looked_at) else {
                 break;
             };
-            if entries < step {
-                break;
-            }
-            budget.spend(entries as usize);
             filter.before = Some(lowest);
-            step = STEP;
+            if conditions {
+                budget.spend(looked.candidates as usize);
+                step = STEP;
+            }
             if budget.is_spent() {
                 page.next = filter.before;
                 return Ok(page);
@@ -111,14 +106,7 @@ impl Journal {
 
     /// The entries among these positions that match, newest first.
     pub async fn log_at(&self, filter: &Filter, seqs: &[u64]) -> Result<Vec<LogRow>, StorageError> {
-        let mut query = filter.query();
-        query
-            .push("seq IN (SELECT value FROM json_each(")
-            .push_bind(list(seqs))
-            .push("))");
-        filter.push_conditions(&mut query);
-        query.push(" ORDER BY seq DESC");
-        self.fetch(query).await
+        self.rows_at(filter, seqs, u32::MAX).await
     }
 
     /// Where entries of the filter's times can be, below its cursor: from the first position to before the last.
@@ -135,15 +123,17 @@ impl Journal {
         if since > until {
             return Ok(None);
         }
-        let (closed, first, last): (i64, Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT coalesce((SELECT max(last_seq) FROM log_spans), 0), min(first_seq), max(last_seq) FROM log_spans
-             WHERE first_seq < ?1 AND min_ms <= ?2 AND max_ms >= ?3",
-        )
-        .bind(signed(before))
-        .bind(signed(until))
-        .bind(signed(since))
-        .fetch_one(self.reads())
-        .await?;
+        let sql = format!(
+            "SELECT {CLOSED}, min(first_seq), max(last_seq) FROM log_spans
+             WHERE first_seq < ?1 AND min_ms <= ?2 AND max_ms >= ?3"
+        );
+        let (closed, first, last): (i64, Option<i64>, Option<i64>) =
+            sqlx::query_as(sqlx::AssertSqlSafe(sql))
+                .bind(signed(before))
+                .bind(signed(until))
+                .bind(signed(since))
+                .fetch_one(self.reads())
+                .await?;
         let behind = closed.unsigned_abs() + 1;
         let first = first.map(i64::unsigned_abs);
         if before > behind {
@@ -163,51 +153,85 @@ impl Journal {
         Ok(found.map(i64::unsigned_abs))
     }
 
-    /// How many entries a step looks at, and the position of the last.
+    /// Looks at so many candidates; at most so many entries are the answer.
     async fn look(
         &self,
         filter: &Filter,
         range: &Range<u64>,
-        step: u32,
-    ) -> Result<(u32, Option<u64>), StorageError> {
-        let mut query = QueryBuilder::<Sqlite>::new("SELECT count(*), min(seq) FROM (");
-        filter.push_candidates(&mut query, range);
-        query
-            .push(" ORDER BY seq DESC LIMIT ")
-            .push_bind(step)
-            .push(")");
-        let row = query.build().fetch_one(self.reads()).await?;
-        let lowest: Option<i64> = row.try_get(1)?;
-        Ok((row.try_get(0)?, lowest.map(i64::unsigned_abs)))
+        candidates: u32,
+        limit: u32,
+    ) -> Result<Looked, StorageError> {
+        if let Some((connector, outcomes)) = filter.marked() {
+            let many = candidates as usize;
+            let seqs = marks::find(self.reads(), connector, outcomes, range, true, many).await?;
+            return Ok(Looked {
+                candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
+                lowest: seqs.last().copied(),
+                rows: self.rows_at(filter, &seqs, limit).await?,
+            });
+        }
+        let (candidates, lowest): (u32, Option<i64>) = sqlx::query_as(
+            "SELECT count(*), min(seq) FROM (
+                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
+        )
+        .bind(signed(range.start))
+        .bind(signed(range.end))
+        .bind(candidates)
+        .fetch_one(self.reads())
+        .await?;
+        let Some(lowest) = lowest else {
+            return Ok(Looked::default());
+        };
+        let mut query = QueryBuilder::new(COLUMNS);
+        query.push("seq >= ").push_bind(lowest);
+        query.push(" AND seq < ").push_bind(signed(range.end));
+        Ok(Looked {
+            candidates,
+            lowest: Some(lowest.unsigned_abs()),
+            rows: self.fetch(filter, query, limit).await?,
+        })
     }
 
-    /// The newest entries that match and lie there.
-    async fn rows(
+    async fn rows_at(
         &self,
         filter: &Filter,
-        range: Range<u64>,
+        seqs: &[u64],
         limit: u32,
     ) -> Result<Vec<LogRow>, StorageError> {
-        let mut query = filter.query();
-        query.push("seq IN (");
-        filter.push_candidates(&mut query, &range);
-        if !filter.has_conditions() {
-            query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
-        }
-        query.push(")");
-        filter.push_conditions(&mut query);
-        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
-        self.fetch(query).await
+        let mut query = QueryBuilder::new(COLUMNS);
+        query
+            .push("seq IN (SELECT value FROM json_each(")
+            .push_bind(list(seqs))
+            .push("))");
+        self.fetch(filter, query, limit).await
     }
 
-    async fn fetch(&self, mut query: QueryBuilder<Sqlite>) -> Result<Vec<LogRow>, StorageError> {
+    /// The newest of the entries that the query gives and the filter lets pass.
+    async fn fetch(
+        &self,
+        filter: &Filter,
+        mut query: QueryBuilder<Sqlite>,
+        limit: u32,
+    ) -> Result<Vec<LogRow>, StorageError> {
+        filter.push_conditions(&mut query);
+        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
         let rows = query.build().fetch_all(self.reads()).await?;
         rows.iter().map(read_row).collect()
     }
 }
 
+/// What a step came to.
+#[derive(Default)]
+struct Looked {
+    /// How many there were, and the position of the last.
+    candidates: u32,
+    lowest: Option<u64>,
+    /// Those that match.
+    rows: Vec<LogRow>,
+}
+
 impl Filter {
-    /// Whether entries are left out that [`Filter::push_candidates`] gives.
+    /// Whether candidates are left out.
     fn has_conditions(&self) -> bool {
         self.text.is_some()
             || self.since_ms.is_some()
@@ -215,53 +239,24 @@ impl Filter {
             || (self.connector.is_none() && self.outcome == Some(Outcome::Accepted))
     }
 
-    fn query(&self) -> QueryBuilder<Sqlite> {
-        QueryBuilder::new(COLUMNS)
-    }
-
-    /// The positions in the range, as an index has them; ready for `ORDER BY seq`.
-    fn push_candidates(&self, query: &mut QueryBuilder<Sqlite>, range: &Range<u64>) {
-        let end = |query: &mut QueryBuilder<Sqlite>| {
-            query.push(" AND seq >= ").push_bind(signed(range.start));
-            query.push(" AND seq < ").push_bind(signed(range.end));
-        };
+    /// Whose marks lead to the candidates; none: they are all entries.
+    fn marked(&self) -> Option<(Option<&str>, &[Outcome])> {
+        let outcomes = self.outcome.as_ref().map(std::slice::from_ref);
         match (&self.connector, self.outcome) {
-            (Some(connector), outcome) => {
-                // One after the other in the order of positions: SQLite merges them as they come.
-                let all = Outcome::ALL.as_slice();
-                let outcomes = outcome.as_ref().map_or(all, std::slice::from_ref);
-                for (at, outcome) in outcomes.iter().enumerate() {
-                    query.push(if at > 0 { " UNION ALL " } else { "" });
-                    query
-                        .push("SELECT seq FROM requests INDEXED BY requests_by_connector WHERE connector = ")
-                        .push_bind(connector.to_string())
-                        .push(" AND outcome = ")
-                        .push_bind(outcome.code());
-                    end(query);
-                }
-            }
-            (None, Some(outcome)) if outcome != Outcome::Accepted => {
-                // The first test lets SQLite use the partial index.
-                query
-                    .push("SELECT seq FROM requests INDEXED BY requests_by_outcome WHERE outcome <> 0 AND outcome = ")
-                    .push_bind(outcome.code());
-                end(query);
-            }
-            (None, _) => {
-                query.push("SELECT seq FROM requests WHERE 1");
-                end(query);
-            }
+            (Some(connector), _) => Some((Some(connector), outcomes.unwrap_or(&Outcome::ALL))),
+            (None, None | Some(Outcome::Accepted)) => None,
+            (None, Some(_)) => outcomes.map(|outcomes| (None, outcomes)),
         }
     }
 
-    /// What the entry itself must say. The unary plus keeps SQLite from looking for another index.
+    /// What the entry itself must say.
     fn push_conditions(&self, query: &mut QueryBuilder<Sqlite>) {
         if let Some(outcome) = self.outcome {
-            query.push(" AND +outcome = ").push_bind(outcome.code());
+            query.push(" AND outcome = ").push_bind(outcome.code());
         }
         if let Some(connector) = &self.connector {
             query
-                .push(" AND +connector = ")
+                .push(" AND connector = ")
                 .push_bind(connector.to_string());
         }
         if let Some(since) = self.since_ms {

@@ -22,8 +22,10 @@ const SLICE: Duration = Duration::from_millis(5);
 const PAYLOADS_STEP: u64 = 256;
 /// A busy writer deletes payloads when so many wait.
 const PAYLOADS_WAITING: u64 = 1_024;
-/// Log entries deleted in one step.
-const LOG_STEP: i64 = 100;
+/// Log entries deleted in one step, and how long a slice of such steps is: whoever waits for a receipt meanwhile waits
+/// for its commit besides.
+const LOG_STEP: i64 = 500;
+const LOG_SLICE: Duration = Duration::from_millis(2);
 /// After a slice of entries or space the writer has so many times its length for other work: deleting
 /// keeps up with whatever comes in, and requests seldom meet it.
 const PAUSE_FACTOR: u32 = 4;
@@ -154,7 +156,7 @@ impl Pruner {
                 released: target,
             };
             let mut more_log = expire_log(connection, due)?;
-            while more_log && started.elapsed() < SLICE {
+            while more_log && started.elapsed() < LOG_SLICE {
                 more_log = expire_log(connection, due)?;
             }
             more |= more_log;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError};
+use super::{Journal, StorageError, marks};
 use crate::batch::{Action, Entry};
 use crate::item::Items;
 
@@ -99,14 +99,10 @@ impl Journal {
         &self,
         seq: u64,
     ) -> Result<Option<(Vec<Arc<Entry>>, u64)>, StorageError> {
-        let sql = "SELECT seq FROM requests WHERE outcome = ? AND seq > ? ORDER BY seq LIMIT ?";
-        let seqs: Vec<i64> = sqlx::query_scalar(sql)
-            .bind(Outcome::Removed.code())
-            .bind(seq.cast_signed())
-            .bind(i64::try_from(FETCHED_MAX).unwrap_or(i64::MAX))
-            .fetch_all(&*self.lane_reads)
-            .await?;
-        let seqs: Vec<u64> = seqs.into_iter().map(i64::unsigned_abs).collect();
+        let range = seq.saturating_add(1)..u64::MAX;
+        let removed = [Outcome::Removed];
+        let reads = &*self.lane_reads;
+        let seqs = marks::find(reads, None, &removed, &range, false, FETCHED_MAX).await?;
         let Some(last) = seqs.last().copied() else {
             return Ok(None);
         };

@@ -15,7 +15,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 5;
+pub const FORMAT: i64 = 6;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -36,7 +36,6 @@ CREATE TABLE requests (
     duplicate_of BLOB,
     errors TEXT
 );
-CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
 CREATE TABLE payloads (
     seq INTEGER PRIMARY KEY,
     crc32 INTEGER NOT NULL,
@@ -50,25 +49,10 @@ CREATE TABLE quarantine (
 );
 ";
 
-/// A connector's entries of each outcome stand in the order of their positions: whatever is rare is found at once. What
-/// stands here is paid by every request. See `journal/spans.rs` for the stretches.
-const LOG: &str = "
-CREATE INDEX requests_by_connector ON requests (connector, outcome);
-CREATE INDEX requests_by_outcome ON requests (outcome) WHERE outcome <> 0;
-CREATE TABLE log_spans (
-    first_seq INTEGER PRIMARY KEY,
-    last_seq INTEGER NOT NULL,
-    min_ms INTEGER NOT NULL,
-    max_ms INTEGER NOT NULL,
-    bytes INTEGER NOT NULL
-);
-";
-
 /// Requests that are looked at and sent again: headers, where a request was sent again from, bodies of refused requests.
 const SENT_AGAIN: &str = "
 ALTER TABLE requests ADD COLUMN headers TEXT;
 ALTER TABLE requests ADD COLUMN sent_again_from BLOB;
-CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
 CREATE TABLE bodies (
     seq INTEGER PRIMARY KEY,
     received_ms INTEGER NOT NULL,
@@ -100,11 +84,64 @@ ALTER TABLE bodies ADD COLUMN headers TEXT;
 /// versions logged were answered 200 and had none.
 pub(super) const ACCEPTED: &str = "(r.outcome = 0 OR (r.outcome = 4 AND r.http_status = 202))";
 
-/// The indexes that format 1 had of the log.
-const LOG_FROM_1: &str = "
-DROP INDEX requests_by_connector;
-DROP INDEX requests_not_accepted;
+/// The log has no index: what stood there every request paid for, in each page that it wrote. `log_spans` and what hangs on
+/// it are made of the log at the next start (`journal/spans.rs`). Payloads say themselves what their request was
+/// (`journal/origin.rs`); those that were stored before have a log entry that does.
+///
+/// Every page of the log is read before its indexes go: of one that cannot be read they know what a repair restores.
+const LOG_6: &str = "
+SELECT max(received_ms) FROM requests NOT INDEXED;
+DROP INDEX IF EXISTS requests_by_id;
+DROP INDEX IF EXISTS requests_by_connector;
+DROP INDEX IF EXISTS requests_by_outcome;
+DROP INDEX IF EXISTS requests_not_accepted;
+DROP INDEX IF EXISTS requests_sent_again;
+DROP TABLE IF EXISTS log_spans;
+ALTER TABLE payloads ADD COLUMN request BLOB;
+ALTER TABLE quarantine ADD COLUMN request BLOB;
+CREATE TABLE log_spans (
+    first_seq INTEGER PRIMARY KEY,
+    last_seq INTEGER NOT NULL,
+    min_ms INTEGER NOT NULL,
+    max_ms INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    oldest_id_ms INTEGER,
+    newest_id_ms INTEGER NOT NULL,
+    ids_within_ms INTEGER NOT NULL
+);
+CREATE INDEX log_spans_by_id ON log_spans (ids_within_ms, newest_id_ms);
+CREATE TABLE log_marks (
+    connector TEXT NOT NULL,
+    outcome INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    positions BLOB NOT NULL,
+    PRIMARY KEY (connector, outcome, first_seq)
+) WITHOUT ROWID;
+CREATE TABLE log_mark_names (
+    first_seq INTEGER PRIMARY KEY,
+    names TEXT NOT NULL
+);
+CREATE TABLE log_late (
+    seq INTEGER PRIMARY KEY,
+    request_id BLOB NOT NULL
+);
+CREATE INDEX log_late_by_id ON log_late (request_id);
+CREATE TABLE log_sent_again (
+    seq INTEGER PRIMARY KEY,
+    sent_again_from BLOB NOT NULL
+);
+CREATE INDEX log_sent_again_by_id ON log_sent_again (sent_again_from);
 ";
+
+/// What is made of the log: emptied, it is made again at the next start.
+pub(super) const OF_LOG: [&str; 5] = [
+    "log_spans",
+    "log_marks",
+    "log_mark_names",
+    "log_late",
+    "log_sent_again",
+];
 
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
     let connection = sqlite::open_writer(
@@ -118,17 +155,25 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         // Space that payloads leave behind can be given back: a backlog must not fill the disk for good.
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")?;
     }
-    let from_3 = format!("{CLAIMS_4} {SENDERS_5}");
+    let from_4 = format!("{SENDERS_5} {LOG_6}");
+    let from_3 = format!("{CLAIMS_4} {from_4}");
     let from_2 = format!("{TIMELINE_3} {from_3}");
     let from = [
-        &*format!("{TABLES} {LOG} {SENT_AGAIN} {from_2}"),
-        &format!("{LOG_FROM_1} {LOG} {SENT_AGAIN} {from_2}"),
+        &*format!("{TABLES} {SENT_AGAIN} {from_2}"),
+        &format!("{SENT_AGAIN} {from_2}"),
         &from_2,
         &from_3,
-        SENDERS_5,
+        &from_4,
+        LOG_6,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)
+}
+
+/// Has what is made of the log be made again at the next start.
+pub(super) fn forget_spans(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let emptied = OF_LOG.map(|table| format!("DELETE FROM {table};"));
+    connection.execute_batch(&emptied.concat())
 }
 
 /// The highest sequence number that was given out or skipped, 0 for none.

@@ -1,57 +1,84 @@
-//! Stretches of the request log: the times and the bytes of so many consecutive entries each.
+//! Stretches of the request log: what is known of so many consecutive entries together, in place of indexes over each.
 //!
-//! By them a page finds a time without an index over every entry, and the log's size is known without counting it. The
-//! writer closes a stretch in the transaction of its last entry; the entries since then are added up in memory.
+//! By their times a page finds a time, by the times in their ids an entry is found by its id, by their marks
+//! (`journal/marks.rs`) those of a connector; their bytes are the log's size. The writer closes a stretch in the
+//! transaction of its last entry; what it knows of the entries since then is in memory, and read from the file again after
+//! a start, or when a transaction was rolled back.
 //!
-//! **Invariant**: an entry is in a closed stretch whose times include its own, or behind them all.
+//! An id that is much older than those before it, of a slow body or after a clock was set back, would have a stretch reach
+//! over many others: it stands in a table of its own.
+//!
+//! **Invariant**: an entry is in a closed stretch, or behind them all. The stretch's times include its own; those of the
+//! ids include that of its id, or its id is in `log_late`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::log::LogEntry;
+use super::log::{LogEntry, Outcome};
+use super::marks;
 use crate::sqlite;
 
-/// Entries of a stretch: each costs the accept path a thousandth of a row.
+/// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
 pub(super) const SPAN_ENTRIES: u32 = 1_000;
+/// Entries that a start takes up in one transaction.
+const TAKEN_UP_AT_ONCE: u32 = 100_000;
+/// How much older than those of the stretch before an id may be.
+const LATE_MS: u64 = 1_000;
+/// What the times of a stretch's ids differ by is rounded up to one of these: of each, few reach over the same moment.
+pub(super) const WITHIN_MS: [u64; 14] = within();
 
-/// What an entry takes in the file beside its texts: numbers, ids, its places in the indexes.
-const ENTRY_BYTES: u64 = 100;
-/// How often the connector's name stands in the file.
-const CONNECTORS: u64 = 2;
+/// What an entry takes in the file beside its texts: numbers, ids, its share of pages and marks.
+const ENTRY_BYTES: u64 = 55;
 
-/// The stretch that is not closed yet.
-#[derive(Debug, Clone, Copy, Default)]
+const fn within() -> [u64; 14] {
+    let mut all = [1_000; 14];
+    let mut at = 1;
+    while at < all.len() {
+        all[at] = all[at - 1] * 8;
+        at += 1;
+    }
+    all
+}
+
+/// What is known of the stretch that is not closed yet.
+#[derive(Debug, Default)]
 pub(super) struct Spans {
-    entries: u32,
-    first_seq: u64,
-    min_ms: u64,
-    max_ms: u64,
+    /// None: it is in the file only.
+    open: Option<Stretch>,
+}
+
+/// What a stretch is made of.
+struct Entry<'a> {
+    seq: u64,
+    request_id: &'a [u8],
+    received_ms: u64,
+    connector: &'a str,
+    outcome: Outcome,
     bytes: u64,
+    sent_again_from: Option<&'a [u8]>,
 }
 
 impl Spans {
     /// Takes up every entry behind the last closed stretch, however many there are.
     pub(super) fn open(connection: &Connection) -> Result<Self, rusqlite::Error> {
-        let mut open = Self::default();
-        let sql = format!(
-            "SELECT seq, received_ms, {ENTRY_BYTES} + {CONNECTORS} * octet_length(connector) + octet_length(stream)
-                 + octet_length(key) + octet_length(client) + coalesce(octet_length(item_key), 0)
-                 + coalesce(octet_length(idempotency_key), 0) + coalesce(octet_length(errors), 0)
-                 + coalesce(octet_length(headers), 0)
-             FROM requests WHERE seq > coalesce((SELECT max(last_seq) FROM log_spans), 0) ORDER BY seq"
-        );
-        sqlite::begin(connection)?;
-        let mut entries = connection.prepare(&sql)?;
-        let mut entries = entries.query([])?;
-        while let Some(row) = entries.next()? {
-            let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
-            open.add_bytes(connection, number(0)?, number(1)?, number(2)?)?;
-        }
-        drop(entries);
-        sqlite::commit(connection)?;
-        Ok(open)
+        Self::open_in_parts(connection, TAKEN_UP_AT_ONCE)
     }
 
-    /// Part of the transaction that writes the entry.
+    /// So many entries in one transaction: a start that is broken off goes on there. More than a stretch has.
+    fn open_in_parts(connection: &Connection, at_once: u32) -> Result<Self, rusqlite::Error> {
+        loop {
+            sqlite::begin(connection)?;
+            let (open, entries) = Stretch::read(connection, i64::MAX, at_once)?;
+            sqlite::commit(connection)?;
+            if entries < at_once {
+                return Ok(Self { open: Some(open) });
+            }
+        }
+    }
+
+    /// Part of the transaction that writes the entry, after it.
     pub(super) fn add(
         &mut self,
         connection: &Connection,
@@ -59,50 +86,32 @@ impl Spans {
         entry: &LogEntry,
         client: &str,
     ) -> Result<(), rusqlite::Error> {
-        let texts = CONNECTORS as usize * entry.connector.len()
-            + entry.stream.len()
-            + entry.key.len()
-            + client.len()
-            + entry.byte_len();
-        self.add_bytes(
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let (open, _) = Stretch::read(connection, seq.cast_signed(), u32::MAX)?;
+                self.open.insert(open)
+            }
+        };
+        let texts = entry.connector.len() + entry.stream.len() + entry.key.len() + client.len();
+        let from = entry.sent_again_from.as_ref();
+        open.add(
             connection,
-            seq,
-            entry.received_ms,
-            ENTRY_BYTES + texts as u64,
+            &Entry {
+                seq,
+                request_id: entry.request_id.as_bytes(),
+                received_ms: entry.received_ms,
+                connector: &entry.connector,
+                outcome: entry.outcome,
+                bytes: ENTRY_BYTES + (texts + entry.byte_len()) as u64,
+                sent_again_from: from.map(|id| &id.as_bytes()[..]),
+            },
         )
     }
 
-    fn add_bytes(
-        &mut self,
-        connection: &Connection,
-        seq: u64,
-        received_ms: u64,
-        bytes: u64,
-    ) -> Result<(), rusqlite::Error> {
-        if self.entries == 0 {
-            *self = Self {
-                first_seq: seq,
-                min_ms: received_ms,
-                max_ms: received_ms,
-                ..Self::default()
-            };
-        }
-        self.entries += 1;
-        self.min_ms = self.min_ms.min(received_ms);
-        self.max_ms = self.max_ms.max(received_ms);
-        self.bytes += bytes;
-        if self.entries < SPAN_ENTRIES {
-            return Ok(());
-        }
-        connection
-            .prepare_cached(
-                "INSERT INTO log_spans (first_seq, last_seq, min_ms, max_ms, bytes) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(
-                [self.first_seq, seq, self.min_ms, self.max_ms, self.bytes].map(u64::cast_signed),
-            )?;
-        *self = Self::default();
-        Ok(())
+    /// The writer rolled a transaction back: what was added in it is not there.
+    pub(super) fn rolled_back(&mut self) {
+        self.open = None;
     }
 
     /// The position up to which entries must go so that about `bytes_max` bytes are left; 0 if none must.
@@ -114,7 +123,8 @@ impl Spans {
         let closed: i64 = connection
             .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM log_spans")?
             .query_row([], |row| row.get(0))?;
-        let mut bytes = closed.unsigned_abs() + self.bytes;
+        let open = self.open.as_ref().map_or(0, |open| open.bytes);
+        let mut bytes = closed.unsigned_abs() + open;
         let mut excess = 0;
         if bytes <= bytes_max {
             return Ok(excess);
@@ -132,13 +142,207 @@ impl Spans {
     }
 }
 
-/// Forgets the stretches whose entries are gone.
-pub(super) fn forget(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection
-        .prepare_cached(
-            "DELETE FROM log_spans WHERE first_seq < (SELECT min(seq) FROM requests)
-                 AND last_seq < (SELECT min(seq) FROM requests)",
-        )?
-        .execute([])?;
-    Ok(())
+#[derive(Debug, Default)]
+struct Stretch {
+    entries: u32,
+    first_seq: u64,
+    last_seq: u64,
+    min_ms: u64,
+    max_ms: u64,
+    bytes: u64,
+    /// The times of ids that are not late: the oldest and the newest.
+    ids: Option<(u64, u64)>,
+    newest_id_ms: u64,
+    /// The newest id of the stretch before.
+    before_ms: u64,
+    /// Of each connector the places of its entries behind the first, by outcomes.
+    places: HashMap<Arc<str>, [Vec<u16>; Outcome::ALL.len()]>,
+    /// The same of all connectors, without those that were accepted.
+    others: [Vec<u16>; Outcome::ALL.len()],
 }
+
+impl Stretch {
+    /// Of the entries below a position that are behind the last closed stretch, and how many that are, at most so many. If
+    /// they are many they become stretches.
+    fn read(
+        connection: &Connection,
+        below: i64,
+        limit: u32,
+    ) -> Result<(Self, u32), rusqlite::Error> {
+        let newest = "SELECT newest_id_ms FROM log_spans ORDER BY first_seq DESC LIMIT 1";
+        let before_ms = (connection.prepare(newest)?.query([])?.next()?)
+            .map_or(Ok(0), |row| row.get::<_, i64>(0))?;
+        let mut open = Self {
+            before_ms: before_ms.unsigned_abs(),
+            ..Self::default()
+        };
+        let sql = format!(
+            "SELECT seq, request_id, received_ms, connector, outcome, sent_again_from,
+                 {ENTRY_BYTES} + octet_length(connector) + octet_length(stream)
+                 + octet_length(key) + octet_length(client) + coalesce(octet_length(item_key), 0)
+                 + coalesce(octet_length(idempotency_key), 0) + coalesce(octet_length(errors), 0)
+                 + coalesce(octet_length(headers), 0)
+             FROM requests WHERE seq > {} AND seq < ?1 ORDER BY seq LIMIT ?2",
+            marks::CLOSED
+        );
+        let mut entries = connection.prepare(&sql)?;
+        let mut entries = entries.query([below, i64::from(limit)])?;
+        let mut read = 0;
+        while let Some(row) = entries.next()? {
+            read += 1;
+            // What is no number, or no text, keeps nobody from starting.
+            let number = |at| -> Result<i64, rusqlite::Error> {
+                Ok(row.get_ref(at)?.as_i64().unwrap_or_default())
+            };
+            let bytes = |at| -> Result<&[u8], rusqlite::Error> {
+                Ok(row.get_ref(at)?.as_bytes().unwrap_or_default())
+            };
+            let entry = Entry {
+                seq: number(0)?.unsigned_abs(),
+                request_id: bytes(1)?,
+                received_ms: number(2)?.unsigned_abs(),
+                connector: &String::from_utf8_lossy(bytes(3)?),
+                outcome: Outcome::from_code(number(4)?),
+                sent_again_from: row.get_ref(5)?.as_bytes().ok(),
+                bytes: number(6)?.unsigned_abs(),
+            };
+            open.add(connection, &entry)?;
+        }
+        Ok((open, read))
+    }
+
+    fn add(&mut self, connection: &Connection, entry: &Entry<'_>) -> Result<(), rusqlite::Error> {
+        // Numbers were skipped: a stretch does not reach over them.
+        if self.entries > 0 && entry.seq - self.first_seq > u64::from(u16::MAX) {
+            self.close(connection)?;
+        }
+        if self.entries == 0 {
+            self.first_seq = entry.seq;
+            (self.min_ms, self.max_ms) = (entry.received_ms, entry.received_ms);
+        }
+        self.entries += 1;
+        self.last_seq = entry.seq;
+        self.min_ms = self.min_ms.min(entry.received_ms);
+        self.max_ms = self.max_ms.max(entry.received_ms);
+        self.bytes += entry.bytes;
+        self.mark(entry);
+        self.id(connection, entry)?;
+        if let Some(from) = entry.sent_again_from {
+            connection
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO log_sent_again (seq, sent_again_from) VALUES (?1, ?2)",
+                )?
+                .execute(rusqlite::params![entry.seq.cast_signed(), from])?;
+        }
+        match self.entries < SPAN_ENTRIES {
+            true => Ok(()),
+            false => self.close(connection),
+        }
+    }
+
+    fn mark(&mut self, entry: &Entry<'_>) {
+        let place = u16::try_from(entry.seq - self.first_seq).unwrap_or(u16::MAX);
+        let outcome = entry.outcome.index();
+        match self.places.get_mut(entry.connector) {
+            Some(places) => places[outcome].push(place),
+            None => {
+                let mut places = <[Vec<u16>; Outcome::ALL.len()]>::default();
+                places[outcome].push(place);
+                self.places.insert(entry.connector.into(), places);
+            }
+        }
+        if entry.outcome != Outcome::Accepted {
+            self.others[outcome].push(place);
+        }
+    }
+
+    fn id(&mut self, connection: &Connection, entry: &Entry<'_>) -> Result<(), rusqlite::Error> {
+        let at = id_ms(entry.request_id);
+        self.newest_id_ms = self.newest_id_ms.max(at);
+        if at + LATE_MS >= self.before_ms {
+            let (oldest, newest) = self.ids.unwrap_or((at, at));
+            self.ids = Some((oldest.min(at), newest.max(at)));
+            return Ok(());
+        }
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO log_late (seq, request_id) VALUES (?1, ?2)")?
+            .execute(rusqlite::params![entry.seq.cast_signed(), entry.request_id])?;
+        Ok(())
+    }
+
+    /// Writes what is known of it, and begins the next.
+    fn close(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        let mut named = Vec::new();
+        let connectors = (self.places.iter()).map(|(name, places)| (&**name, places));
+        for (connector, places) in connectors.chain([(marks::EVERY, &self.others)]) {
+            for (outcome, places) in Outcome::ALL.into_iter().zip(places) {
+                if !places.is_empty() {
+                    marks::write(connection, connector, outcome, self.first_seq, places)?;
+                    named.push((connector, outcome.code()));
+                }
+            }
+        }
+        let width = self.ids.map_or(0, |(oldest, newest)| newest - oldest);
+        let within = (WITHIN_MS.into_iter()).find(|within| width <= *within);
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO log_spans
+                     (first_seq, last_seq, min_ms, max_ms, bytes, oldest_id_ms, newest_id_ms, ids_within_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(rusqlite::params![
+                self.first_seq.cast_signed(),
+                self.last_seq.cast_signed(),
+                self.min_ms.cast_signed(),
+                self.max_ms.cast_signed(),
+                self.bytes.cast_signed(),
+                self.ids.map(|(oldest, _)| oldest.cast_signed()),
+                self.newest_id_ms.cast_signed(),
+                within.unwrap_or(WITHIN_MS[WITHIN_MS.len() - 1]).cast_signed(),
+            ])?;
+        // Stretches are added up and looked through often: what only their end asks for stands beside them.
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO log_mark_names (first_seq, names) VALUES (?1, ?2)",
+            )?
+            .execute(rusqlite::params![
+                self.first_seq.cast_signed(),
+                serde_json::to_string(&named).unwrap_or_default(),
+            ])?;
+        *self = Self {
+            before_ms: self.newest_id_ms,
+            ..Self::default()
+        };
+        Ok(())
+    }
+}
+
+/// When an id was given: Unix time in milliseconds, as the first bytes of a UUIDv7 say.
+pub(super) fn id_ms(id: &[u8]) -> u64 {
+    let first = id.iter().take(6).copied();
+    first.fold(0, |time, byte| (time << 8) | u64::from(byte))
+}
+
+/// Marks are found by the names that their stretch had: they stand in the order of connectors.
+const FORGET: [&str; 5] = [
+    "DELETE FROM log_marks WHERE (connector, outcome, first_seq) IN (
+         SELECT mark.value ->> 0, mark.value ->> 1, s.first_seq
+         FROM log_spans s CROSS JOIN log_mark_names n ON n.first_seq = s.first_seq
+             CROSS JOIN json_each(iif(json_valid(n.names), n.names, '[]')) AS mark
+         WHERE s.first_seq < (SELECT min(seq) FROM requests) AND s.last_seq < (SELECT min(seq) FROM requests))",
+    "DELETE FROM log_mark_names WHERE first_seq IN (
+         SELECT first_seq FROM log_spans WHERE first_seq < (SELECT min(seq) FROM requests)
+             AND last_seq < (SELECT min(seq) FROM requests))",
+    "DELETE FROM log_spans WHERE first_seq < (SELECT min(seq) FROM requests)
+         AND last_seq < (SELECT min(seq) FROM requests)",
+    "DELETE FROM log_late WHERE seq < (SELECT min(seq) FROM requests)",
+    "DELETE FROM log_sent_again WHERE seq < (SELECT min(seq) FROM requests)",
+];
+
+/// Forgets the stretches whose entries are gone, and what belongs to them.
+pub(super) fn forget(connection: &Connection) -> Result<(), rusqlite::Error> {
+    (FORGET.into_iter()).try_for_each(|sql| sqlite::execute(connection, sql))
+}
+
+#[cfg(test)]
+mod tests;

@@ -150,14 +150,13 @@ impl Writer {
             &mut self.claims,
             &mut self.bodies,
             self.last_seq,
-            self.spans,
+            &mut self.spans,
         );
         let written = group.write(jobs, &mut answers);
-        let (last_seq, spans) = (group.last_seq(), group.spans());
+        let last_seq = group.last_seq();
         match written {
             Ok(()) => {
                 self.last_seq = last_seq;
-                self.spans = spans;
                 let metrics = &self.shared.metrics;
                 metrics.journal_commits.inc();
                 metrics.journal_group_size.observe(size as f64);
@@ -219,6 +218,7 @@ impl Writer {
         let restored = sqlite::roll_back(&self.connection);
         self.claims.rolled_back();
         self.bodies.rolled_back();
+        self.spans.rolled_back();
         self.pruner.rolled_back();
         if let Err(error) = restored {
             self.connection.judge(&error);

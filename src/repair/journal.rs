@@ -14,7 +14,7 @@ use super::report::Repair;
 use super::salvage::Salvaged;
 use super::{POOL, RepairError};
 use crate::item::Items;
-use crate::journal::copy;
+use crate::journal::{Origin, Outcome, copy};
 
 /// More requests than can have stood in what cannot be read.
 const NUMBERS_SKIPPED: u64 = 1 << 20;
@@ -30,22 +30,27 @@ pub(super) fn settle(
     let connection = &salvaged.connection;
     let damaged = |table| salvaged.is_stale || salvaged.is_damaged(table);
     let highest = highest(connection)?;
-    // They are made again of the log at the next start.
-    connection.execute("DELETE FROM log_spans", [])?;
     if !salvaged.is_older {
+        copy::forget_spans(connection)?;
         copy::list_runs(connection)?;
     }
     let mut above = highest;
     if damaged("requests") {
-        let (restored, seen) = restore(connection, salvaged)?;
-        above = above.max(seen);
+        let restored = match salvaged.is_older {
+            true => {
+                let (restored, seen) = restore_of_indexes(connection, salvaged)?;
+                above = above.max(seen);
+                restored
+            }
+            false => restore_of_payloads(connection)?,
+        };
         if restored > 0 {
             if let Some(log) = repair.table_mut("requests") {
                 log.kept += restored;
                 log.lost = log.lost.map(|lost| lost.saturating_sub(restored));
             }
             repair.notes.push(format!(
-                "{restored} entries of the request log are restored of its indexes, without what only they held"
+                "{restored} entries of the request log are restored of what else knows of them, without what only they held"
             ));
         }
         let nameless = connection.execute(
@@ -93,13 +98,24 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// The highest number that stands anywhere.
-fn highest(connection: &Connection) -> Result<u64, rusqlite::Error> {
-    let sql = "SELECT max(
-            coalesce((SELECT max(seq) FROM requests), 0), coalesce((SELECT max(seq) FROM payloads), 0),
-            coalesce((SELECT max(seq) FROM quarantine), 0), coalesce((SELECT max(seq) FROM bodies), 0),
-            coalesce((SELECT max(last_seq) FROM log_spans), 0))";
-    let highest: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+/// The highest number that stands anywhere. A file of an older format may lack a table.
+fn highest(connection: &Connection) -> Result<u64, RepairError> {
+    let mut highest = 0;
+    for (table, column) in [
+        ("requests", "seq"),
+        ("payloads", "seq"),
+        ("quarantine", "seq"),
+        ("bodies", "seq"),
+        ("log_spans", "last_seq"),
+    ] {
+        let known =
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
+        if super::exists(connection, known, table)? {
+            let sql = format!("SELECT coalesce(max({column}), 0) FROM {table}");
+            let found: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
+            highest = highest.max(found);
+        }
+    }
     Ok(highest.unsigned_abs())
 }
 
@@ -118,7 +134,82 @@ fn lowest_payload(connection: &Connection) -> Result<Option<u64>, rusqlite::Erro
     Ok(lowest.map(i64::unsigned_abs))
 }
 
-/// What the indexes know of a log entry.
+/// Log entries whose rows are lost, of what stands beside their payloads, in place or put aside. How many.
+fn restore_of_payloads(connection: &Connection) -> Result<u64, RepairError> {
+    let mut statement = connection.prepare(
+        "SELECT seq, request, items FROM payloads UNION ALL SELECT seq, request, items FROM quarantine",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut restored = 0;
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let known = "SELECT EXISTS (SELECT 1 FROM requests WHERE seq = ?1)";
+        if super::exists(connection, known, seq)? {
+            continue;
+        }
+        let request: Option<Vec<u8>> = row.get(1)?;
+        let Some(origin) = request.and_then(|request| Origin::unpack(&request)) else {
+            continue;
+        };
+        let restore = Restore {
+            seq,
+            request_id: origin.request_id.as_bytes(),
+            received_ms: origin.received_ms,
+            connector: &origin.connector,
+            stream: &origin.stream,
+            outcome: if origin.outcome == Outcome::Removed {
+                4
+            } else {
+                0
+            },
+            http_status: 202,
+            payload: row.get(2)?,
+        };
+        restored += restore.into_log(connection)?;
+    }
+    Ok(restored)
+}
+
+/// What is known of a log entry whose row is lost.
+struct Restore<'a> {
+    seq: i64,
+    request_id: &'a [u8],
+    received_ms: u64,
+    connector: &'a str,
+    stream: &'a str,
+    outcome: i64,
+    http_status: u16,
+    payload: Option<Vec<u8>>,
+}
+
+impl Restore<'_> {
+    /// How many entries that makes: none if there is one of this number.
+    fn into_log(self, connection: &Connection) -> Result<u64, rusqlite::Error> {
+        let bytes = self.payload.as_ref().map_or(0, Vec::len).cast_signed() as i64;
+        let items = (self.payload).and_then(|items| Items::from_bytes(items.into()).ok());
+        let items = items.map_or(0, |items| items.len()).cast_signed() as i64;
+        let made = connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint,
+                     http_status, items, bytes, key, client, errors)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, '', '', 'this entry of the log was damaged, and is restored in part')",
+            )?
+            .execute(params![
+                self.seq,
+                self.request_id,
+                self.received_ms.cast_signed(),
+                self.connector,
+                self.stream,
+                self.outcome,
+                self.http_status,
+                items,
+                bytes,
+            ])?;
+        Ok(made as u64)
+    }
+}
+
+/// What the indexes of an older format know of a log entry.
 #[derive(Default)]
 struct Known {
     request_id: Option<Vec<u8>>,
@@ -126,35 +217,11 @@ struct Known {
 }
 
 /// Log entries whose rows are lost, of what the indexes know of them. How many, and the highest number that was seen.
-fn restore(connection: &Connection, salvaged: &Salvaged) -> Result<(u64, u64), RepairError> {
-    let mut lost: HashMap<i64, Known> = HashMap::new();
-    let mut highest = 0;
-    for (index, entries) in &salvaged.indexes {
-        for entry in entries {
-            let Some(Value::Integer(seq)) = entry.last() else {
-                continue;
-            };
-            highest = highest.max(*seq);
-            if !lost.contains_key(seq)
-                && super::exists(
-                    connection,
-                    "SELECT EXISTS (SELECT 1 FROM requests WHERE seq = ?1)",
-                    seq,
-                )?
-            {
-                continue;
-            }
-            match (&**index, &**entry) {
-                ("requests_by_id", [Value::Blob(id), _]) => {
-                    lost.entry(*seq).or_default().request_id = Some(id.clone());
-                }
-                ("requests_by_connector", [Value::Text(name), Value::Integer(outcome), _]) => {
-                    lost.entry(*seq).or_default().connector = Some((name.clone(), *outcome));
-                }
-                _ => {}
-            }
-        }
-    }
+fn restore_of_indexes(
+    connection: &Connection,
+    salvaged: &Salvaged,
+) -> Result<(u64, u64), RepairError> {
+    let (lost, highest) = known_to_indexes(connection, salvaged)?;
     let mut streams: HashMap<String, Option<String>> = HashMap::new();
     let mut restored = 0;
     for (seq, known) in lost {
@@ -176,28 +243,50 @@ fn restore(connection: &Connection, salvaged: &Salvaged) -> Result<(u64, u64), R
         if payload.is_some() && stream.is_none() {
             continue;
         }
-        let bytes = payload.as_ref().map_or(0, Vec::len).cast_signed() as i64;
-        let items = payload.and_then(|items| Items::from_bytes(items.into()).ok());
-        let items = items.map_or(0, |items| items.len()).cast_signed() as i64;
-        restored += connection
-            .prepare_cached(
-                "INSERT OR IGNORE INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint,
-                     http_status, items, bytes, key, client, errors)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, '', '', 'this entry of the log was damaged, and is restored in part')",
-            )?
-            .execute(params![
-                seq,
-                id,
-                received_ms(&id).cast_signed(),
-                connector,
-                stream.unwrap_or_default(),
-                outcome,
-                if matches!(outcome, 0 | 2 | 3) { 202 } else { 0 },
-                items,
-                bytes,
-            ])? as u64;
+        let restore = Restore {
+            seq,
+            request_id: &id,
+            received_ms: received_ms(&id),
+            connector: &connector,
+            stream: &stream.unwrap_or_default(),
+            outcome,
+            http_status: if matches!(outcome, 0 | 2 | 3) { 202 } else { 0 },
+            payload,
+        };
+        restored += restore.into_log(connection)?;
     }
-    Ok((restored, highest.unsigned_abs()))
+    Ok((restored, highest))
+}
+
+/// What the indexes know of entries whose rows are lost, by their numbers; and the highest number that was seen.
+fn known_to_indexes(
+    connection: &Connection,
+    salvaged: &Salvaged,
+) -> Result<(HashMap<i64, Known>, u64), RepairError> {
+    let mut lost: HashMap<i64, Known> = HashMap::new();
+    let mut highest = 0;
+    for (index, entries) in &salvaged.indexes {
+        for entry in entries {
+            let Some(Value::Integer(seq)) = entry.last() else {
+                continue;
+            };
+            highest = highest.max(*seq);
+            let known = "SELECT EXISTS (SELECT 1 FROM requests WHERE seq = ?1)";
+            if !lost.contains_key(seq) && super::exists(connection, known, seq)? {
+                continue;
+            }
+            match (&**index, &**entry) {
+                ("requests_by_id", [Value::Blob(id), _]) => {
+                    lost.entry(*seq).or_default().request_id = Some(id.clone());
+                }
+                ("requests_by_connector", [Value::Text(name), Value::Integer(outcome), _]) => {
+                    lost.entry(*seq).or_default().connector = Some((name.clone(), *outcome));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok((lost, highest.unsigned_abs()))
 }
 
 /// The stream that a connector's requests are for, if it is always the same.

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
+use crate::journal::FORMAT;
 use crate::sqlite::suspect::mark_of;
 use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 
@@ -18,6 +19,28 @@ const LARGE_EVERY: i64 = 50;
 
 fn size(row: i64) -> usize {
     if row % LARGE_EVERY == 0 { 10_000 } else { 150 }
+}
+
+/// Outcome, connector and stream of a request of the sample.
+fn named(row: i64) -> (i64, &'static str, &'static str) {
+    match row % 7 {
+        0 => (4, "c", "s"),
+        1 | 2 => (0, "d", "t"),
+        3 => (0, "d", "s"),
+        _ => (0, "c", "s"),
+    }
+}
+
+/// What stands beside its payload, as it is written down here.
+fn origin(row: i64) -> Vec<u8> {
+    let (outcome, connector, stream) = named(row);
+    let mut bytes = vec![outcome as u8];
+    bytes.extend((row + 5).to_le_bytes());
+    bytes.extend([row.to_be_bytes(); 2].concat());
+    bytes.extend(connector.bytes());
+    bytes.push(0);
+    bytes.extend(stream.bytes());
+    bytes
 }
 
 fn fill(connection: &Connection, file: &str) {
@@ -60,16 +83,17 @@ fn fill(connection: &Connection, file: &str) {
         _ => {
             for row in 1..=ROWS {
                 let id = [row.to_be_bytes(); 2].concat();
+                let (outcome, connector, stream) = named(row);
                 let sql = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status,
-                     items, bytes, key, client) VALUES (?1, ?2, 5, 'c', 's', 0, 0, 202, 1, 10, 'ik_live_', '127.0.0.1')";
+                     items, bytes, key, client) VALUES (?1, ?2, ?1 + 5, ?3, ?4, ?5, 0, 202, 1, 10, 'ik_live_', '127.0.0.1')";
                 connection
-                    .execute(sql, rusqlite::params![row, id])
+                    .execute(sql, rusqlite::params![row, id, connector, stream, outcome])
                     .expect("a request");
                 let items = vec![b'x'; size(row)];
-                let sql = "INSERT INTO payloads VALUES (?1, ?2, ?3)";
+                let sql = "INSERT INTO payloads VALUES (?1, ?2, ?3, ?4)";
                 let crc = crc32fast::hash(&items);
                 connection
-                    .execute(sql, rusqlite::params![row, crc, items])
+                    .execute(sql, rusqlite::params![row, crc, items, origin(row)])
                     .expect("a payload");
                 let sql = "INSERT INTO claims VALUES (1, ?1, ?2, 1, x'0102030405060708', 5)";
                 connection
@@ -250,11 +274,16 @@ fn any_bit_of_any_page_may_be_wrong() {
     }
 }
 
+/// What delivery needs of a request.
+const NEEDED: &str = "SELECT seq || ' ' || hex(request_id) || ' ' || received_ms || ' ' || connector || ' ' || stream || ' ' ||
+     outcome || ' ' || http_status FROM requests";
+
 #[test]
 fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
     let (_folder, path) = sample(JOURNAL);
     let whole = std::fs::read(&path).expect("the file");
-    let connection = Connection::open(&path).expect("it opens");
+    let needed = rows(&path, NEEDED);
+    assert_eq!(needed.len(), ROWS as usize);
     let mut restored = 0;
     let mut lost = 0;
     for page in 2..whole.len() / PAGE_BYTES {
@@ -276,6 +305,8 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
             ROWS,
             "page {page}: {repair:?}"
         );
+        let kept = rows(&folder.path().join(JOURNAL), NEEDED);
+        assert_eq!(kept, needed, "page {page}: what delivery needs of each");
         restored += i32::from(
             repair
                 .notes
@@ -295,7 +326,67 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
     }
     assert!(restored > 3, "{restored}");
     assert!(lost > 3, "{lost}");
-    drop(connection);
+}
+
+/// The sample as format 5 had it.
+const FORMAT_5: &str = "
+DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_mark_names; DROP TABLE log_late; DROP TABLE log_sent_again;
+ALTER TABLE payloads DROP COLUMN request; ALTER TABLE quarantine DROP COLUMN request;
+CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
+CREATE INDEX requests_by_connector ON requests (connector, outcome);
+CREATE INDEX requests_by_outcome ON requests (outcome) WHERE outcome <> 0;
+CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
+CREATE TABLE log_spans (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL, min_ms INTEGER NOT NULL,
+    max_ms INTEGER NOT NULL, bytes INTEGER NOT NULL);
+PRAGMA user_version = 5;
+";
+
+#[test]
+fn a_journal_of_format_5_is_restored_of_its_indexes_and_goes_on() {
+    let (_folder, path) = sample(JOURNAL);
+    let old = Connection::open(&path).expect("it opens");
+    // Indexes tell the stream of a connector that has one only.
+    old.execute_batch(&format!(
+        "UPDATE requests SET stream = connector, outcome = 0; {FORMAT_5} VACUUM;"
+    ))
+    .expect("an older format");
+    drop(old);
+    let whole = std::fs::read(&path).expect("the file");
+    let sql = "SELECT seq || ' ' || hex(request_id) || ' ' || stream FROM requests";
+    let needed = rows(&path, sql);
+    let page_bytes = image::page_bytes(&path).expect("it is read");
+    let (mut restored, mut refused) = (0, 0);
+    for page in 2..whole.len() / page_bytes {
+        let mut damaged = whole.clone();
+        damaged[page * page_bytes..][..page_bytes].fill(0);
+        // Nobody knows of the damage when this version starts for the first time.
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(JOURNAL);
+        std::fs::write(&path, &damaged).expect("room");
+        let is_opened = (kind(JOURNAL).make)(&path).is_ok();
+        refused += i32::from(!is_opened);
+        let format = if is_opened { FORMAT } else { 5 };
+        let met = std::fs::read(&path).expect("the file");
+        // Where SQLite has `user_version`.
+        let found = met[60..64]
+            .iter()
+            .fold(0, |found, byte| found << 8 | i64::from(*byte));
+        assert_eq!(found, format, "page {page}");
+        for bytes in [damaged, met] {
+            let (folder, repair) = after(JOURNAL, &bytes, |_| ());
+            let path = folder.path().join(JOURNAL);
+            (kind(JOURNAL).make)(&path).expect("it is brought to this format");
+            assert_eq!(rows(&path, sql), needed, "page {page}: {repair:?}");
+            let kept = rows(
+                &path,
+                "SELECT '' || seq FROM payloads UNION SELECT '' || seq FROM quarantine",
+            );
+            assert_eq!(kept.len(), needed.len(), "page {page}: {repair:?}");
+            restored += i32::from(repair.sentence().contains("are restored"));
+        }
+    }
+    assert!(restored > 3, "{restored}");
+    assert!(refused > 3, "{refused}");
 }
 
 #[test]

@@ -616,10 +616,12 @@ fn a_journal_of_format_1_is_taken_over() {
     folder.tamper(
             "journal.db",
             "DROP TABLE claim_log; DROP TABLE claims; DROP TABLE claim_runs; DROP TABLE timeline;
-             DROP INDEX requests_by_connector; DROP INDEX requests_by_outcome; DROP TABLE log_spans;
+             DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_mark_names; DROP TABLE log_late; DROP TABLE log_sent_again;
+             ALTER TABLE payloads DROP COLUMN request; ALTER TABLE quarantine DROP COLUMN request;
+             CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
              CREATE INDEX requests_by_connector ON requests (connector);
              CREATE INDEX requests_not_accepted ON requests (connector, outcome) WHERE outcome <> 0;
-             DROP INDEX requests_sent_again; DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
+             DROP TABLE bodies; ALTER TABLE requests DROP COLUMN headers;
              ALTER TABLE requests DROP COLUMN sent_again_from; ALTER TABLE requests DROP COLUMN sender;
              PRAGMA user_version = 1;",
     );

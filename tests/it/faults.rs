@@ -28,6 +28,7 @@ mod recording; // what a daemon did to its files, and what a cut leaves
 mod rot; // damaged pages
 mod stalls; // a stopped process, a slow disk, others who hold the files
 mod stop; // SIGTERM
+mod upgrade; // the first start after one
 mod verdict; // the sums
 
 use std::collections::BTreeSet;

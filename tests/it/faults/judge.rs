@@ -96,8 +96,14 @@ impl Files {
                 verdict.lost(format!("the pool holds {found:?} for {item:?}"));
             }
         }
+        let logged = self.logged();
         for request_id in &book.accepted[from.accepted..] {
-            self.logged_once(request_id, verdict);
+            let found = logged.get(request_id);
+            match found {
+                Some((1, ACCEPTED)) => {}
+                Some((2.., _)) => verdict.doubled(format!("{request_id} in the log: {found:?}")),
+                _ => verdict.lost(format!("{request_id} in the log: {found:?}")),
+            }
         }
     }
 
@@ -113,18 +119,20 @@ impl Files {
         }
     }
 
-    fn logged_once(&self, request_id: &str, verdict: &mut Verdict) {
-        let sql = "SELECT count(*), max(outcome) FROM requests WHERE request_id = ?1";
+    /// How often each request is in the log, and its highest outcome.
+    fn logged(&self) -> HashMap<String, (usize, i64)> {
+        let mut logged: HashMap<String, (usize, i64)> = HashMap::new();
+        let sql = "SELECT request_id, outcome FROM requests";
         let mut statement = self.journal.prepare_cached(sql).expect("the request log");
-        let id = Uuid::parse_str(request_id).expect("a UUID");
-        let found: (i64, Option<i64>) = statement
-            .query_row([&id.as_bytes()[..]], |row| Ok((row.get(0)?, row.get(1)?)))
-            .expect("a row");
-        match found {
-            (1, Some(ACCEPTED)) => {}
-            (2.., _) => verdict.doubled(format!("{request_id} in the log: {found:?}")),
-            _ => verdict.lost(format!("{request_id} in the log: {found:?}")),
+        let mut rows = statement.query([]).expect("rows");
+        while let Some(row) = rows.next().expect("a row") {
+            let id = Uuid::from_bytes(row.get(0).expect("an id")).to_string();
+            let outcome: i64 = row.get(1).expect("an outcome");
+            let (times, highest) = logged.entry(id).or_insert((0, outcome));
+            *times += 1;
+            *highest = outcome.max(*highest);
         }
+        logged
     }
 
     /// Every idempotency key was processed once, and every 202 for it named that request. Returns how many there are.

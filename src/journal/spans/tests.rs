@@ -1,0 +1,453 @@
+//! Every entry is found, by its id and by its connector, whatever the clock did: what stretches and marks lead to is what a
+//! look through the whole log finds.
+//!
+//! Run by `cargo test`. **Invariant**: random numbers are the same in every run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::journal::log::Filter;
+use crate::journal::page::Budget;
+use crate::journal::{Durability, Journal, Options, schema};
+use crate::metrics::Metrics;
+use crate::sqlite::Fuse;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn id(&mut self, at_ms: u64) -> Uuid {
+        let mut id = [0; 16];
+        id[..6].copy_from_slice(&at_ms.to_be_bytes()[2..]);
+        id[6..8].copy_from_slice(&(0x7000 | self.below(0x1000) as u16).to_be_bytes());
+        id[8..].copy_from_slice(&(self.below(1 << 62) | 1 << 63).to_be_bytes());
+        Uuid::from_bytes(id)
+    }
+}
+
+async fn open(path: &Path, log_retention_bytes: u64, seq_floor: u64) -> Arc<Journal> {
+    let options = Options {
+        durability: Durability::Os,
+        pending_bytes_max: 1 << 30,
+        seq_floor,
+        log_retention_ms: u64::MAX >> 1,
+        log_retention_bytes,
+    };
+    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
+    journal.expect("it opens")
+}
+
+/// What the file says of an entry.
+#[derive(Debug, Clone)]
+struct Known {
+    seq: u64,
+    id: Uuid,
+    connector: String,
+    outcome: Outcome,
+    received_ms: u64,
+    from: Option<Uuid>,
+}
+
+/// A look through the whole log.
+fn all(path: &Path) -> Vec<Known> {
+    let file = Connection::open(path).expect("it opens");
+    let sql = "SELECT seq, request_id, connector, outcome, received_ms, sent_again_from FROM requests ORDER BY seq";
+    let mut statement = file.prepare(sql).expect("the log");
+    let rows = statement.query_map([], |row| {
+        Ok(Known {
+            seq: row.get::<_, i64>(0)?.unsigned_abs(),
+            id: Uuid::from_bytes(row.get(1)?),
+            connector: row.get(2)?,
+            outcome: Outcome::from_code(row.get(3)?),
+            received_ms: row.get::<_, i64>(4)?.unsigned_abs(),
+            from: row.get::<_, Option<[u8; 16]>>(5)?.map(Uuid::from_bytes),
+        })
+    });
+    let rows = rows.expect("rows");
+    rows.map(|row| row.expect("a row")).collect()
+}
+
+const HOUR_MS: u64 = 3_600_000;
+const CONNECTORS: [&str; 6] = ["big", "big", "big", "mid", "mid", "a"];
+
+/// Entries as they come in while the clock does what clocks do.
+fn record(journal: &Journal, random: &mut Random, clock: &mut u64, entries: u64) {
+    let pace = [1, 20, 500, 60_000][random.below(4) as usize];
+    let slow = [100_000, 50][random.below(2) as usize];
+    let mut before = None;
+    for n in 0..entries {
+        *clock += random.below(2 * pace);
+        if random.below(1_500) == 0 {
+            *clock += [HOUR_MS, 5_000, 24 * 365 * HOUR_MS][random.below(3) as usize];
+        }
+        if random.below(1_500) == 0 {
+            *clock -= [HOUR_MS, 5_000, 24 * 365 * HOUR_MS][random.below(3) as usize];
+        }
+        let late = if random.below(slow) == 0 {
+            random.below(120_000)
+        } else {
+            random.below(30)
+        };
+        let id = random.id(*clock - late);
+        let connector = match random.below(700) {
+            0 => "rare",
+            1 => "zoo",
+            other => CONNECTORS[other as usize % CONNECTORS.len()],
+        };
+        let outcome = match random.below(60) {
+            0 => Outcome::ALL[random.below(6) as usize],
+            1..4 => Outcome::Rejected,
+            _ => Outcome::Accepted,
+        };
+        let mut entry = LogEntry::of(id, *clock, connector.into(), "s".into(), outcome);
+        entry.sent_again_from = before.filter(|_| n % 97 == 0);
+        before = Some(id);
+        journal.record(entry);
+    }
+}
+
+/// All pages of a filter.
+async fn followed(journal: &Journal, filter: &Filter) -> Vec<u64> {
+    let mut filter = filter.clone();
+    let mut seqs = Vec::new();
+    loop {
+        let page = journal.log_page(&filter, 300, &mut Budget::of(1)).await;
+        let page = page.expect("it reads");
+        seqs.extend(page.rows.iter().map(|row| row.seq));
+        match page.next {
+            Some(next) => filter.before = Some(next),
+            None => return seqs,
+        }
+    }
+}
+
+async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
+    for one in known {
+        if random.below(12) > 0 {
+            continue;
+        }
+        let found = journal.log_get(one.id).await.expect("it reads");
+        assert_eq!(found.map(|row| row.seq), Some(one.seq), "{one:?}");
+        let near = random.id(one.received_ms);
+        assert!(journal.log_get(near).await.expect("it reads").is_none());
+    }
+    for one in known.iter().filter(|one| one.from.is_some()) {
+        let from = one.from.expect("it is there");
+        let became = journal.sent_again_as(from).await.expect("it reads");
+        assert_eq!(became, [one.id]);
+    }
+    let names: BTreeSet<&str> = known.iter().map(|one| &*one.connector).collect();
+    let found = journal.log_connectors().await.expect("it reads");
+    assert_eq!(found, names.iter().copied().collect::<Vec<_>>());
+    for name in ["a", "big", "mid", "rare", "zoo", "nobody"] {
+        let has = journal.log_has_connector(name).await.expect("it reads");
+        assert_eq!(has, names.contains(name), "{name}");
+    }
+    for _ in 0..40 {
+        let connector = ["a", "big", "mid", "rare", "zoo", "nobody"][random.below(6) as usize];
+        let middle = known[random.below(known.len() as u64) as usize].received_ms;
+        let some = |random: &mut Random| random.below(3) == 0;
+        let filter = Filter {
+            connector: (!some(random)).then(|| connector.into()),
+            outcome: some(random).then(|| Outcome::ALL[random.below(6) as usize]),
+            since_ms: some(random).then(|| middle.saturating_sub(random.below(HOUR_MS))),
+            until_ms: some(random).then(|| middle + random.below(HOUR_MS)),
+            ..Filter::default()
+        };
+        let is = |one: &&Known| {
+            (filter.connector.as_ref()).is_none_or(|connector| **connector == *one.connector)
+                && filter.outcome.is_none_or(|outcome| outcome == one.outcome)
+                && filter.since_ms.is_none_or(|since| one.received_ms >= since)
+                && filter.until_ms.is_none_or(|until| one.received_ms <= until)
+        };
+        let expected: Vec<u64> = known.iter().rev().filter(is).map(|one| one.seq).collect();
+        assert_eq!(followed(journal, &filter).await, expected, "{filter:?}");
+    }
+    let removals: Vec<u64> = (known.iter())
+        .filter(|one| one.outcome == Outcome::Removed)
+        .map(|one| one.seq)
+        .collect();
+    let (every, removed) = (0..u64::MAX, [Outcome::Removed]);
+    let found = marks::find(journal.reads(), None, &removed, &every, false, 100_000);
+    let mut found = found.await.expect("it reads");
+    found.retain(|seq| *seq >= known[0].seq);
+    assert_eq!(found, removals);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn every_entry_is_found_whatever_the_clock_did() {
+    for seed in [7, 19, 1_234_567] {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal.db");
+        let mut clock = 1_000_000 * HOUR_MS;
+        let mut last_seq = 0;
+        for round in 0..8 {
+            let floor = if round == 5 { last_seq + 100_000 } else { 0 };
+            let journal = open(&path, u64::MAX, floor).await;
+            let entries = 200 + random.below(2_500);
+            record(&journal, &mut random, &mut clock, entries);
+            journal.flush().await.expect("it is written");
+            let known = all(&path);
+            compare(&journal, &known, &mut random).await;
+            last_seq = known.last().expect("some").seq;
+            journal.close().await;
+            if round % 3 == 2 {
+                prune(&path, &known, &mut random).await;
+            }
+        }
+        let file = Connection::open(&path).expect("it opens");
+        let late: i64 = file
+            .query_row("SELECT count(*) FROM log_late", [], |row| row.get(0))
+            .expect("a number");
+        assert!(late > 0 && late < 6_000, "{late}");
+    }
+}
+
+/// Half of the log goes, and what led there with it.
+async fn prune(path: &Path, known: &[Known], random: &mut Random) {
+    let file = Connection::open(path).expect("it opens");
+    let number = |sql: &str| {
+        file.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
+            .expect("a number")
+    };
+    let bytes = number("SELECT sum(bytes) FROM log_spans").unwrap_or(0);
+    let journal = open(path, u64::MAX, 0).await;
+    let begun = begun(&journal).await;
+    journal.close().await;
+    let journal = open(path, bytes.unsigned_abs() / 2, 0).await;
+    let lowest = || number("SELECT min(seq) FROM requests").map(i64::unsigned_abs);
+    let is_less = async {
+        while lowest() == Some(known[0].seq) {
+            journal.flush().await.expect("it writes");
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    (tokio::time::timeout(limit, is_less).await).expect("the log becomes smaller");
+    journal.close().await;
+    let lowest = lowest().expect("some are left");
+    for (table, column) in [
+        ("log_spans", "last_seq"),
+        ("log_late", "seq"),
+        ("log_sent_again", "seq"),
+    ] {
+        let sql = format!("SELECT min({column}) FROM {table}");
+        assert!(
+            number(&sql).is_none_or(|seq| seq.unsigned_abs() >= lowest),
+            "{table}"
+        );
+    }
+    for table in ["log_marks", "log_mark_names"] {
+        let orphans = format!(
+            "SELECT count(*) FROM {table} WHERE first_seq NOT IN (SELECT first_seq FROM log_spans)"
+        );
+        assert_eq!(number(&orphans), Some(0), "{table}");
+    }
+    let journal = open(path, u64::MAX, 0).await;
+    let (gone, left): (Vec<Known>, Vec<Known>) =
+        known.iter().cloned().partition(|one| one.seq < lowest);
+    for one in gone.iter().filter(|_| random.below(40) == 0) {
+        assert!(journal.log_get(one.id).await.expect("it reads").is_none());
+    }
+    compare(&journal, &left, random).await;
+    for (filter, before) in begun {
+        let is = |one: &&Known| {
+            (filter.connector.as_ref()).is_none_or(|connector| **connector == *one.connector)
+                && filter.outcome.is_none_or(|outcome| outcome == one.outcome)
+                && one.seq < before
+        };
+        let expected: Vec<u64> = left.iter().rev().filter(is).map(|one| one.seq).collect();
+        let filter = Filter {
+            before: Some(before),
+            ..filter
+        };
+        assert_eq!(followed(&journal, &filter).await, expected, "{filter:?}");
+    }
+    journal.close().await;
+}
+
+/// Filters, each with the cursors that its pages gave.
+async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
+    let mut begun = Vec::new();
+    for connector in [None, Some("big"), Some("mid"), Some("a"), Some("rare")] {
+        for outcome in [None, Some(Outcome::Accepted), Some(Outcome::Rejected)] {
+            let filter = Filter {
+                connector: connector.map(Into::into),
+                outcome,
+                ..Filter::default()
+            };
+            let mut next = None;
+            loop {
+                let filter = Filter {
+                    before: next,
+                    ..filter.clone()
+                };
+                let page = journal.log_page(&filter, 300, &mut Budget::of(1)).await;
+                next = page.expect("it reads").next;
+                let Some(before) = next else { break };
+                begun.push((filter, before));
+            }
+        }
+    }
+    begun
+}
+
+/// Writes entries as a group does.
+fn write(file: &Connection, spans: &mut Spans, random: &mut Random, from: u64, entries: u64) {
+    for seq in from..from + entries {
+        let at = HOUR_MS + seq * 10;
+        let late = if random.below(200) == 0 { HOUR_MS } else { 0 };
+        let outcome = Outcome::ALL[random.below(6) as usize];
+        let connector = ["a", "b", "c"][random.below(3) as usize];
+        let mut entry = LogEntry::of(
+            random.id(at - late),
+            at,
+            connector.into(),
+            "s".into(),
+            outcome,
+        );
+        entry.sent_again_from = (random.below(100) == 0).then(|| random.id(at));
+        let sql = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status, items,
+             bytes, key, client, sent_again_from) VALUES (?1, ?2, ?3, ?4, 's', ?5, 0, 202, 1, 1, '', '', ?6)";
+        let row = rusqlite::params![
+            seq.cast_signed(),
+            &entry.request_id.as_bytes()[..],
+            at.cast_signed(),
+            connector,
+            outcome.code(),
+            entry.sent_again_from.map(|id| id.as_bytes().to_vec()),
+        ];
+        file.prepare_cached(sql)
+            .expect("the log")
+            .execute(row)
+            .expect("an entry");
+        spans.add(file, seq, &entry, "").expect("it is added");
+    }
+}
+
+/// What is made of the log, table by table.
+fn dump(file: &Connection) -> BTreeMap<&'static str, Vec<String>> {
+    let dump = |table| {
+        let mut statement = file
+            .prepare(&format!("SELECT * FROM {table}"))
+            .expect("a table");
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| {
+            let values = (0..columns).map(|at| row.get::<_, rusqlite::types::Value>(at));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            // The order of the names of marks says nothing.
+            let shown = values.into_iter().map(|value| match value {
+                rusqlite::types::Value::Text(text) if text.starts_with("[[") => {
+                    let mut named: Vec<(String, i64)> = serde_json::from_str(&text).expect("marks");
+                    named.sort();
+                    format!("{named:?}")
+                }
+                other => format!("{other:?}"),
+            });
+            Ok(shown.collect::<Vec<_>>().join(" "))
+        });
+        let rows = rows.expect("rows").map(|row| row.expect("a row"));
+        (table, rows.collect::<Vec<_>>())
+    };
+    schema::OF_LOG.into_iter().map(dump).collect()
+}
+
+#[test]
+fn what_is_rolled_back_leaves_nothing_and_a_start_reads_what_was_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let file = schema::open_writer(&path, Durability::Os).expect("it opens");
+    let mut spans = Spans::open(&file).expect("an empty log");
+    let mut random = Random(5);
+    let mut seq = 1;
+    for _ in 0..60 {
+        let entries = 1 + random.below(300);
+        sqlite::begin(&file).expect("it begins");
+        write(&file, &mut spans, &mut random, seq, entries);
+        match random.below(3) {
+            0 => {
+                sqlite::roll_back(&file).expect("it is taken back");
+                spans.rolled_back();
+            }
+            1 => {
+                sqlite::commit(&file).expect("it commits");
+                spans = Spans::open(&file).expect("it reads");
+                seq += entries;
+            }
+            _ => {
+                sqlite::commit(&file).expect("it commits");
+                seq += entries;
+            }
+        }
+    }
+    let written = dump(&file);
+    assert!(written.values().all(|rows| rows.len() > 3), "{written:?}");
+    schema::forget_spans(&file).expect("they are forgotten");
+    assert!(dump(&file).values().all(Vec::is_empty));
+    drop(Spans::open(&file).expect("it reads"));
+    assert_eq!(dump(&file), written);
+    // In parts, and by starts that are broken off.
+    schema::forget_spans(&file).expect("they are forgotten");
+    sqlite::begin(&file).expect("it begins");
+    Stretch::read(&file, i64::MAX, 3_456).expect("it reads");
+    sqlite::commit(&file).expect("it commits");
+    sqlite::begin(&file).expect("it begins");
+    Stretch::read(&file, i64::MAX, 2_222).expect("it reads");
+    sqlite::roll_back(&file).expect("it is taken back");
+    drop(Spans::open_in_parts(&file, 1_001).expect("it reads"));
+    assert_eq!(dump(&file), written);
+}
+
+#[test]
+fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let file = schema::open_writer(&path, Durability::Os).expect("it opens");
+    let plan = |sql: &str| -> String {
+        let mut statement = file
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .expect("a statement");
+        let mut rows = statement.raw_query();
+        let mut plan = String::new();
+        while let Some(row) = rows.next().expect("a row") {
+            plan += &row.get::<_, String>(3).expect("a step");
+            plan.push('\n');
+        }
+        plan
+    };
+    let mut plans = vec![plan(&crate::journal::log::of_id())];
+    for connector in [Some("shop"), None] {
+        for outcomes in [&Outcome::ALL[1..2], &Outcome::ALL] {
+            for newest_first in [true, false] {
+                let query = marks::query(connector, outcomes, &(5..9), newest_first);
+                plans.push(plan(query.sql().as_str()));
+            }
+        }
+    }
+    for sql in FORGET {
+        plans.push(plan(sql));
+    }
+    for plan in plans {
+        println!("{plan}");
+        for bad in [
+            "TEMP B-TREE",
+            "SCAN requests",
+            "SCAN log_",
+            "SCAN s",
+            "SCAN n",
+            "SCAN r\n",
+        ] {
+            assert!(!plan.contains(bad), "{bad}: {plan}");
+        }
+    }
+}
