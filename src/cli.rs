@@ -29,6 +29,7 @@ pub mod read_key;
 pub mod repair;
 pub mod requests;
 mod resource;
+pub mod screen;
 pub mod send;
 pub mod serve;
 pub mod session;
@@ -89,6 +90,8 @@ enum Verb {
     Key(key::KeyArgs),
     /// Create and revoke read keys, for renderers
     ReadKey(read_key::ReadKeyArgs),
+    /// Write pages for screens, their addresses, and files that start without the daemon
+    Screen(Box<screen::ScreenArgs>),
     /// Send JSON or NDJSON from a file or from standard input
     Send(send::SendArgs),
     /// Print a link that signs in to the admin pages of a running daemon, once
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         Verb::Connector(args) => short(connector::run(*args)),
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),
+        Verb::Screen(args) => short(screen::run(*args)),
         Verb::Send(args) => short(send::run(args)),
         Verb::SignIn(args) => short(sign_in::run(args)),
         Verb::Session(args) => short(session::run(args)),

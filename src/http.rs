@@ -26,9 +26,11 @@ mod listen;
 mod live;
 mod middleware;
 mod openapi;
+mod own_pages;
 mod pages;
 mod rate;
 mod reader;
+pub mod saved;
 mod sink_state;
 mod strangers;
 mod tag;
@@ -50,6 +52,7 @@ use reader::Readers;
 use strangers::Strangers;
 
 pub use listen::{Bound, ListenError, Places, Stopper, bind};
+pub use own_pages::FOLDER as OWN_PAGES;
 pub use web::{Hosts, Invitation, Sessions, SignedIn};
 
 /// What both listeners have in common.
@@ -146,6 +149,7 @@ pub fn service(parts: &ServiceParts) -> Service {
                 ),
         )
         .push(pages::routes())
+        .push(own_pages::routes(&parts.operator.about.data_dir))
         .push(Router::with_path("healthz").get(health::GetHealth))
         .push(Router::with_path("readyz").get(health::GetReady(gate)));
     let document = openapi::service(&api);

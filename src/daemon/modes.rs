@@ -22,13 +22,14 @@ const OTHERS: &[&str] = &[
     "demo.toml",
     "lock",
     "lost+found",
+    "pages",
     "plugin-cache",
     "plugins",
     "repairs.json",
     MARK,
 ];
 /// Those of them that others may put there, and that are no secret.
-const LEFT: &[&str] = &["lost+found", "plugins"];
+const LEFT: &[&str] = &["lost+found", "pages", "plugins"];
 /// The files that any SQLite client needs to read the pool.
 const POOL_ENDS: &[&str] = &["", "-wal", "-shm"];
 /// What a mode says of others than the owner.

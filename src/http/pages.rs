@@ -12,7 +12,7 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 
 use super::asset::Asset;
 
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const FONT: &str = "font/woff2";
@@ -38,7 +38,7 @@ macro_rules! files {
 }
 
 /// What a page with its templates is made of, by path.
-const FILES: [(&str, &str, &[u8]); 23] = files![
+pub(super) const FILES: [(&str, &str, &[u8]); 23] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
     "render.js" SCRIPT "pages/render.js",

@@ -18,6 +18,7 @@ mod on_air; // what a screen shows when something is wrong: data or nothing
 mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon
 mod render; // the page /render/{stream}
+mod screen; // pages that headgate screen makes
 mod site; // pages that do not come from the daemon
 mod tools; // a tool that signs, from the list of them to its first request
 mod watched; // a client of headgate.js, seen from outside

@@ -30,6 +30,7 @@ mod live; // renderers follow streams: messages, resuming, who may, reading, rem
 mod log; // the request log and the admin API around it
 mod openapi; // the documents: valid, complete, true; and the pages made from them
 mod outage; // sinks that are down, and starts with much that waits
+mod own_pages; // the files of the folder pages
 mod packages; // the image, the package, the files of a release
 mod pages; // the pages of the admin listener over HTTP
 mod pool; // the pool as people query it

@@ -64,7 +64,7 @@ const SUBJECTS: [&str; 10] = [
 ];
 
 /// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 27] = [
+const HOMES: [(&str, &[&str]); 28] = [
     ("arc_swap", &["http"]),
     ("tokio_rustls", &["http"]),
     ("proxy_header", &["http"]),
@@ -92,6 +92,7 @@ const HOMES: [(&str, &[&str]); 27] = [
     ("figment", &["config"]),
     ("toml_edit", &["config"]),
     ("clap", &["cli"]),
+    ("qrcode", &["cli"]),
     ("reqwest", &["cli", "telemetry"]),
     ("moka", &["journal"]),
     ("jsonschema", &["plugin"]),

@@ -1,4 +1,5 @@
-// The page /render/{stream}?options#READ_KEY: the items of a stream in a template, which follows the stream.
+// The page /render/{stream}?options#READ_KEY: the items of a stream in a template, which follows the stream. In a file
+// that `headgate screen save` wrote, `saved` says what the address says otherwise.
 //
 // Invariant: what is seen comes from items or from the address. No sentence of this page's own is shown before `debug`
 // is asked for: not while it connects, not when it is refused, not when there is nothing.
@@ -22,10 +23,12 @@ const decoded = (text) => {
   }
 };
 const root = document.documentElement;
-const options = read(location.search);
-const name = decoded(location.pathname.slice(location.pathname.indexOf("/render/") + "/render/".length));
-const [key, ...marks] = location.hash.slice(1).split("&").map(decoded);
-if (marks.includes("debug")) options.debug = true;
+const { saved } = globalThis;
+const options = read(saved ? saved.query : location.search);
+const name = saved ? saved.stream : decoded(location.pathname.slice(location.pathname.indexOf("/render/") + "/render/".length));
+const [given, ...marks] = location.hash.slice(1).split("&").map(decoded);
+const key = saved ? saved.key : given;
+if (marks.includes("debug") || (saved && given === "debug")) options.debug = true;
 addEventListener("hashchange", () => location.reload());
 
 dress();
@@ -67,7 +70,7 @@ async function start() {
     root.dataset.state = "keyless";
     return debug && debug.keyless(key);
   }
-  const live = connect({ streams: [name], key, maxRate: 30 });
+  const live = connect({ url: saved && saved.url, streams: [name], key, maxRate: 30 });
   const view = live.stream(name);
   follow(live, view, Template, debug, fonts);
 }

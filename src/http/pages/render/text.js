@@ -50,7 +50,7 @@ export class Texts {
     if (typeof value !== "string" || !(IMAGE.test(value) || (isImageName(field) && ADDRESS.test(value)))) return "";
     if (this.#options.images === "any" || /^data:/i.test(value)) return value;
     try {
-      return new URL(value, location.href).origin === location.origin ? value : "";
+      return new URL(value, document.baseURI).origin === new URL(document.baseURI).origin ? value : "";
     } catch (error) {
       return "";
     }

@@ -1,0 +1,52 @@
+//! `headgate screen`: pages for screens: one of your own to start from, the address of one, one in a file.
+//!
+//! Called by the command line; makes a read key over the admin API if it is asked to.
+//!
+//! **Invariant**: a read key stands in what is printed on standard output, and in no message.
+
+mod address;
+mod new;
+mod save;
+mod shown;
+
+use super::error::CliError;
+
+/// What `headgate screen` is told.
+#[derive(Debug, clap::Args)]
+pub struct ScreenArgs {
+    #[command(subcommand)]
+    command: ScreenCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ScreenCommand {
+    /// Write a page of your own to start from
+    New(new::NewArgs),
+    /// Print the address of a page with its read key, and a QR code of it
+    Url(address::UrlArgs),
+    /// Print a page as one file, which starts from a player's disk without the daemon
+    Save(save::SaveArgs),
+}
+
+/// Runs the verb.
+pub async fn run(args: ScreenArgs) -> Result<(), CliError> {
+    match args.command {
+        ScreenCommand::New(args) => new::run(&args),
+        ScreenCommand::Url(args) => address::run(args).await,
+        ScreenCommand::Save(args) => save::run(args).await,
+    }
+}
+
+/// Where the service is, as browsers write it: without a path.
+fn base(url: &str) -> Result<String, CliError> {
+    let parsed = reqwest::Url::parse(url).ok();
+    let parsed = parsed.filter(|url| {
+        let is_bare = url.query().is_none() && url.fragment().is_none() && url.path() == "/";
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare && is_plain
+    });
+    let parsed = parsed.ok_or_else(|| {
+        CliError::wrong_use("--url is the address that screens reach: http://host:port or https://host, without a path")
+    })?;
+    Ok(parsed.as_str().trim_end_matches('/').to_owned())
+}

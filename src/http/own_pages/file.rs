@@ -1,0 +1,212 @@
+//! From the path of a request to a file of the folder.
+//!
+//! **Invariant**: each name on the way is opened in the folder that the one before it is, and no link is followed: what
+//! was looked at is what is read.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use percent_encoding::percent_decode_str;
+use rustix::fs::{Mode, OFlags, open, openat};
+
+use crate::http::error::ApiError;
+
+/// The most that a file may have.
+pub(super) const BYTES_MAX: u64 = 32 << 20;
+
+/// What is served, by the end of its name.
+const KINDS: [(&str, &str); 32] = [
+    ("html", "text/html; charset=utf-8"),
+    ("htm", "text/html; charset=utf-8"),
+    ("css", "text/css; charset=utf-8"),
+    ("js", "text/javascript; charset=utf-8"),
+    ("mjs", "text/javascript; charset=utf-8"),
+    ("json", "application/json; charset=utf-8"),
+    ("webmanifest", "application/manifest+json; charset=utf-8"),
+    ("txt", "text/plain; charset=utf-8"),
+    ("md", "text/plain; charset=utf-8"),
+    ("csv", "text/csv; charset=utf-8"),
+    ("xml", "application/xml; charset=utf-8"),
+    ("vtt", "text/vtt; charset=utf-8"),
+    ("svg", "image/svg+xml; charset=utf-8"),
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("avif", "image/avif"),
+    ("ico", "image/x-icon"),
+    ("woff2", "font/woff2"),
+    ("woff", "font/woff"),
+    ("ttf", "font/ttf"),
+    ("otf", "font/otf"),
+    ("mp4", "video/mp4"),
+    ("webm", "video/webm"),
+    ("ogv", "video/ogg"),
+    ("mp3", "audio/mpeg"),
+    ("ogg", "audio/ogg"),
+    ("wav", "audio/wav"),
+    ("m4a", "audio/mp4"),
+    ("wasm", "application/wasm"),
+];
+
+/// What a file of this name is sent as, if its kind is served.
+pub(super) fn kind(name: &str) -> Option<&'static str> {
+    let (_, end) = name.rsplit_once('.')?;
+    let found = KINDS
+        .iter()
+        .find(|(kind, _)| kind.eq_ignore_ascii_case(end));
+    found.map(|(_, content_type)| *content_type)
+}
+
+/// Why there is nothing to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    NoFile,
+    Kind,
+    TooLarge,
+    Unreadable,
+}
+
+impl From<Missing> for ApiError {
+    fn from(missing: Missing) -> Self {
+        let message = match missing {
+            Missing::NoFile => "there is no such file in the folder pages of the data folder",
+            Missing::Kind => {
+                "files of this kind are not served from pages; the guide lists those that are"
+            }
+            Missing::TooLarge => "the file is larger than 32 MiB, the most that pages serves",
+            Missing::Unreadable => {
+                "the file is there, but the daemon may not read it; look at its owner and mode"
+            }
+        };
+        ApiError::not_found("NOT_FOUND", message)
+    }
+}
+
+impl From<io::Error> for Missing {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Unreadable,
+            _ => Self::NoFile,
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Missing {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// What a path leads to.
+pub(super) enum Found {
+    File { file: File, bytes: u64, tag: String },
+    Folder,
+}
+
+/// The names that a path has below the folder; a folder stands for its `index.html`. `None` if no file can have them.
+pub(super) fn names(path: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut parts = path.strip_prefix("/pages")?.strip_prefix('/')?.split('/');
+    while let Some(part) = parts.next() {
+        let is_last = parts.clone().next().is_none();
+        let part = if part.is_empty() && is_last {
+            "index.html"
+        } else {
+            part
+        };
+        let name = percent_decode_str(part).decode_utf8().ok()?;
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+            return None;
+        }
+        names.push(name.into_owned());
+    }
+    Some(names)
+}
+
+/// Opens what these names lead to.
+pub(super) fn find(folder: &Path, names: &[String]) -> Result<Found, Missing> {
+    let (last, way) = names.split_last().ok_or(Missing::NoFile)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let into = flags | OFlags::DIRECTORY;
+    let mut within = open(folder, into, Mode::empty())?;
+    for name in way {
+        within = openat(&within, name, into, Mode::empty())?;
+    }
+    // A pipe that nobody writes to is not waited for.
+    let file = openat(&within, last, flags | OFlags::NONBLOCK, Mode::empty())?;
+    let file = File::from(file);
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Ok(Found::Folder);
+    }
+    if !about.is_file() {
+        return Err(Missing::NoFile);
+    }
+    let bytes = about.len();
+    if bytes > BYTES_MAX {
+        return Err(Missing::TooLarge);
+    }
+    // Written anew, copied over or moved there, a file has another one.
+    let tag = format!(
+        "\"{bytes:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",
+        about.ino(),
+        about.mtime(),
+        about.mtime_nsec(),
+        about.ctime(),
+        about.ctime_nsec()
+    );
+    Ok(Found::File { file, bytes, tag })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_names_that_files_can_have_or_nothing() {
+        let check = |path: &str, expected: Option<&[&str]>| {
+            let found = names(path);
+            let found: Option<Vec<&str>> = found
+                .as_ref()
+                .map(|names| names.iter().map(String::as_str).collect());
+            assert_eq!(found.as_deref(), expected, "{path}");
+        };
+        check("/pages/a.html", Some(&["a.html"]));
+        check("/pages/x/", Some(&["x", "index.html"]));
+        check("/pages/", Some(&["index.html"]));
+        check("/pages/a%20b/%C3%A9.css", Some(&["a b", "é.css"]));
+        check("/pages", None);
+        check("/pagesx/a.html", None);
+        for wrong in [
+            "/pages/../admin.token",
+            "/pages/%2e%2e/admin.token",
+            "/pages/.%2e/admin.token",
+            "/pages/..%2fadmin.token",
+            "/pages/x%2f..%2f..%2fadmin.token",
+            "/pages/x\\..\\..\\admin.token",
+            "/pages/x%5c..%5cadmin.token",
+            "/pages//etc/passwd",
+            "/pages/x//a.html",
+            "/pages/./a.html",
+            "/pages/.git/config",
+            "/pages/x/.env.txt",
+            "/pages/a%00.html",
+            "/pages/%ff.html",
+        ] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn the_kind_is_the_end_of_the_name() {
+        assert_eq!(kind("a.HTML"), Some("text/html; charset=utf-8"));
+        assert_eq!(kind("a.min.js"), Some("text/javascript; charset=utf-8"));
+        for other in ["a", "html", "a.", "a.php", "pool.db", "a.html~"] {
+            assert_eq!(kind(other), None, "{other}");
+        }
+    }
+}

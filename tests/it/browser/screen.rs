@@ -1,0 +1,144 @@
+//! Pages that `headgate screen` makes: one of the user's own, and one in a file that needs no daemon to start.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::daemon::{Daemon, READ_KEY};
+use super::driver::Window;
+use crate::command_line::{Done, headgate};
+use crate::program::output;
+
+const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
+/// Everything that a viewer can read.
+const SEEN: &str = "return document.body.innerText.trim()";
+
+/// Runs `headgate screen` as somebody who has the read key.
+fn screen(folder: &Path, args: &[&str]) -> Done {
+    let mut command = headgate(folder);
+    command.arg("screen").args(args);
+    let done = output(command.env("HEADGATE_READ_KEY", READ_KEY)).expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Done {
+        code: done.status.code(),
+        out: text(done.stdout),
+        err: text(done.stderr),
+    }
+}
+
+#[test]
+fn a_page_of_ones_own_shows_data() {
+    let Some(window) = Window::open("a_page_of_ones_own_shows_data") else {
+        return;
+    };
+    let daemon = Daemon::start(&["scores"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_dir = daemon.process().setup.data_dir().to_owned();
+    let data_dir = data_dir.to_str().expect("UTF-8");
+    let origin = daemon.origin();
+    daemon.post(
+        "scores",
+        r#"{"id": "m1", "home": {"name": "<b>Mus", "score": 2}, "away": {"name": "Tid", "score": 0}, "clock": {"label": "67′"}}"#,
+    );
+    let page = |template: &str| {
+        let wanted = ["new", template, "--template", template];
+        let place = [
+            "--stream",
+            "scores",
+            "--data-dir",
+            data_dir,
+            "--url",
+            &origin,
+        ];
+        let made = screen(folder.path(), &[&wanted[..], &place[..]].concat());
+        let url = made.ok();
+        let expected = format!("{origin}/pages/{template}.html?stream=scores#READ_KEY\n");
+        assert_eq!(url, expected);
+        url.trim().replace("READ_KEY", READ_KEY)
+    };
+    window.go(&page("scoreboard"));
+    let texts = "return ['home', 'score', 'away', 'clock'].map((id) => document.getElementById(id).textContent)";
+    window.shows(texts, &json!(["<b>Mus", "2 : 0", "Tid", "67′"]));
+    daemon.post(
+        "scores",
+        r#"{"id": "m1", "home": {"name": "Mus", "score": 3}, "away": {"name": "Tid", "score": 0}, "clock": {"label": "68′"}}"#,
+    );
+    window.shows(texts, &json!(["Mus", "3 : 0", "Tid", "68′"]));
+    window.go(&page("table"));
+    window.shows(
+        TABLE,
+        &json!([
+            [
+                "id",
+                "home.name",
+                "home.score",
+                "away.name",
+                "away.score",
+                "clock.label"
+            ],
+            ["m1", "Mus", "3", "Tid", "0", "68′"]
+        ]),
+    );
+    window.go(&page("ticker"));
+    window.shows(SEEN, &json!("m1 – Mus – 3 – Tid"));
+    assert_eq!(window.log(&origin), Vec::<String>::new());
+}
+
+#[test]
+fn a_saved_file_starts_without_the_daemon_and_shows_the_last_state() {
+    let Some(window) =
+        Window::open("a_saved_file_starts_without_the_daemon_and_shows_the_last_state")
+    else {
+        return;
+    };
+    let mut daemon = Daemon::start_for(&["orders"], r#"["null"]"#);
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = screen(
+        folder.path(),
+        &[
+            "save",
+            "orders",
+            "--url",
+            &daemon.origin(),
+            "--option",
+            "fields=id,text",
+        ],
+    );
+    assert!(saved.err.contains("holds the read key"), "{}", saved.err);
+    let file = folder.path().join("lobby.html");
+    std::fs::write(&file, saved.ok()).expect("a file");
+    let url = format!("file://{}", file.display());
+
+    // It has seen nothing yet, and says nothing.
+    daemon.stop();
+    window.go(&url);
+    let offline = "return document.documentElement.dataset.state";
+    window.shows(offline, &json!("offline"));
+    window.shows(SEEN, &json!(""));
+
+    daemon.start_again();
+    daemon.post("orders", r#"{"id": "1", "text": "</script>first"}"#);
+    let first = json!([["id", "text"], ["1", "</script>first"]]);
+    window.shows(TABLE, &first);
+    window.shows(
+        "return document.fonts.check('500 16px \"Barlow Condensed\"')",
+        &json!(true),
+    );
+    let refused = window.log("lobby.html");
+    let refused: Vec<&String> = refused
+        .iter()
+        .filter(|line| line.contains("Content Security Policy"))
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+
+    // The player is switched off, and starts while the daemon is away.
+    window.go("about:blank");
+    daemon.stop();
+    window.go(&url);
+    window.shows(TABLE, &first);
+    window.shows(offline, &json!("offline"));
+    window.shows(TABLE, &first);
+    daemon.start_again();
+    daemon.post("orders", r#"{"id": "1", "text": "second"}"#);
+    window.shows(TABLE, &json!([["id", "text"], ["1", "second"]]));
+}
