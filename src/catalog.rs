@@ -197,6 +197,12 @@ impl Catalog {
         self.reader_of(KeyHash::of_certificate(fingerprint))
     }
 
+    /// Whether there is a read key that pages of this origin may read with.
+    pub fn admits_origin(&self, origin: &str) -> bool {
+        let admits = |reader: &Arc<Reader>| reader.admits(origin);
+        self.read(|entries| entries.readers.values().any(admits))
+    }
+
     fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
         let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
         reader.is_valid_at(clock::unix_ms()).then_some(reader)

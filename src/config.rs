@@ -47,7 +47,7 @@ mod tests;
 
 pub use checks::{
     DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
-    name as check_name, stream_name as check_stream_name,
+    name as check_name, origin as check_origin, stream_name as check_stream_name,
 };
 pub use explain::{Row, explain, render_json, render_text};
 pub use hidden::{hidden, names_secret, shown_url};

@@ -133,7 +133,10 @@ pub fn service(parts: &ServiceParts) -> Service {
         )
         .push(
             Router::new()
-                .hoop(reader::CheckOrigin(Arc::clone(&parts.origins)))
+                .hoop(reader::CheckOrigin {
+                    listed: Arc::clone(&parts.origins),
+                    catalog: Arc::clone(&parts.operator.catalog),
+                })
                 .push(read_route("api/live").get(live::GetLive(readers())))
                 .push(read_route("api/tickets").post(ticket::PostTicket(readers())))
                 .push(read_route("api/streams/{stream}/items").get(items::ListItems(readers())))

@@ -35,6 +35,8 @@ pub struct ReadKey {
     pub networks: Networks,
     /// How many feeds it may ask for in a second; none: [`POLLS_PER_SECOND`].
     pub requests_per_second: Option<u32>,
+    /// Origins whose pages may read with it, beside those that every key has.
+    pub origins: Vec<String>,
     /// When it was made at run time, likewise. None: it is declared.
     pub created_ms: Option<u64>,
     /// What it is found by.
@@ -60,6 +62,7 @@ impl ReadKey {
             "allow_in_url": self.allow_in_url,
             "networks": self.networks,
             "requests_per_second": self.requests_per_second,
+            "origins": self.origins,
         })
     }
 }
@@ -77,6 +80,8 @@ pub struct Reader {
     pub allow_in_url: bool,
     /// From where it is taken.
     pub networks: Networks,
+    /// Origins whose pages may read with it, beside those that every key has.
+    origins: Vec<String>,
     /// How often it may ask for feeds.
     polls: Quota,
     revoked: AtomicBool,
@@ -91,6 +96,7 @@ impl Reader {
             expires_ms: None,
             allow_in_url: false,
             networks: Networks::default(),
+            origins: Vec::new(),
             polls: Quota::new(POLLS_PER_SECOND, POLLS_PER_SECOND),
             revoked: AtomicBool::new(false),
         }
@@ -105,6 +111,7 @@ impl Reader {
             expires_ms: key.expires_ms,
             allow_in_url: key.allow_in_url,
             networks: key.networks.clone(),
+            origins: key.origins.clone(),
             polls: {
                 let rate = key.requests_per_second.unwrap_or(POLLS_PER_SECOND);
                 Quota::new(rate, rate)
@@ -124,6 +131,11 @@ impl Reader {
         self.streams.iter().find(|stream| &***stream == name)
     }
 
+    /// Whether pages of an origin may read with it that is not one of every key.
+    pub fn admits(&self, origin: &str) -> bool {
+        self.origins.iter().any(|one| one == "*" || one == origin)
+    }
+
     /// Counts a request for a feed.
     ///
     /// # Errors
@@ -140,6 +152,7 @@ impl Reader {
             && self.expires_ms == other.expires_ms
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks
+            && self.origins == other.origins
             && self.polls.requests_per_second() == other.polls.requests_per_second()
     }
 

@@ -68,6 +68,7 @@ impl Rows {
                 allow_in_url: key.allow_in_url,
                 networks: key.networks.clone(),
                 requests_per_second: key.requests_per_second,
+                origins: key.origins.clone(),
                 created_ms: None,
                 hash: hash(key.digest()),
             });

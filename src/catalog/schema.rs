@@ -22,7 +22,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 6;
+pub const FORMAT: i64 = 7;
 
 /// Format 1. Keys name their connectors and streams by name: either may be declared, or gone.
 const TABLES: &str = "
@@ -131,6 +131,11 @@ const POLLS_6: &str = "
 ALTER TABLE read_keys ADD COLUMN requests_per_second INTEGER;
 ";
 
+/// Pages of which origins may read with a key.
+const ORIGINS_7: &str = "
+ALTER TABLE read_keys ADD COLUMN origins TEXT;
+";
+
 /// The tables of an older format.
 #[cfg(test)]
 pub(super) fn of_format(format: u32) -> String {
@@ -147,14 +152,15 @@ pub(super) fn of_format(format: u32) -> String {
 
 pub(super) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
-    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6}");
+    let five = format!("{NETWORKS_5} {AUDIT_CHAIN_5} {POLLS_6} {ORIGINS_7}");
     let from = [
         &*format!("{TABLES} {KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{KEY_USES_2} {MAY_DELETE_2} {SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SETTINGS_3} {SIGNING_4} {five}"),
         &format!("{SIGNING_4} {five}"),
         &five,
-        POLLS_6,
+        &format!("{POLLS_6} {ORIGINS_7}"),
+        ORIGINS_7,
     ];
     sqlite::upgrade(&database, FORMAT, &from)?;
     chain::complete(&database)?;
@@ -225,6 +231,10 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         requests_per_second: row.get("requests_per_second")?,
+        // What cannot be read names none.
+        origins: (row.get::<_, Option<String>>("origins")?)
+            .and_then(|written| serde_json::from_str(&written).ok())
+            .unwrap_or_default(),
         created_ms: number(row, "created_ms")?,
         hash: KeyHash::from_bytes(row.get("sha256")?),
     })
@@ -315,7 +325,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
     let streams = Value::from_iter(key.streams.iter().map(|name| &**name));
     put(
         database,
-        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT OR REPLACE INTO read_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             key.name,
             key.hash.as_bytes(),
@@ -328,6 +338,7 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             key.description,
             written_networks(&key.networks),
             key.requests_per_second,
+            (!key.origins.is_empty()).then(|| Value::from(key.origins.clone()).to_string()),
         ],
     )
 }

@@ -123,6 +123,7 @@ impl Desk {
             allow_in_url: false,
             networks: config::Networks::default(),
             requests_per_second: None,
+            origins: Vec::new(),
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())

@@ -71,6 +71,9 @@ struct CreateArgs {
     /// How many feeds it may ask for in a second, if not 50
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
+    /// An origin whose pages may read with it, beside those of [live], or `null` for pages in files; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Vec<String>,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     output: MadeOutput,
@@ -104,6 +107,9 @@ struct ChangeArgs {
     /// How many feeds it may ask for in a second; or `default`
     #[arg(long, value_name = "N", value_parser = number_or("default"))]
     rate: Option<Value>,
+    /// An origin whose pages may read with it from now on, instead of those so far; may be repeated; empty: none
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Vec<String>,
 }
 
 /// Which key.
@@ -146,6 +152,7 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("allow_in_url", Some(args.allow_in_url.into())),
                 ("networks", networks(args.network)),
                 ("requests_per_second", args.rate.map(Value::from)),
+                ("origins", networks(args.origin)),
             ]);
             let keys = keys(&args.admin)?;
             let made = keys.call(Method::POST, "", Some(body)).await?;
@@ -161,8 +168,10 @@ pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
                 ("allow_in_url", args.allow_in_url.map(Value::from)),
                 ("networks", networks(args.network)),
                 ("requests_per_second", args.rate),
+                ("origins", networks(args.origin)),
             ]);
-            let options = "--description, --stream, --expires, --allow-in-url, --network, --rate";
+            let options =
+                "--description, --stream, --expires, --allow-in-url, --network, --rate, --origin";
             let keys = keys(&args.key.admin)?;
             keys.change(&args.key.name, body, options).await
         }

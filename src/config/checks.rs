@@ -13,8 +13,9 @@ use time::format_description::well_known::Rfc3339;
 
 use super::problem::{self, quoted};
 use crate::sender;
+pub use addresses::origin;
 pub(super) use addresses::{
-    admin_host, collector, host, listen, network, origin, place, postgres_url, public_url, url,
+    admin_host, collector, host, listen, network, place, postgres_url, public_url, url,
 };
 pub(super) use credentials::{
     admin_token, fingerprint, ingest_key, read_key, sha256_of_file, sha256_of_key, sha256_of_token,

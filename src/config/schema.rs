@@ -362,6 +362,7 @@ const READ_KEY: Element = Element {
         field("allow_in_url", Shape::Boolean),
         field("networks", Shape::List(checks::place, 0)),
         field("requests_per_second", Shape::Integer(1, RATE_MAX)),
+        field("origins", Shape::List(checks::origin, 0)),
         field("certificate", Shape::Text(checks::fingerprint)),
     ],
     one_of: &["secret", "sha256", "certificate"],

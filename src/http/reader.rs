@@ -1,18 +1,19 @@
 //! Who reads, and from which page: read keys, tickets, origins.
 //!
-//! **Invariant**: a page of an origin that is neither the daemon's own nor allowed is refused before its
-//! key is looked at, and an answer never repeats a secret.
+//! **Invariant**: a page of an origin that is neither the daemon's own nor allowed, for all keys or for one, is refused
+//! before its key is looked at; one whose origin is allowed for some keys reads with these alone. An answer never repeats
+//! a secret.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, AUTHORIZATION, HOST, HeaderMap,
     HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL, VARY,
 };
+use salvo_core::http::{Method, StatusCode};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::error::ApiError;
@@ -53,14 +54,36 @@ pub(super) fn no_stream() -> ApiError {
     )
 }
 
-/// The reader, if its key is taken from where the request comes from.
+/// The page's origin, where it is allowed for some keys only.
+#[derive(Debug, Clone)]
+struct OfSomeKeys(String);
+
+fn origin_refused(origin: &str) -> ApiError {
+    let message = format!(
+        "pages from {} may not read here; add it to `origins` of the read key, or of [live] in the configuration",
+        origin.escape_debug()
+    );
+    ApiError::new(StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", message)
+}
+
+/// The reader, if its key is taken from where the request comes from, and from the page that it comes from.
 fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, ApiError> {
+    if let Some(OfSomeKeys(origin)) = req.extensions().get()
+        && !reader.admits(origin)
+    {
+        return Err(origin_refused(origin));
+    }
     check_place(&reader.networks, client(req))?;
     Ok(reader)
 }
 
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
-pub(super) struct CheckOrigin(pub(super) Arc<[String]>);
+pub(super) struct CheckOrigin {
+    /// Those of the configuration, for all keys.
+    pub(super) listed: Arc<[String]>,
+    /// The keys, with origins of their own.
+    pub(super) catalog: Arc<Catalog>,
+}
 
 #[async_trait]
 impl Handler for CheckOrigin {
@@ -73,14 +96,15 @@ impl Handler for CheckOrigin {
     ) {
         let headers = req.headers();
         if let Some(origin) = headers.get(ORIGIN).cloned() {
-            if !self.allows(&origin, headers) {
-                ctrl.skip_rest();
-                let message = format!(
-                    "pages from {} may not read here; add it to `origins` of [live] in the configuration",
-                    origin.to_str().unwrap_or("this origin").escape_debug()
-                );
-                let status = StatusCode::FORBIDDEN;
-                return ApiError::new(status, "ORIGIN_NOT_ALLOWED", message).answer(req, res);
+            if !allows(&self.listed, &origin, headers) {
+                let named = origin.to_str().unwrap_or("this origin").to_owned();
+                // Who removes comes with an ingest key, which has no origins.
+                let reads = *req.method() != Method::DELETE;
+                if !reads || !self.catalog.admits_origin(&named) {
+                    ctrl.skip_rest();
+                    return origin_refused(&named).answer(req, res);
+                }
+                req.extensions_mut().insert(OfSomeKeys(named));
             }
             let answer = res.headers_mut();
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -93,14 +117,13 @@ impl Handler for CheckOrigin {
     }
 }
 
-impl CheckOrigin {
-    fn allows(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
-        let Ok(origin) = origin.to_str() else {
-            return false;
-        };
-        own_host(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin)))
-            || self.0.iter().any(|one| one == "*" || one == origin)
-    }
+/// Whether pages of an origin may read with every key.
+fn allows(listed: &[String], origin: &HeaderValue, headers: &HeaderMap) -> bool {
+    let Ok(origin) = origin.to_str() else {
+        return false;
+    };
+    own_host(headers).is_some_and(|own| own.eq_ignore_ascii_case(authority(origin)))
+        || listed.iter().any(|one| one == "*" || one == origin)
 }
 
 fn authority(origin: &str) -> &str {
@@ -257,11 +280,11 @@ mod tests {
     #[test]
     fn a_page_may_read_from_its_own_host_or_when_it_is_listed() {
         let check = |allowed: &[&str], host: &str, origin: &str| {
-            let allowed = allowed.iter().map(|one| (*one).to_owned()).collect();
+            let allowed: Vec<String> = allowed.iter().map(|one| (*one).to_owned()).collect();
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_str(host).expect("a host"));
             let origin = HeaderValue::from_str(origin).expect("an origin");
-            CheckOrigin(allowed).allows(&origin, &headers)
+            allows(&allowed, &origin, &headers)
         };
         assert!(check(&[], "10.0.0.5:8080", "http://10.0.0.5:8080"));
         assert!(!check(&[], "10.0.0.5:8080", "http://10.0.0.5"));

@@ -9,12 +9,15 @@ use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::{CatalogError, Kind};
 use crate::clock;
-use crate::config::{Misfit, check_description, check_name, misfit_of_text, nearest};
+use crate::config::{Misfit, check_description, check_name, check_origin, misfit_of_text, nearest};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
 const COUNT_MAX: usize = 10_000;
 /// Streams of a read key, at most.
 const STREAMS_OF_KEY_MAX: usize = 1_000;
+
+/// Origins of a read key, at most.
+const ORIGINS_MAX: usize = 100;
 
 /// Only what was made at run time may be changed.
 pub(super) fn require_runtime_made(kind: Kind, created_ms: Option<u64>) -> Changed<()> {
@@ -45,6 +48,16 @@ pub(super) fn check_own_name(name: &str) -> Changed<()> {
 pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
     let check = |text| check_text("description", text, check_description);
     description.map_or(Ok(()), check)
+}
+
+/// Origins as browsers send them.
+pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
+    if origins.len() > ORIGINS_MAX {
+        let misfit = Misfit::Form(format!("a key has at most {ORIGINS_MAX} of them"));
+        return Err(Fault::from(misfit).of("origins"));
+    }
+    let mut each = origins.iter();
+    each.try_for_each(|one| check_text("origins", one, check_origin))
 }
 
 fn check_text(

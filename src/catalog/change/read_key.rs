@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Connection as Database;
 
 use super::check::{
-    check_future, check_own_description, check_own_name, check_range, check_streams,
+    check_future, check_origins, check_own_description, check_own_name, check_range, check_streams,
     require_capacity, require_free, require_runtime_made,
 };
 use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
@@ -35,6 +35,8 @@ pub struct NewReadKey {
     pub networks: Networks,
     /// How many feeds it may ask for in a second, if another number than usual.
     pub requests_per_second: Option<u32>,
+    /// Origins whose pages may read with it.
+    pub origins: Vec<String>,
 }
 
 /// What is to be changed of a read key.
@@ -52,6 +54,8 @@ pub struct ReadKeyPatch {
     pub networks: Option<Networks>,
     /// As in [`NewReadKey`].
     pub requests_per_second: Option<Option<u32>>,
+    /// As in [`NewReadKey`].
+    pub origins: Option<Vec<String>>,
 }
 
 /// Read keys.
@@ -66,6 +70,7 @@ impl Catalog {
         check_own_description(new.description.as_deref())?;
         check_future(new.expires_ms)?;
         check_rate(new.requests_per_second)?;
+        check_origins(&new.origins)?;
         let text = generate(KeyKind::Read)?;
         let key = ReadKey {
             name: new.name.into(),
@@ -77,6 +82,7 @@ impl Catalog {
             allow_in_url: new.allow_in_url,
             networks: new.networks,
             requests_per_second: new.requests_per_second,
+            origins: new.origins,
             created_ms: Some(clock::unix_ms()),
             hash: text.hash(),
         };
@@ -100,6 +106,7 @@ impl Catalog {
     ) -> Changed<Arc<ReadKey>> {
         check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
         check_rate(patch.requests_per_second.flatten())?;
+        check_origins(patch.origins.as_deref().unwrap_or_default())?;
         self.rewrite_read_key(name, "change", actor, |key, entries| {
             if key.revoked_ms.is_some() {
                 return Err(CatalogError::Revoked);
@@ -114,6 +121,7 @@ impl Catalog {
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             set_if_given(&mut key.networks, patch.networks);
             set_if_given(&mut key.requests_per_second, patch.requests_per_second);
+            set_if_given(&mut key.origins, patch.origins);
             Ok(())
         })
     }

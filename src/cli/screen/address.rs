@@ -36,7 +36,7 @@ pub(super) struct UrlArgs {
 /// Runs the verb.
 pub(super) async fn run(args: UrlArgs) -> Result<(), CliError> {
     let stream = percent_encoded(&args.shown.stream);
-    let shown = shown_as(&args.shown).await?;
+    let shown = shown_as(&args.shown, &[]).await?;
     let (path, mut options) = match &args.page {
         None => (format!("render/{stream}"), Vec::new()),
         Some(page) => (

@@ -15,7 +15,7 @@ Example:
 
 Standard output has one file with everything that the page needs: the client, the templates, the font, the options and
 the read key. It starts without the daemon, shows the last state that it had, and connects for ever.
-The page that a file is has no origin, and needs leave to read: origins = [\"null\"].")]
+A page in a file has the origin null: a key that --key makes allows it, any other needs origins = [\"null\"].")]
 pub(super) struct SaveArgs {
     #[command(flatten)]
     shown: ShownArgs,
@@ -23,7 +23,7 @@ pub(super) struct SaveArgs {
 
 /// Runs the verb.
 pub(super) async fn run(args: SaveArgs) -> Result<(), CliError> {
-    let shown = shown_as(&args.shown).await?;
+    let shown = shown_as(&args.shown, &["null"]).await?;
     let page = saved::page(&saved::Saved {
         url: &shown.url,
         stream: &args.shown.stream,

@@ -63,8 +63,8 @@ fn option(text: &str) -> Result<(String, String), &'static str> {
     }
 }
 
-/// Finds the key, or makes it.
-pub(super) async fn shown_as(args: &ShownArgs) -> Result<Shown, CliError> {
+/// Finds the key, or makes it, for pages of these origins beside the daemon's own.
+pub(super) async fn shown_as(args: &ShownArgs, origins: &[&str]) -> Result<Shown, CliError> {
     let url = super::base(&args.url)?;
     if ["//127.", "//localhost", "//[::1]"]
         .iter()
@@ -82,16 +82,17 @@ pub(super) async fn shown_as(args: &ShownArgs) -> Result<Shown, CliError> {
     Ok(Shown {
         url,
         query: query.join("&"),
-        key: read_key(args).await?,
+        key: read_key(args, origins).await?,
     })
 }
 
-async fn read_key(args: &ShownArgs) -> Result<String, CliError> {
+async fn read_key(args: &ShownArgs, origins: &[&str]) -> Result<String, CliError> {
     if let Some(name) = &args.key {
         let keys = Resource::new(&args.admin, "read key", "/api/admin/read-keys")?;
         let body = given([
             ("name", Some(name.as_str().into())),
             ("streams", Some(vec![args.stream.as_str()].into())),
+            ("origins", Some(origins.into())),
         ]);
         let made: Value = keys.call(Method::POST, "", Some(body)).await?;
         let secret = made["secret"].as_str().map(str::to_owned);

@@ -50,7 +50,10 @@ pub(in super::super) fn collector(text: &str) -> Result<(), String> {
 }
 
 /// An origin as browsers send it: scheme, host and port, or `null`, or `*` for any.
-pub(in super::super) fn origin(text: &str) -> Result<(), String> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn origin(text: &str) -> Result<(), String> {
     let plain = matches!(text, "*" | "null")
         || text.split_once("://").is_some_and(|(scheme, host)| {
             let scheme_fits = !scheme.is_empty()

@@ -173,6 +173,8 @@ pub struct ReadKey {
     pub networks: Networks,
     /// How many feeds it may ask for in a second; absent: 50.
     pub requests_per_second: Option<u32>,
+    /// Origins whose pages may read with it, beside those of [`Live`](crate::config::Live).
+    pub origins: Vec<String>,
 }
 
 impl Key {

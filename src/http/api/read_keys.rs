@@ -58,6 +58,8 @@ struct ReadKeyData {
     networks: Vec<String>,
     /// How many feeds it may ask for in a second; null: 50.
     requests_per_second: Option<u32>,
+    /// Origins whose pages may read with it, beside those of `[live]`; `null` is that of pages in files.
+    origins: Vec<String>,
     /// Whether it stands in a configuration file, and so cannot be changed at run time.
     declared: bool,
     /// When it was made at run time, RFC 3339.
@@ -77,6 +79,7 @@ impl From<&ReadKey> for ReadKeyData {
             allow_in_url: key.allow_in_url,
             networks: key.networks.texts(),
             requests_per_second: key.requests_per_second,
+            origins: key.origins.clone(),
             declared: key.created_ms.is_none(),
             created_at: key.created_ms.map(clock::rfc3339),
         }
@@ -117,6 +120,10 @@ struct NewReadKey {
     /// How many feeds it may ask for in a second; null: 50.
     #[salvo(schema(value_type = Option<u32>))]
     requests_per_second: Field,
+    /// Origins whose pages may read with it, beside those of `[live]`, such as `https://signage.example.com`; `null` is
+    /// that of pages in files, `*` any.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    origins: Field,
 }
 
 /// What is to be changed of a read key; what is absent stays.
@@ -141,6 +148,10 @@ struct ReadKeyPatch {
     /// How many feeds it may ask for in a second; null: 50.
     #[salvo(schema(value_type = Option<u32>))]
     requests_per_second: Field,
+    /// Origins whose pages may read with it, beside those of `[live]`, such as `https://signage.example.com`; `null` is
+    /// that of pages in files, `*` any.
+    #[salvo(schema(value_type = Vec<String>, required = false))]
+    origins: Field,
 }
 
 struct ListReadKeys(Operator);
@@ -185,6 +196,7 @@ impl CreateReadKey {
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
             networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
             requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
+            origins: optional("origins", body.origins, texts)?.unwrap_or_default(),
         };
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)
@@ -238,6 +250,7 @@ impl ChangeReadKey {
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
             networks: optional("networks", body.networks, networks)?,
             requests_per_second: nullable(RATE, body.requests_per_second, rate)?,
+            origins: optional("origins", body.origins, texts)?,
         };
         let name = param(req, "name");
         let changed = self.0.change(by(req), move |catalog, by| {

@@ -137,6 +137,11 @@ fn of_field(schema: &str, name: &str) -> Value {
         (_, "grace_seconds") => within(0, GRACE_SECONDS_MAX),
         (_, "expires_at") => time(),
         ("NewReadKey" | "ReadKeyPatch", "streams") => json!({ "minItems": 1, "maxItems": 1_000 }),
+        ("NewReadKey" | "ReadKeyPatch", "origins") => {
+            let host = r#"[!-"$-.0->\[-~]+"#;
+            let origin = json!({ "pattern": format!(r"^(\*|null|[a-z-]+://{host})$") });
+            json!({ "maxItems": 100, "items": origin })
+        }
         ("TicketRequest", "streams") => json!({ "minItems": 1 }),
         // Ids are texts in answers, so both are taken.
         ("LetterSelection", "ids") => {

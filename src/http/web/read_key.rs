@@ -58,6 +58,7 @@ impl ShowReadKey {
             networks: Some(key::read_networks(&mut typed)),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
             requests_per_second: Some(settings::rate(&mut typed)),
+            origins: Some(settings::origins(&mut typed)),
         };
         let name = Arc::clone(&key.name);
         let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
@@ -79,6 +80,7 @@ fn initial(depot: &Depot, key: &ReadKey) -> Typed {
     values.push(description::initial(key.description.as_deref()));
     values.push((ENDS.name, form_time(key.expires_ms)));
     values.push(key::initial_networks(&key.networks));
+    values.push(settings::initial_origins(&key.origins));
     if let Some(rate) = key.requests_per_second {
         values.push((settings::RATE, rate.to_string()));
     }
@@ -141,6 +143,7 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
         dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
         (key::networks_fact(&key.networks))
+        @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
         dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }

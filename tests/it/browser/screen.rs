@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
-use crate::command_line::{Done, headgate};
+use crate::command_line::{Done, headgate, operate};
 use crate::program::output;
 
 const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
@@ -91,19 +91,14 @@ fn a_saved_file_starts_without_the_daemon_and_shows_the_last_state() {
     else {
         return;
     };
-    let mut daemon = Daemon::start_for(&["orders"], r#"["null"]"#);
+    let mut daemon = Daemon::start(&["orders"]);
     let folder = tempfile::tempdir().expect("a folder");
-    let saved = screen(
-        folder.path(),
-        &[
-            "save",
-            "orders",
-            "--url",
-            &daemon.origin(),
-            "--option",
-            "fields=id,text",
-        ],
-    );
+    let origin = daemon.origin();
+    let wanted = ["screen", "save", "orders", "--url", &origin];
+    let more = ["--option", "fields=id,text", "--key", "lobby-file"];
+    let saved = operate(daemon.process(), wanted.into_iter().chain(more));
+    let made = daemon.process().admin("/api/admin/read-keys/lobby-file");
+    assert_eq!(made["origins"], json!(["null"]));
     assert!(saved.err.contains("holds the read key"), "{}", saved.err);
     let file = folder.path().join("lobby.html");
     std::fs::write(&file, saved.ok()).expect("a file");

@@ -571,7 +571,8 @@ fn read_keys_are_made_changed_and_revoked() {
     is_wrong(&none, 400, "streams", "Choose at least one stream.");
     let unknown = site.submit("/new/read-key", "name=wall&streams=none");
     is_wrong(&unknown, 400, "streams", "There is no stream");
-    let fields = "name=wall&streams=orders&streams=prices&allow_in_url=yes";
+    let fields =
+        "name=wall&streams=orders&streams=prices&allow_in_url=yes&origins=null,+https://a.example";
     leads_to(&site.submit("/new/read-key", fields), "/read-keys/wall");
     let page = site.page("/read-keys/wall");
     let key = secret(&page).expect("the key");
@@ -584,6 +585,15 @@ fn read_keys_are_made_changed_and_revoked() {
     assert!(!site.page("/read-keys/wall").contains(&key));
     assert_eq!((reads(&key, "orders"), reads(&key, "prices")), (200, 200));
 
+    let origins = || process.admin("/api/admin/read-keys/wall")["origins"].take();
+    assert_eq!(origins(), serde_json::json!(["null", "https://a.example"]));
+    let shown = site.page("/read-keys/wall");
+    assert!(
+        shown.contains("value=\"null, https://a.example\""),
+        "{shown}"
+    );
+    let wrong = site.submit("/read-keys/wall", "streams=prices&origins=http://a/path");
+    assert_eq!(wrong.status, 400);
     leads_to(
         &site.submit("/read-keys/wall", "streams=prices"),
         "/renderers",
@@ -593,6 +603,7 @@ fn read_keys_are_made_changed_and_revoked() {
         process.admin("/api/admin/read-keys/wall")["allow_in_url"],
         false
     );
+    assert_eq!(origins(), serde_json::json!([]));
     leads_to(&site.submit("/read-keys/wall/revoke", ""), "/renderers");
     assert_eq!(reads(&key, "prices"), 401);
     assert!(site.page("/renderers").contains(">revoked<"));

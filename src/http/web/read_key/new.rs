@@ -33,6 +33,7 @@ impl NewReadKey {
             networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
             requests_per_second: settings::rate(&mut typed),
+            origins: settings::origins(&mut typed),
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

@@ -13,6 +13,14 @@ use crate::http::web::key::{ENDS, networks_field};
 /// The field for how many feeds it may ask for in a second.
 pub(super) const RATE: &str = "requests_per_second";
 
+/// The field for the origins of its pages.
+const ORIGINS: Field<'_> = Field {
+    name: "origins",
+    label: "Origins (optional)",
+    hint: "Pages of these may read with it, beside those of [live]: https://signage.example.com, or null for pages in files, with commas between them.",
+};
+const ORIGINS_CHARS_MAX: usize = 2_000;
+
 /// The fields.
 pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
     let streams = Field {
@@ -35,6 +43,7 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
         (typed.stream_boxes(streams, catalog))
         (typed.time_input(ENDS))
         (networks_field(typed))
+        (typed.input(ORIGINS, ORIGINS_CHARS_MAX, false))
         (typed.tick(in_url))
         (typed.number_input(rate, "50"))
     }
@@ -44,6 +53,18 @@ pub(super) fn fields(typed: &Typed, catalog: &Catalog) -> Markup {
 pub(super) fn rate(typed: &mut Typed) -> Option<u32> {
     let number = typed.number(RATE, RATE_MAX)?;
     u32::try_from(number).ok()
+}
+
+/// Origins whose pages may read with it.
+pub(super) fn origins(typed: &mut Typed) -> Vec<String> {
+    let said = typed.text(ORIGINS.name);
+    let origins = said.split([',', ' ']).filter(|one| !one.is_empty());
+    origins.map(str::to_owned).collect()
+}
+
+/// What stands in their field at first.
+pub(super) fn initial_origins(origins: &[String]) -> (&'static str, String) {
+    (ORIGINS.name, origins.join(", "))
 }
 
 /// The streams that were chosen, at least one.

@@ -77,6 +77,7 @@ impl Feeds {
             allow_in_url: true,
             networks: Networks::default(),
             requests_per_second: None,
+            origins: Vec::new(),
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use super::{ALLOWED, ask, refusal, setup, ticket, url};
+use super::{ALLOWED, ask, header, refusal, setup, subprotocol, ticket, url};
 use crate::app::Transport;
 use crate::setup::Setup;
 
@@ -117,4 +117,58 @@ async fn browsers_may_ask_before_they_send() {
         }
         assert_eq!(reply.header("access-control-allow-credentials"), None);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_page_reads_with_the_key_that_allows_its_origin_and_with_no_other() {
+    let app = Setup::screen()
+        .read_key("file", &["orders"], "origins = [\"null\"]")
+        .start()
+        .await;
+    let page = [("Origin", "null")];
+    let (file, screen) = (app.reader("file"), app.reader("screen"));
+    for path in ["/api/streams/orders/items", "/feed/orders.json"] {
+        let reply = file.call(Method::GET, path, &page, "").await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(reply.header("access-control-allow-origin"), Some("null"));
+        let reply = screen.call(Method::GET, path, &page, "").await;
+        reply.refused(403, "ORIGIN_NOT_ALLOWED");
+        let elsewhere = [("Origin", "https://evil.example")];
+        let reply = file.call(Method::GET, path, &elsewhere, "").await;
+        reply.refused(403, "ORIGIN_NOT_ALLOWED");
+        let reply = app.anonymous().call(Method::OPTIONS, path, &page, "").await;
+        assert_eq!(reply.status, 204, "{path}");
+    }
+    let refused = ask(&screen, &page, "").await;
+    refused.refused(403, "ORIGIN_NOT_ALLOWED");
+    for transport in Transport::ALL {
+        let renderer = || app.renderer(transport, &["orders"]).of_page("null");
+        let given = ticket(&ask(&file, &page, "").await);
+        renderer().with(url(&given)).connect().await;
+        let own = header(app.read_secret("file"));
+        renderer().with(own).connect().await;
+        // A ticket that a program got is bound to no origin; its key still is.
+        let given = ticket(&ask(&screen, &[], "").await);
+        let reply = refusal(&mut renderer().with(url(&given))).await;
+        reply.refused(403, "ORIGIN_NOT_ALLOWED");
+        let other = header(app.read_secret("screen"));
+        let reply = refusal(&mut renderer().with(other)).await;
+        reply.refused(403, "ORIGIN_NOT_ALLOWED");
+    }
+    let offered = |name: &str| {
+        let renderer = app.renderer(Transport::WebSocket, &["orders"]);
+        let secret = subprotocol(app.read_secret(name));
+        renderer.of_page("null").with(secret)
+    };
+    offered("file").connect().await;
+    let reply = refusal(&mut offered("screen")).await;
+    reply.refused(403, "ORIGIN_NOT_ALLOWED");
+    // What writes has no origins.
+    let item = "/api/streams/orders/items/1";
+    let reply = app.anonymous().call(Method::DELETE, item, &page, "").await;
+    reply.refused(403, "ORIGIN_NOT_ALLOWED");
+
+    app.revoke("file");
+    let reply = file.call(Method::GET, "/feed/orders.json", &page, "").await;
+    reply.refused(403, "ORIGIN_NOT_ALLOWED");
 }
