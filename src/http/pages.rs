@@ -38,9 +38,11 @@ macro_rules! files {
 }
 
 /// What a page with its templates is made of, by path.
-pub(super) const FILES: [(&str, &str, &[u8]); 23] = files![
+pub(super) const FILES: [(&str, &str, &[u8]); 25] = files![
     "headgate.js" SCRIPT "pages/headgate.js",
     "headgate.d.ts" PLAIN "pages/headgate.d.ts",
+    "offline.js" SCRIPT "pages/offline.js",
+    "worker.js" SCRIPT "pages/worker.js",
     "render.js" SCRIPT "pages/render.js",
     "render.css" STYLE "pages/render.css",
     "templates/page.js" SCRIPT "pages/render/page.js",

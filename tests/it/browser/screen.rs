@@ -137,3 +137,69 @@ fn a_saved_file_starts_without_the_daemon_and_shows_the_last_state() {
     daemon.post("orders", r#"{"id": "1", "text": "second"}"#);
     window.shows(TABLE, &json!([["id", "text"], ["1", "second"]]));
 }
+
+#[test]
+fn pages_start_from_what_was_kept_when_the_daemon_is_away_and_are_new_again_after() {
+    let test = "pages_start_from_what_was_kept_when_the_daemon_is_away_and_are_new_again_after";
+    let Some(window) = Window::open(test) else {
+        return;
+    };
+    let mut daemon = Daemon::start(&["orders"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_dir = daemon.process().setup.data_dir().to_owned();
+    let place = ["new", "own", "--stream", "orders", "--data-dir"];
+    let named = [data_dir.to_str().expect("UTF-8"), "--url", &daemon.origin()];
+    let own = screen(folder.path(), &[&place[..], &named[..]].concat()).ok();
+    let own = own.trim().replace("READ_KEY", READ_KEY);
+    let table = json!([["id", "text"], ["1", "value-of-an-item"]]);
+    daemon.post("orders", r#"{"id": "1", "text": "value-of-an-item"}"#);
+    // What is kept, by path, and whether a key, an option or a value is in it.
+    let kept = "const key = arguments[0]; \
+         return (async () => { \
+           const cache = await caches.open('headgate-pages-1'); \
+           const all = await cache.keys(); \
+           const texts = await Promise.all(all.map(async (one) => one.url + ' ' + await (await cache.match(one)).text())); \
+           const told = texts.some((text) => text.includes(key) || text.includes('value-of-an-item') || /[?#]/.test(text.split(' ')[0])); \
+           return [all.map((one) => new URL(one.url).pathname), told]; \
+         })()";
+    for (url, needed) in [
+        (
+            daemon.page("orders"),
+            &[
+                "/render/orders",
+                "/render.css",
+                "/render.js",
+                "/templates/page.js",
+                "/templates/table.js",
+                "/headgate.js",
+            ][..],
+        ),
+        (
+            own.clone(),
+            &["/pages/own.html", "/headgate.js", "/offline.js"],
+        ),
+    ] {
+        window.go(&url);
+        window.shows(TABLE, &table);
+        window.becomes("all of it is kept", &kept, &json!([READ_KEY]), |found| {
+            let paths = found[0].as_array().expect("paths");
+            assert_eq!(found[1], false, "{found}");
+            assert!(
+                !paths.iter().any(|path| path.to_string().contains("/api/")),
+                "{found}"
+            );
+            needed.iter().all(|path| paths.contains(&json!(path)))
+        });
+    }
+    window.go("about:blank");
+    daemon.stop();
+    for url in [&daemon.page("orders"), &own] {
+        window.go(url);
+        window.shows(TABLE, &table);
+    }
+    std::fs::write(data_dir.join("pages/own.html"), "<p>new").expect("a page");
+    daemon.start_again();
+    window.go("about:blank");
+    window.go(&own);
+    window.shows(SEEN, &json!("new"));
+}

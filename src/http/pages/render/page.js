@@ -70,6 +70,8 @@ async function start() {
     root.dataset.state = "keyless";
     return debug && debug.keyless(key);
   }
+  // A file needs nobody to start.
+  if (!saved) import("/offline.js").catch(() => {});
   const live = connect({ url: saved && saved.url, streams: [name], key, maxRate: 30 });
   const view = live.stream(name);
   follow(live, view, Template, debug, fonts);
