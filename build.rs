@@ -77,7 +77,7 @@ fn describe_build(out_dir: &Path) {
     };
     let commit = commit.map(|commit| format!(", commit {commit}"));
     let commit = commit.unwrap_or_default();
-    println!("cargo::rustc-env=HEADGATE_BUILD={profile} build{commit}");
+    println!("cargo::rustc-env=BUILT_AS={profile} build{commit}");
 }
 
 /// As whoever builds says it, who may have no repository.

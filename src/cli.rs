@@ -49,14 +49,14 @@ use crate::config::{Loaded, Sources};
 use error::CliError;
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
-const BUILD: &str = env!("HEADGATE_BUILD");
+const BUILD: &str = env!("BUILT_AS");
 
 /// JSON in, durable 202, live data pool: a data ingestion daemon that sits beside a renderer.
 #[derive(Debug, Parser)]
 #[command(
     name = "headgate",
     version,
-    long_version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("HEADGATE_BUILD"), ")"),
+    long_version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILT_AS"), ")"),
     max_term_width = 100
 )]
 struct Cli {

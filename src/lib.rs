@@ -94,6 +94,10 @@
 //! newest 100,000), and where another life of the file began: after a restore, or when a damaged file was rebuilt. Whoever
 //! asks for such a position is told `reset` and everything.
 //!
+//! # The budget of a request
+//!
+#![doc = include_str!("budget.md")]
+//!
 //! # Files
 //!
 //! | file | written by | flushed |

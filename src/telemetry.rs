@@ -300,7 +300,7 @@ impl Open {
 
     /// It began when its request did.
     #[must_use]
-    pub fn from_the_beginning(mut self) -> Self {
+    pub fn since_the_beginning(mut self) -> Self {
         self.began = self.trace.began;
         self
     }

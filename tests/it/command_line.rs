@@ -169,11 +169,10 @@ fn wrong_use_exits_with_2_and_says_what_is_right() {
 #[test]
 fn help_and_version_are_printed() {
     let folder = tempfile::tempdir().expect("a folder");
+    let short = format!("headgate {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(folder.path(), ["-V"]).ok().trim(), short);
     let version = run(folder.path(), ["--version"]).ok();
-    assert_eq!(
-        version.trim(),
-        format!("headgate {}", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(version.trim(), format!("{short} (debug build)"));
     let help = run(folder.path(), ["--help"]).ok();
     for verb in [
         "serve",

@@ -35,10 +35,11 @@ const FLOORS: [(&str, u8); 28] = [
 ];
 
 /// Files of `http` by floor, as far as they have one; all others lie between these.
-const HTTP_FLOORS: [(&str, u8); 11] = [
+const HTTP_FLOORS: [(&str, u8); 12] = [
     ("envelope", 0),
     ("error", 0),
     ("forwarded", 0),
+    ("head", 0),
     ("middleware", 0),
     ("body", 0),
     ("rate", 0),

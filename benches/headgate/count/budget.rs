@@ -15,16 +15,13 @@ const FLATTEN: &str = "headgate::ingest::flatten::flatten_by";
 const LOG: &str = "headgate::journal::group::Group::log";
 const GROUP: &str = "headgate::journal::group::Group::write";
 const SETTLE: &str = "headgate::pool::Pool::settle";
-/// The messages of a renderer, as its connection takes them.
-const PUSH: &str =
-    "<futures_util::stream::unfold::Unfold<T,F,Fut> as futures_core::stream::Stream>::poll_next";
 
 /// What a stage is called, the functions that make it up, and those in them that are a stage of their own.
-const STAGES: [(&str, &[&str], &[&str]); 8] = [
+const STAGES: [(&str, &[&str], &[&str]); 7] = [
     (
-        "HTTP: connections, head, route, answer",
+        "HTTP: connections, head, route, answer, a renderer's message",
         &[CONNECTION],
-        &[SUBMIT, PUSH],
+        &[SUBMIT],
     ),
     ("key, rate, limits", &[ADMIT], &[]),
     ("flattening", &[FLATTEN], &[]),
@@ -36,7 +33,6 @@ const STAGES: [(&str, &[&str], &[&str]); 8] = [
     ("journal: row of the request log", &[LOG], &[]),
     ("journal: payload and commit", &[GROUP], &[LOG]),
     ("pool: items, their numbers, commit", &[SETTLE], &[]),
-    ("one renderer is told: its message", &[PUSH], &[]),
 ];
 
 const COLUMNS: [(&str, Work, u64); 4] = [
@@ -90,7 +86,7 @@ fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -154,7 +154,7 @@ impl<'a> Parts<'a> {
     pub(super) fn received(&self, tracer: &Tracer) {
         if let Some(trace) = &self.trace {
             let span = trace.open("receive", Kind::Internal);
-            tracer.end(span.from_the_beginning());
+            tracer.end(span.since_the_beginning());
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use super::daemon::{Daemon, remove};
+use super::daemon::{Daemon, READ_KEY, remove};
 use super::driver::Window;
 use super::watched::Watched;
 use crate::process::{Answer, Client, SetOnDrop};
@@ -105,7 +105,10 @@ fn pages_miss_nothing_however_often_the_daemon_is_killed() {
     };
     let mut daemon = Daemon::start(&["orders"]);
     daemon.post("orders", r#"{"id": "counter-1", "n": 0}"#);
-    page.go(&daemon.page("orders"));
+    page.go(&format!(
+        "{}/render/orders?fields=_key,n&limit=5000#{READ_KEY}",
+        daemon.origin()
+    ));
     page.run("window.loadedOnce = true", &json!([]));
     let other = page.another();
     other.go(&daemon.blank_page());
@@ -154,8 +157,10 @@ fn pages_miss_nothing_however_often_the_daemon_is_killed() {
         let cuts = cuts.filter(|state| state["state"] == "offline").count();
         assert!(cuts > 0, "it was cut off: {state}");
     }
-    let rows = "return Object.fromEntries([...document.querySelectorAll('tbody tr')].map((row) => \
-         [row.children[0].textContent, Number(row.children[2].textContent)]))";
+    // Lines are made as far as somebody scrolls.
+    let rows = "document.querySelector('.scroll').scrollTo(0, 1e9); \
+         return Object.fromEntries([...document.querySelectorAll('tbody tr')].map((row) => \
+         [row.children[0].textContent, Number(row.children[1].textContent)]))";
     page.shows(rows, &json!(expected));
     page.shows("return window.loadedOnce", &json!(true));
 }

@@ -112,10 +112,10 @@ async fn a_feed_that_would_be_too_large_is_refused_in_plain_words() {
     );
     assert_eq!(
         feed(&app, "scores.json?limit=2").await.body.len(),
-        1_800_000 + 2 * 31 + 3
+        1_800_000 + 2 * 29 + 4
     );
     assert_eq!(
         feed(&app, "scores.txt?fields=id&join=,").await.text().len(),
-        9 * 2 + 10 * 3 - 1
+        10 + 9 * 2 + 18
     );
 }

@@ -7,6 +7,7 @@ const LINES_MAX = 5;
 const WIDTH_EM = 15;
 const GAP_EM = 0.9;
 const GROWTH_MAX = 2.4;
+const STRETCH_MAX = 1.25;
 
 export class Template {
   #shown;
@@ -53,7 +54,10 @@ export class Template {
     stage.style.setProperty("--fit", scale.toFixed(2));
     stage.style.setProperty("--across", Math.min(across, entries.length) || 1);
     stage.style.setProperty("--high", height + "em");
-    stage.style.alignContent = entries.length > across * (down - 1) ? "stretch" : "start";
+    // Full pages fill the height, where that is not far.
+    const used = (height * down + GAP_EM * (down - 1)) * scale * em;
+    const full = entries.length > across * (down - 1) && stage.clientHeight < used * STRETCH_MAX;
+    stage.style.alignContent = full ? "stretch" : "start";
     const state = JSON.stringify([roles, lines, scale, across]);
     if (state !== this.#state) this.#rows.forget();
     this.#state = state;
@@ -63,8 +67,7 @@ export class Template {
   }
 
   #image() {
-    const { roles } = this.#shown;
-    return roles.image || roles.home_logo;
+    return this.#shown.roles.image;
   }
 
   // What stands under the title: [field of the label or null, label, field of the value].

@@ -30,10 +30,12 @@ export class Template {
     const one = list.entries.length === 1 || options.limit === 1;
     const entries = pager.window(list.entries, one ? 1 : Math.max(1, Math.floor(high / LINE_REM)));
     const least = pager.turning ? list.entries.length : entries.length;
-    const growth = Math.max(1, Math.min(GROWTH_MAX, high / (least * LINE_REM), stage.clientWidth / rem / 56));
+    const growth = Math.max(1, Math.min(GROWTH_MAX, high / (least * LINE_REM), stage.clientWidth / rem / 60));
     const look = `${one} ${options.size ? 1 : growth.toFixed(3)} ${JSON.stringify(roles)}`;
     if (this.#look !== look) {
       stage.style.setProperty("--fit", options.size ? 1 : growth.toFixed(3));
+      stage.style.setProperty("--state", roles.status || roles.clock ? "7.6em" : "0.6em");
+      stage.style.setProperty("--meta", roles.competition ? "7.6em" : "0.6em");
       stage.className = one ? "one" : "";
       this.#rows.forget();
     }

@@ -18,6 +18,7 @@ use crate::http::web::sessions::IssuedKey;
 use crate::http::web::snippets;
 use crate::http::web::text::{plain, segment, text, text_of};
 use crate::operate::Operator;
+use crate::text::visible_lines;
 
 /// Columns that can be chosen here; a URL can name any.
 const COLUMNS_MAX: usize = 100;
@@ -140,12 +141,16 @@ async fn page(
             (columns(&preview, path, fields))
             h2 { "First lines" }
             @for (name, format) in [("CSV", Format::Csv), ("JSON", Format::Json)] {
-                details open[format == Format::Csv] { summary { (name) } pre { code { (text_of(&preview.first_rows(format, fields), PREVIEW_CHARS_MAX)) } } }
+                details open[format == Format::Csv] { summary { (name) } pre { code { (visible_lines(&first_chars(&preview.first_rows(format, fields)))) } } }
             }
             h2 { "A key" }
             (typed.form(path, &new_key))
         },
     })
+}
+
+fn first_chars(text: &str) -> String {
+    text.chars().take(PREVIEW_CHARS_MAX).collect()
 }
 
 fn urls(base: &str, fields: &str, issued: Option<&IssuedKey>) -> Markup {
