@@ -77,6 +77,7 @@ fn describe_build(out_dir: &Path) {
     };
     let commit = commit.map(|commit| format!(", commit {commit}"));
     let commit = commit.unwrap_or_default();
+    // Cargo sets it for what it runs, too: the daemon refuses variables named HEADGATE_ that it does not know.
     println!("cargo::rustc-env=BUILT_AS={profile} build{commit}");
 }
 
