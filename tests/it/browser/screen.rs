@@ -181,7 +181,7 @@ fn pages_start_from_what_was_kept_when_the_daemon_is_away_and_are_new_again_afte
     ] {
         window.go(&url);
         window.shows(TABLE, &table);
-        window.becomes("all of it is kept", &kept, &json!([READ_KEY]), |found| {
+        window.becomes("all of it is kept", kept, &json!([READ_KEY]), |found| {
             let paths = found[0].as_array().expect("paths");
             assert_eq!(found[1], false, "{found}");
             assert!(
