@@ -7,12 +7,13 @@ use crate::app::Admin;
 use crate::setup::Setup;
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 49] = [
+const GUARDED: [(Method, &str); 50] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
     (Method::POST, "/api/admin/streams"),
     (Method::GET, "/api/admin/streams/orders"),
+    (Method::GET, "/api/admin/streams/orders/export.csv"),
     (Method::PATCH, "/api/admin/streams/orders"),
     (Method::DELETE, "/api/admin/streams/orders"),
     (Method::POST, "/api/admin/backups"),
