@@ -88,7 +88,9 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         ("get_feed", "names") => json!({ "enum": ["_", ".", "nested"] }),
         ("get_feed", "shape") => json!({ "enum": ["rows", "object", "one", "fields"] }),
         ("get_feed", "sep") => json!({ "pattern": "^[^\"\r\n]$" }),
-        ("get_feed" | "export_stream", "where") => json!({ "pattern": "^([^,:\\\\]*:[^,\\\\]*)?$" }),
+        ("get_feed" | "export_stream", "where") => {
+            json!({ "pattern": "^([^,:\\\\]*:[^,\\\\]*)?$" })
+        }
         (_, "limit") => within(1, 500),
         (_, "max_rate") => within(1, 1_000),
         (_, "Idempotency-Key") => json!({ "pattern": "^[!-~]{1,255}$" }),
