@@ -87,11 +87,11 @@ impl Way {
             Self::Bearer => format!("{name} HTTP/1.1\r\nAuthorization: Bearer {secret}\r\n"),
             Self::Hmac => format!(
                 "{name}/{name} HTTP/1.1\r\nX-Signature: {}\r\n",
-                tag(secret, &body)
+                tag(secret, body.as_bytes())
             ),
             Self::GitHub => format!(
                 "{name}/{name} HTTP/1.1\r\nX-Hub-Signature-256: sha256={}\r\nX-GitHub-Delivery: {number:032x}\r\nX-GitHub-Event: push\r\n",
-                tag(secret, &body)
+                tag(secret, body.as_bytes())
             ),
         };
         format!(
@@ -102,9 +102,10 @@ impl Way {
     }
 }
 
-fn tag(secret: &str, body: &str) -> String {
+/// The signature of a body, in hexadecimal digits.
+pub(crate) fn tag(secret: &str, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-    let tag = hmac::sign(&key, body.as_bytes());
+    let tag = hmac::sign(&key, body);
     tag.as_ref().iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

@@ -189,8 +189,8 @@ impl Found {
     }
 }
 
-/// SQLite's integers are signed; positions stay far below the limit.
-fn signed(number: u64) -> i64 {
+/// SQLite's integers are signed; positions and times stay far below the limit.
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
-use super::marks::{self, CLOSED};
+use super::marks::{self, CLOSED, signed};
 use super::{Journal, StorageError};
 
 /// Entries looked through in the first step, and in every other one.
@@ -301,10 +301,5 @@ fn list(seqs: &[u64]) -> String {
     format!("[{}]", seqs.join(","))
 }
 
-/// SQLite's integers are signed; positions and times stay far below the limit.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -329,17 +329,7 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
 }
 
 /// The sample as format 5 had it.
-const FORMAT_5: &str = "
-DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_mark_names; DROP TABLE log_late; DROP TABLE log_sent_again;
-ALTER TABLE payloads DROP COLUMN request; ALTER TABLE quarantine DROP COLUMN request;
-CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
-CREATE INDEX requests_by_connector ON requests (connector, outcome);
-CREATE INDEX requests_by_outcome ON requests (outcome) WHERE outcome <> 0;
-CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
-CREATE TABLE log_spans (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL, min_ms INTEGER NOT NULL,
-    max_ms INTEGER NOT NULL, bytes INTEGER NOT NULL);
-PRAGMA user_version = 5;
-";
+const FORMAT_5: &str = include_str!("../../tests/fixtures/journal-format-5.sql");
 
 #[test]
 fn a_journal_of_format_5_is_restored_of_its_indexes_and_goes_on() {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use headgate::http::{AdminParts, Hosts, Outside, ServiceParts, Sessions, admin, service};
+use headgate::http::{Outside, ServiceParts, service};
 use reqwest::Method;
 
 use crate::app::actor::Caller;
 use crate::openapi::{READ_KEY, document, filled, operations, with_data};
 use crate::pages::signed_in;
-use crate::roles::listed;
+use crate::roles::{admin_routes, listed};
 use crate::setup::{ADMIN_TOKEN, Setup, key_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -22,17 +22,9 @@ async fn every_route_that_takes_get_takes_head() {
         body_timeout_seconds: 10,
         outside: Outside::of(&settings),
     });
-    let of_admin = admin(&AdminParts {
-        operator: app.parts.clone(),
-        sessions: Arc::new(Sessions::new(&app.parts.access)),
-        hosts: Hosts {
-            listed: Arc::new([]),
-            is_local: true,
-        },
-        outside: Outside::of(&settings),
-    });
-    for (router, count_min) in [(of_service.router, 15), (of_admin.router, 60)] {
-        let routes = listed(&format!("{router:?}"));
+    let of_service = listed(&format!("{:?}", of_service.router));
+    let of_admin = admin_routes(&app, &settings);
+    for (routes, count_min) in [(of_service, 15), (of_admin, 60)] {
         let paths = |wanted: &str| {
             let with_method = routes.iter().filter(|(method, _)| method == wanted);
             let mut paths: Vec<String> = with_method.map(|(_, path)| path.clone()).collect();

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use headgate::config::Role;
+use headgate::config::{Role, Settings};
 use headgate::http::{AdminParts, Hosts, Outside, Sessions, admin};
 use serde_json::{Value, json};
 
+use crate::app::TestApp;
 use crate::command_line::{operate, run};
 use crate::pages::Site;
 use crate::process::{Answer, Client, Process};
@@ -38,6 +39,14 @@ async fn routes() -> Vec<(String, String)> {
     let setup = setup();
     let settings = setup.load().settings;
     let app = setup.start().await;
+    let mut routes = admin_routes(&app, &settings);
+    // What HEAD needs is what GET needs (`head.rs`).
+    routes.retain(|(method, _)| method != "HEAD");
+    routes
+}
+
+/// Method and path of each route of the admin listener.
+pub(crate) fn admin_routes(app: &TestApp, settings: &Settings) -> Vec<(String, String)> {
     let service = admin(&AdminParts {
         operator: app.parts.clone(),
         sessions: Arc::new(Sessions::new(&app.parts.access)),
@@ -45,12 +54,9 @@ async fn routes() -> Vec<(String, String)> {
             listed: Arc::new([]),
             is_local: true,
         },
-        outside: Outside::of(&settings),
+        outside: Outside::of(settings),
     });
-    let mut routes = listed(&format!("{:?}", service.router));
-    // What HEAD needs is what GET needs (`head.rs`).
-    routes.retain(|(method, _)| method != "HEAD");
-    routes
+    listed(&format!("{:?}", service.router))
 }
 
 /// Method and path of each route of a router, as it shows itself.

@@ -8,11 +8,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use memchr::memmem;
-use ring::hmac;
 
 use crate::Result;
 use crate::http::Client;
 use crate::ingest::payload::{ITEM_KEY, Keys, Requests, Revisions, Shape};
+use crate::senders::tag;
 
 const READ_KEY: &str = "rk_live_count_0123456789abcdef";
 const SECRET: &str = "a-secret-of-the-count-0123456789";
@@ -169,10 +169,7 @@ impl Load {
                 head.replacen("\r\n", &key, 1)
             }
             Work::Signed => {
-                let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), body);
-                let tag: String = (tag.as_ref().iter())
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect();
+                let tag = tag(SECRET, body);
                 format!(
                     "POST /api/webhook/{SIGNED}/{SIGNED} HTTP/1.1\r\nHost: count\r\nX-Signature: {tag}\r\n\
                      Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",

@@ -16,10 +16,10 @@ use crate::metrics::Metrics;
 use crate::sqlite::Fuse;
 
 /// Numbers that are the same in every run.
-struct Random(u64);
+pub(in crate::journal) struct Random(pub(in crate::journal) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::journal) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -32,12 +32,20 @@ impl Random {
 }
 
 async fn open(path: &Path) -> Arc<Journal> {
+    open_with(path, u64::MAX, 0).await
+}
+
+pub(in crate::journal) async fn open_with(
+    path: &Path,
+    log_retention_bytes: u64,
+    seq_floor: u64,
+) -> Arc<Journal> {
     let options = Options {
         durability: Durability::Os,
         pending_bytes_max: 1 << 30,
-        seq_floor: 0,
+        seq_floor,
         log_retention_ms: u64::MAX >> 1,
-        log_retention_bytes: u64::MAX,
+        log_retention_bytes,
     };
     let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
     journal.expect("it opens")

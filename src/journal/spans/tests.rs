@@ -11,20 +11,10 @@ use uuid::Uuid;
 use super::*;
 use crate::journal::log::Filter;
 use crate::journal::page::Budget;
-use crate::journal::{Durability, Journal, Options, schema};
-use crate::metrics::Metrics;
-use crate::sqlite::Fuse;
-
-struct Random(u64);
+use crate::journal::page::tests::{Random, open_with as open};
+use crate::journal::{Durability, Journal, schema};
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
     fn id(&mut self, at_ms: u64) -> Uuid {
         let mut id = [0; 16];
         id[..6].copy_from_slice(&at_ms.to_be_bytes()[2..]);
@@ -32,18 +22,6 @@ impl Random {
         id[8..].copy_from_slice(&(self.below(1 << 62) | 1 << 63).to_be_bytes());
         Uuid::from_bytes(id)
     }
-}
-
-async fn open(path: &Path, log_retention_bytes: u64, seq_floor: u64) -> Arc<Journal> {
-    let options = Options {
-        durability: Durability::Os,
-        pending_bytes_max: 1 << 30,
-        seq_floor,
-        log_retention_ms: u64::MAX >> 1,
-        log_retention_bytes,
-    };
-    let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
-    journal.expect("it opens")
 }
 
 /// What the file says of an entry.

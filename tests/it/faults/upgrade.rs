@@ -23,6 +23,7 @@ const REQUESTS: u64 = 60;
 const ENTRIES: i64 = 4_300;
 const NAMES: [&str; 2] = ["journal.db", "journal.db-wal"];
 const ROUNDS: u64 = 8;
+const FORMAT_5: &str = include_str!("../../fixtures/journal-format-5.sql");
 
 /// As format 5 had it, after so many refused requests of a connector that was deleted since.
 fn older(folder: &Setup) {
@@ -33,15 +34,7 @@ fn older(folder: &Setup) {
              INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, http_status, items, bytes, key, client)
                  SELECT (SELECT max(seq) FROM requests) + n, unhex(printf('%012x7%03x8%015x', 1700000000000 + n * 250, n % 4096, n)),
                      1700000000000 + n * 250, iif(n % 50 = 0, 'rare', 'gone'), 's', 1, 0, 400, 0, 1, 'ik_live_', 'unix' FROM numbers;
-             DROP TABLE log_spans; DROP TABLE log_marks; DROP TABLE log_mark_names; DROP TABLE log_late; DROP TABLE log_sent_again;
-             ALTER TABLE payloads DROP COLUMN request; ALTER TABLE quarantine DROP COLUMN request;
-             CREATE UNIQUE INDEX requests_by_id ON requests (request_id);
-             CREATE INDEX requests_by_connector ON requests (connector, outcome);
-             CREATE INDEX requests_by_outcome ON requests (outcome) WHERE outcome <> 0;
-             CREATE INDEX requests_sent_again ON requests (sent_again_from) WHERE sent_again_from IS NOT NULL;
-             CREATE TABLE log_spans (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL, min_ms INTEGER NOT NULL,
-                 max_ms INTEGER NOT NULL, bytes INTEGER NOT NULL);
-             PRAGMA user_version = 5;"
+             {FORMAT_5}"
         ),
     );
     folder.tamper(
