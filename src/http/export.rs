@@ -49,11 +49,9 @@ pub(super) async fn answer(
     req: &mut Request,
     res: &mut Response,
 ) -> Result<(), ApiError> {
-    let known = FORMATS
-        .contains(&format)
-        .then(|| Format::of(format))
-        .flatten();
-    let format = known.ok_or_else(|| {
+    let ending = format;
+    let known = FORMATS.contains(&ending).then(|| Format::of(ending));
+    let format = known.flatten().ok_or_else(|| {
         let message = format!(
             "there is no such format; an export ends with one of {}",
             FORMATS.join(", ")
@@ -71,8 +69,7 @@ pub(super) async fn answer(
         is_begun: false,
         is_done: false,
     };
-    let ending = FORMATS.iter().find(|one| Format::of(one) == Some(format));
-    let file = format!("{stream}.{}", ending.unwrap_or(&"txt"));
+    let file = format!("{stream}.{ending}");
     let disposition = format!("attachment; filename*=UTF-8''{}", percent_encoded(&file));
     let headers = res.headers_mut();
     headers.insert(

@@ -37,11 +37,7 @@ impl Decimal {
         let zeros = (all.len() - digits.len()) as i64;
         let digits = digits.trim_end_matches('0');
         if digits.is_empty() {
-            return Some(Self {
-                is_negative: false,
-                digits: String::new(),
-                exponent: 0,
-            });
+            return Some(Self::zero());
         }
         Some(Self {
             is_negative,
