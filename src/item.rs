@@ -385,6 +385,11 @@ impl ItemsWriter {
         Ok(())
     }
 
+    /// Bytes that were written to the item that was begun.
+    pub fn written_len(&self) -> usize {
+        self.bytes.len().saturating_sub(self.record + RECORD_BYTES)
+    }
+
     /// What was written to the item that was begun.
     pub fn written(&self) -> &str {
         let fields = self.bytes.get(self.record + RECORD_BYTES..);
@@ -479,7 +484,7 @@ impl ItemsWriter {
 
     #[inline]
     fn reserve(&self, more: usize) -> Result<(), Full> {
-        if more > self.bytes_max - self.bytes.len().min(self.bytes_max) {
+        if more > self.bytes_max.saturating_sub(self.bytes.len()) {
             return Err(Full {
                 bytes_max: self.bytes_max,
             });

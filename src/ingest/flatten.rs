@@ -268,7 +268,7 @@ impl<'a> Flattener<'a> {
 
     /// Refuses what every renderer would have to take in one piece.
     fn refuse_too_large(&self) -> Result<(), Fault> {
-        let (bytes, bytes_max) = (self.out.written().len(), self.item_bytes_max);
+        let (bytes, bytes_max) = (self.out.written_len(), self.item_bytes_max);
         if bytes <= bytes_max {
             return Ok(());
         }
@@ -285,9 +285,9 @@ impl<'a> Flattener<'a> {
     }
 
     /// Refuses two places of an item that flatten to the same field. Keys of one object are known to differ,
-    /// so this takes an object below the top level and a key with a dot in it.
+    /// so this takes an object below the top level, and two paths of which `seen` does not know that they differ.
     fn refuse_equal_paths(&self) -> Result<(), Fault> {
-        if self.objects == 0 || !self.seen.any_with_dot(self.texts()) {
+        if self.objects == 0 || !self.seen.may_have_equal_paths(self.texts()) {
             return Ok(());
         }
         let mut names = HashSet::new();

@@ -4,13 +4,18 @@
 //! `walk` for each key.
 //!
 //! **Invariant**: [`Seen::insert`] is constant time on average whatever the keys: few are compared one by
-//! one; many are found by a hash with a random key, which a sender cannot aim at.
+//! one, if a bit of their hash was met before; many are found by a hash with a random key, which a sender cannot
+//! aim at.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Up to this many keys of an item are compared one by one: a scan over hashes that lie side by side costs
-/// less than a keyed hash for each. An order of 2 KB has a hundred.
+/// Up to this many keys of an item are compared one by one, which costs less than a keyed hash for each. An order of
+/// 2 KB has a hundred.
 const LINEAR_MAX: usize = 128;
+/// Bits of a [`Few`], sixteen for each hash: nearly all that are new are known to be new by theirs.
+const BITS: usize = 16 * LINEAR_MAX;
+/// Odd, and its bits are mixed (the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Room for so many to begin with.
 const NAMES: usize = 32;
 
@@ -42,10 +47,49 @@ impl<'t> Texts<'t> {
     }
 }
 
+/// Up to [`LINEAR_MAX`] hashes.
+struct Few {
+    /// A bit for each of them.
+    bits: [u64; BITS / 64],
+    hashes: Vec<u64>,
+}
+
+impl Few {
+    fn new() -> Self {
+        Self {
+            bits: [0; BITS / 64],
+            hashes: Vec::with_capacity(NAMES),
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.bits.fill(0);
+        self.hashes.clear();
+    }
+
+    /// Adds a hash. Returns true if it was there already.
+    #[inline]
+    fn insert(&mut self, hash: u64) -> bool {
+        let bit = (hash >> 32) as usize % BITS;
+        let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
+        let was_met = *word & bit != 0 && self.hashes.contains(&hash);
+        *word |= bit;
+        self.hashes.push(hash);
+        was_met
+    }
+}
+
 /// The keys of one item. Its memory is reused for the next one.
 pub(super) struct Seen {
     names: Vec<Name>,
-    /// A hash for each name: the fixed one of the caller while there are few, then the keyed one.
+    /// The fixed hash of each name and its object, while there are few.
+    few: Few,
+    /// The fixed hash of the whole path of each field, while there are few.
+    paths: Few,
+    /// Whether two paths had the same hash.
+    alike: bool,
+    /// The keyed hash of each name, once there are many.
     hashes: Vec<u64>,
     /// Open addressing, a power of two long, at most half full of this item's names.
     slots: Vec<Slot>,
@@ -65,7 +109,10 @@ impl Seen {
     pub(super) fn new() -> Self {
         Self {
             names: Vec::with_capacity(NAMES),
-            hashes: Vec::with_capacity(NAMES),
+            few: Few::new(),
+            paths: Few::new(),
+            alike: false,
+            hashes: Vec::new(),
             slots: Vec::new(),
             generation: 0,
             random: None,
@@ -76,6 +123,9 @@ impl Seen {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.names.clear();
+        self.few.clear();
+        self.paths.clear();
+        self.alike = false;
         self.hashes.clear();
     }
 
@@ -85,29 +135,43 @@ impl Seen {
         if self.names.len() >= LINEAR_MAX {
             return self.insert_keyed(name, texts);
         }
-        let hash = hash.wrapping_add(u64::from(name.object));
-        // Without an early end, so that the compiler can compare several at once.
-        let met = self.hashes.iter().fold(false, |met, h| met | (*h == hash));
-        if met && self.names.iter().any(|other| same(*other, name, texts)) {
+        // Objects of one kind have the same keys.
+        let hash = hash.wrapping_add(u64::from(name.object).wrapping_mul(SPREAD));
+        if self.few.insert(hash) && self.is_known(name, texts) {
             return false;
         }
         self.names.push(name);
-        self.hashes.push(hash);
         true
     }
 
-    /// Whether a key has a dot in it.
-    pub(super) fn any_with_dot(&self, texts: Texts<'_>) -> bool {
-        self.names
-            .iter()
-            .any(|name| memchr::memchr(b'.', texts.get(*name).as_bytes()).is_some())
+    /// Adds the path of a field, by its hash.
+    #[inline]
+    pub(super) fn add_path(&mut self, hash: u64) {
+        if self.names.len() <= LINEAR_MAX {
+            self.alike |= self.paths.insert(hash);
+        }
+    }
+
+    #[cold]
+    fn is_known(&self, name: Name, texts: Texts<'_>) -> bool {
+        self.names.iter().any(|other| same(*other, name, texts))
+    }
+
+    /// Whether two fields can have the same path: not, if all have hashes of their own.
+    pub(super) fn may_have_equal_paths(&self, texts: Texts<'_>) -> bool {
+        if self.names.len() <= LINEAR_MAX {
+            return self.alike;
+        }
+        // Keys of one object differ, so it takes one with a dot in it.
+        let mut keys = self.names.iter().map(|name| texts.get(*name));
+        keys.any(|key| memchr::memchr(b'.', key.as_bytes()).is_some())
     }
 
     fn insert_keyed(&mut self, name: Name, texts: Texts<'_>) -> bool {
         if self.names.len() == LINEAR_MAX {
-            // Until now the hashes were the caller's, and no slot was filled for this item.
             for at in 0..LINEAR_MAX {
-                self.hashes[at] = self.keyed(self.names[at], texts);
+                let hash = self.keyed(self.names[at], texts);
+                self.hashes.push(hash);
             }
             self.rebuild();
         } else if self.names.len() * 2 >= self.slots.len() {

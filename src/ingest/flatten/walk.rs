@@ -191,7 +191,7 @@ impl<'a> Flattener<'a> {
     #[inline]
     fn name(&mut self, key: &Key) -> Result<bool, Fault> {
         if self.path.is_empty() && !key.rewritten {
-            self.shape.add(key.hash);
+            self.add_path(key.hash);
             return Ok(self.is_item_key(self.scan.slice(key.quote + 1, key.end)));
         }
         let path_len = self.path.len();
@@ -199,7 +199,7 @@ impl<'a> Flattener<'a> {
         self.copy_to(key.quote + 1)?;
         self.out.write(&self.path).map_err(|full| self.full(full))?;
         self.mark = key.end;
-        self.shape.add(name_hash(self.path.as_bytes()));
+        self.add_path(name_hash(self.path.as_bytes()));
         let is_item_key = self.is_item_key(&self.path);
         self.path.truncate(path_len);
         Ok(is_item_key)
@@ -287,6 +287,13 @@ impl<'a> Flattener<'a> {
         self.out
             .write(self.scan.slice(self.mark, end))
             .map_err(|full| self.full(full))
+    }
+
+    /// Notes the path of a field, by its hash.
+    #[inline]
+    fn add_path(&mut self, hash: u64) {
+        self.shape.add(hash);
+        self.seen.add_path(hash);
     }
 
     fn extend_path(&mut self, name: Name) {
