@@ -118,6 +118,10 @@ fn push(lines: &mut String, name: &str, value: Option<&str>) {
     if name.len() > NAME_BYTES_MAX || lines.len() + bytes > BYTES_MAX {
         return;
     }
+    if lines.is_empty() {
+        // Nearly always all there is: two short lines.
+        lines.reserve(96.max(bytes));
+    }
     lines.push_str(name);
     if let Some(value) = value {
         lines.push_str(": ");

@@ -4,6 +4,7 @@
 //!
 //! **Invariant**: an error of the connection is judged by the fuse before its transaction is rolled back.
 
+use std::cell::Cell;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +18,11 @@ use super::{Fuse, Trouble, WRITER_WAITS_MAX};
 const RESTART_FACTOR: u32 = 4;
 /// How long beginning anew waits for readers. The daemon's own end within milliseconds.
 const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
+
+thread_local! {
+    /// Frames in the log that this thread has committed to last, until somebody has asked.
+    static COMMITTED_FRAMES: Cell<Option<u32>> = const { Cell::new(None) };
+}
 
 /// The writing connection of a file, which it can be used as, and what is known of its write-ahead log.
 #[derive(Debug)]
@@ -61,6 +67,11 @@ impl FileWriter {
         log_bytes_max: u32,
         fuse: &Fuse,
     ) -> Result<Self, Error> {
+        // `PRAGMA wal_checkpoint(NOOP)` says the same, but is prepared anew each time, which costs more than a short commit.
+        connection.wal_hook(Some(|_, frames| {
+            COMMITTED_FRAMES.set(u32::try_from(frames).ok());
+            Ok(())
+        }));
         let page_bytes: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
         Ok(Self {
             connection,
@@ -102,14 +113,16 @@ impl FileWriter {
         }
     }
 
-    /// Copies the log back when enough was added to it. Call it after a commit. While others read all the time the log
+    /// Copies the log back when enough was added to it. Call it after a commit, on its thread. While others read all the time the log
     /// would only grow: when it is four times as long, the readers are waited for, briefly. What a reader in another
     /// process holds open longer stays.
     ///
     /// # Errors
     /// SQLite's; not judged yet.
     pub fn tend(&mut self) -> Result<(), Error> {
-        let frames = self.checkpoint("PRAGMA wal_checkpoint(NOOP)")?;
+        let Some(frames) = COMMITTED_FRAMES.take() else {
+            return Ok(());
+        };
         if frames < self.seen {
             self.seen = 0;
         }
