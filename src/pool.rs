@@ -318,7 +318,7 @@ impl Pool {
     /// Gives back the writing connection's cached pages, unless a lane uses it just now.
     pub fn shrink(&self) {
         if let Ok(writer) = self.writer.try_lock() {
-            let _ = writer.connection.execute_batch("PRAGMA shrink_memory");
+            writer.connection.shrink();
         }
     }
 

@@ -39,10 +39,8 @@ impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // How far requests and sinks had come when memory was given back, and a second ago; how many
-        // renderers were connected.
-        let mut trimmed_at = (0, 0, 0);
-        let mut before = trimmed_at;
+        // How far requests and sinks had come a second ago; how many renderers were connected.
+        let mut before = (0, 0, 0);
         // Seconds since something moved, and when the next item expires, in time lived.
         let mut still = 0_u64;
         let mut next_expiry = None;
@@ -68,13 +66,12 @@ impl Watch {
                 self.keep(low).await;
                 next_expiry = self.tend_pool(&stop).await;
             }
-            // A second in which nothing moved, after some in which it did: the burst is over.
             let newest = *self.operator.journal.newest().borrow();
             let renderers = self.operator.metrics.renderers.get();
             let now = (newest, self.operator.delivery.passed(), renderers);
             still = if now == before { still + 1 } else { 0 };
-            if now == before && now != trimmed_at {
-                trimmed_at = now;
+            // The burst is over; and the journal has given back its pages, too.
+            if matches!(still, 1 | 3) {
                 self.operator.pool.shrink();
                 memory::trim();
             }

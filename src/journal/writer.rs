@@ -112,8 +112,10 @@ impl Drop for OnPanic {
 impl Writer {
     fn run(mut self, queue: &Queue) {
         let mut jobs = Vec::new();
+        let mut has_pages = false;
         while let Some(work) = queue.wait(self.pruner.pause().unwrap_or(IDLE)) {
             if work {
+                has_pages = true;
                 if self.options.durability == Durability::Fsync {
                     gather(queue);
                 }
@@ -122,6 +124,10 @@ impl Writer {
             }
             if !self.connection.is_stopped() {
                 self.between_groups(!work);
+            }
+            if !work && has_pages && self.pruner.pause().is_none() {
+                has_pages = false;
+                self.connection.shrink();
             }
             if self.connection.is_stopped() {
                 // Whoever still waits is told that the journal is closed.

@@ -139,6 +139,11 @@ impl FileWriter {
         done.map(drop)
     }
 
+    /// Gives back the pages that are kept in memory.
+    pub fn shrink(&self) {
+        let _ = self.connection.execute_batch("PRAGMA shrink_memory");
+    }
+
     /// Copies the log back into the file, flushes it, and leaves the log empty, unless somebody reads it. It is the last
     /// that is done with the file; nothing is, if nothing may be written any more.
     pub fn close(&self) -> Result<(), Error> {
