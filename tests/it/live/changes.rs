@@ -106,7 +106,7 @@ async fn a_change_is_told_at_once_after_a_quiet_time() {
             .await;
         let took = sent.elapsed();
         // Who is not told waits for the next heartbeat, after fifteen seconds.
-        assert!(took < Duration::from_secs(7), "{took:?}");
+        assert!(took < Duration::from_secs(14), "{took:?}");
     }
 }
 
