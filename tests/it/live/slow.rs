@@ -272,7 +272,12 @@ async fn cut_off(app: &TestApp) {
     let address = app.service.strip_prefix("http://").expect("TCP");
     let address = address.parse().expect("an address");
     let open = &app.parts.metrics.listeners.service.open;
-    let others = open.get();
+    let renderers = i64::try_from(app.renderers().await.len()).expect("it fits");
+    // Callers keep their connections for a while.
+    eventually_async("renderers alone are connected", async || {
+        (open.get() == renderers).then_some(())
+    })
+    .await;
     let mut stream = strait::connect_with_small_buffer(address).await;
     let head = format!(
         "GET /api/streams/orders/items HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -281,7 +286,7 @@ async fn cut_off(app: &TestApp) {
     stream.write_all(head.as_bytes()).await.expect("it listens");
     stream.peek(&mut [0]).await.expect("it begins to answer");
     eventually_async("it is let go", async || {
-        (open.get() <= others).then_some(())
+        (open.get() == renderers).then_some(())
     })
     .await;
     let mut answer = Vec::new();
