@@ -116,7 +116,7 @@ impl TestApp {
 
     /// The operator.
     pub(crate) fn admin(&self) -> Admin {
-        Admin::new(&self.admin_url, Some(&self.admin_token()))
+        Admin::new(&self.admin_url, Some(&self.admin_token())).with_journal(&self.parts.journal)
     }
 
     /// Somebody at the admin listener who does not know the token.

@@ -7,8 +7,9 @@
 
 mod asked;
 mod client;
+mod log;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +23,10 @@ use crate::wait::{PROCESS_DEADLINE, eventually, eventually_within};
 
 pub(crate) use asked::value_of;
 pub(crate) use client::{Answer, BY_ID, Client, JSON, bearer};
+use log::Log;
 
 /// What stands before a link to sign in.
 pub(crate) const INVITATION: &str = "sign in within ten minutes, once: ";
-
-/// How much of its log a process is remembered by.
-const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Sets a flag when it is dropped: threads that wait for it end also when the test fails.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
@@ -53,7 +52,7 @@ pub(crate) struct Process {
     child: Child,
     /// What is configured, and where it lives.
     pub(crate) setup: Setup,
-    log: Arc<Mutex<String>>,
+    log: Arc<Log>,
     log_ended: mpsc::Receiver<()>,
     /// The lines of standard output after the addresses.
     printed: Mutex<Lines>,
@@ -66,23 +65,11 @@ pub(crate) struct Process {
 impl Process {
     /// Waits until it listens; [`Setup::spawn`] is what tests call.
     pub(crate) fn watch(mut child: Child, setup: Setup) -> Result<Self, Ended> {
-        let log = Arc::new(Mutex::new(String::new()));
+        let log = Arc::new(Log::of(child.stderr.take().expect("piped")));
         let (ended, log_ended) = mpsc::channel();
-        let stderr = child.stderr.take().expect("piped");
-        let kept = Arc::clone(&log);
+        let read = Arc::clone(&log);
         std::thread::spawn(move || {
-            let mut lines = BufReader::new(stderr);
-            let mut line = Vec::new();
-            while lines
-                .read_until(b'\n', &mut line)
-                .is_ok_and(|read| read > 0)
-            {
-                let mut kept = kept.lock().expect("no panic while held");
-                if kept.len() < LOG_BYTES_MAX {
-                    kept.push_str(&String::from_utf8_lossy(&line));
-                }
-                line.clear();
-            }
+            read.to_its_end();
             let _ = ended.send(());
         });
         let stdout = child.stdout.take().expect("piped");
@@ -100,7 +87,7 @@ impl Process {
         let (Some(service), Some(admin)) = (service, admin) else {
             let status = ends_within(PROCESS_DEADLINE, &mut child);
             let _ = log_ended.recv_timeout(PROCESS_DEADLINE);
-            let log = log.lock().expect("no panic while held").clone();
+            let log = log.so_far();
             let status = status.unwrap_or_else(|| panic!("it neither listens nor ends:\n{log}"));
             return Err(Ended { status, log });
         };
@@ -142,12 +129,12 @@ impl Process {
         kilobytes.expect("a line").parse::<u64>().expect("a number") << 10
     }
 
-    /// What it wrote to standard error so far.
+    /// What it wrote to standard error so far: what it wrote before it answered is in it.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("no panic while held").clone()
+        self.log.so_far()
     }
 
-    /// Waits until its log says something: what it wrote is read beside it, and may be on its way.
+    /// Waits until its log says something: what it writes after an answer, or beside it, may be still to come.
     pub(crate) fn says(&self, words: &str) {
         eventually_within(
             PROCESS_DEADLINE,

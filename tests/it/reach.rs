@@ -45,6 +45,8 @@ fn a_sink_that_is_added_leaves_the_pool_where_it_is() {
         (folder.items("orders").len() == 2).then_some(())
     });
     assert!(!process.problems().contains("data pool"));
+    // Said when all of it counts; the sinks are there before.
+    process.says("the configuration was read again");
     let log = process.log();
     assert!(!log.contains("the sink is stopped"), "{log}");
     // Nor did the start itself, which makes a folder for plugins, have it read again.
@@ -58,9 +60,7 @@ fn streams_that_reach_no_sink_or_no_pool_are_named_everywhere() {
         .toml(TEAM);
     let process = folder.spawn();
     let unseen = "no sink writes the data pool for the stream orders: screens will not see it (the connector tests sends there)";
-    eventually("the log says it", || {
-        process.log().contains(unseen).then_some(())
-    });
+    process.says(unseen);
     assert!(
         process.problems().contains(unseen),
         "{}",

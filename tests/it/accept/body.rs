@@ -98,7 +98,8 @@ async fn a_body_that_does_not_come_in_time_is_refused() {
         let told = raw.reply().await.refused(400, "INVALID_PAYLOAD").message;
         assert!(told.contains("within 1 s"), "{told}");
         let millis = started.elapsed().as_millis();
-        assert!((1_000..2_500).contains(&millis), "after {millis} ms");
+        // Without the setting it is half a minute.
+        assert!((1_000..25_000).contains(&millis), "after {millis} ms");
         assert_eq!(
             raw.rest().await,
             b"",

@@ -2,14 +2,16 @@
 //!
 //! **Invariant**: every refusal that a test looks at is checked to be the contract's error envelope.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use headgate::journal::Journal;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method};
 use serde_json::Value;
 
 use crate::process::value_of;
-use crate::wait::DEADLINE;
+use crate::wait::{DEADLINE, eventually_async};
 
 /// Somebody at the service listener.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub(crate) struct Caller {
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     http: Http,
+    /// Of a daemon in this process: what reads the request log first waits for what is still to be written.
+    journal: Option<Arc<Journal>>,
 }
 
 #[derive(Debug, Clone)]
@@ -123,6 +127,15 @@ impl Admin {
     pub(crate) fn new(url: &str, token: Option<&str>) -> Self {
         Self {
             http: Http::new(url, token),
+            journal: None,
+        }
+    }
+
+    /// The same, of a daemon in this process.
+    pub(crate) fn with_journal(self, journal: &Arc<Journal>) -> Self {
+        Self {
+            journal: Some(Arc::clone(journal)),
+            ..self
         }
     }
 
@@ -154,8 +167,17 @@ impl Admin {
         }
     }
 
-    /// A page of a connector's request log, with the query as given (`status=test&limit=3`).
+    /// Waits until the journal has everything that was answered before: the entries of what was refused, and of
+    /// greetings, are written beside their answers, and may come after them.
+    pub(crate) async fn logged(&self) {
+        let journal = self.journal.as_ref().expect("a daemon in this process");
+        journal.flush().await.expect("the journal is open");
+    }
+
+    /// A page of a connector's request log, with the query as given (`status=test&limit=3`). Everything that was answered
+    /// before is in the log.
     pub(crate) async fn log(&self, connector: &str, query: &str) -> Vec<Value> {
+        self.logged().await;
         let path = format!("/api/admin/connectors/{connector}/requests?{query}");
         self.get(&path).await.list()
     }
@@ -164,6 +186,14 @@ impl Admin {
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let text = self.get("/metrics").await.text();
         value_of(&text, series).unwrap_or_else(|| panic!("no series {series} in\n{text}"))
+    }
+
+    /// Waits until a metric has this value: what sinks did is counted after it is done.
+    pub(crate) async fn counts(&self, series: &str, value: f64) {
+        eventually_async(&format!("{series} is {value}"), async || {
+            (self.metric(series).await == value).then_some(())
+        })
+        .await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! `headgate.js` against the daemon: resuming, storage, transports, values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -321,6 +322,7 @@ fn hundreds_of_updates_a_second_end_in_the_right_values() {
     let daemon = Daemon::start(&["orders"]);
     window.go(&daemon.blank_page());
     Watched::load(&window, "/headgate.js");
+    let began = Instant::now();
     let clients = [
         json!({"transport": "websocket", "storage": false}),
         json!({"transport": "sse", "storage": false}),
@@ -359,15 +361,13 @@ fn hundreds_of_updates_a_second_end_in_the_right_values() {
     let rows = "return Object.fromEntries([...document.querySelectorAll('tbody tr')].map((row) => \
          [row.children[0].textContent, Number(row.children[1].textContent)]))";
     page.shows(rows, &expected);
-    // The slow one was sent the newest values, not each.
+    // The slow one was sent the newest values, not each: its snapshot, and two messages a second.
     let changes = |client: &Watched| client.state()["changes"].as_array().map_or(0, Vec::len);
     let [fast, _, slow] = &clients;
-    assert!(
-        changes(slow) * 3 < changes(fast),
-        "{} {}",
-        changes(slow),
-        changes(fast)
-    );
+    let (few, many) = (changes(slow), changes(fast));
+    let most = 4 + 2 * usize::try_from(began.elapsed().as_secs()).expect("it fits");
+    assert!(few <= most, "{few}, at most {most}");
+    assert!(few <= many, "{few} {many}");
 }
 
 #[test]

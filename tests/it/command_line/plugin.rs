@@ -120,7 +120,7 @@ fn test_prints_what_a_sink_would_have_done() {
     assert_eq!(malformed.code, Some(2), "{malformed:?}");
     let retry = fed(["plugin", "test", &guest("retries_twice")], "{}");
     assert!(
-        retry.err.contains("asks for a retry in 150 ms"),
+        retry.err.contains("asks for a retry in 1500 ms"),
         "{retry:?}"
     );
     let trap = fed(["plugin", "test", &guest("panics")], "{}");

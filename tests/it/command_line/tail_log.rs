@@ -110,6 +110,8 @@ fn filters_wait_for_what_becomes_of_a_request() {
     processed.next().expect("the door");
     // Waits in between, and is decided after those that come later.
     let waits = put("retry-1");
+    // Not before, or it is one batch with what comes next.
+    process.sink_becomes("back", "retrying", |sink| sink["retries"] == 1);
     let refused = process.post("orders", BY_ID, "oops");
     assert_eq!(refused.status, 400);
     let rejected = put("reject-1");

@@ -10,7 +10,9 @@ use crate::stored::one;
 #[test]
 fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
     // Two sinks: neither may take the other's quarantine for a delivery.
-    let folder = folder().sink("second", "pool", "*", "");
+    let folder = folder()
+        .set("storage.payload_retention_minutes", 60)
+        .sink("second", "pool", "*", "");
     let process = folder.spawn();
     let ids: Vec<_> = ["a", "b", "c", "d", "e"]
         .map(|key| submit(&process, key))
@@ -18,10 +20,11 @@ fn a_corrupt_payload_is_quarantined_and_everything_else_delivered() {
     process.drained();
     process.kill();
     // The third and the last payload are damaged, and both sinks have everything before them again.
-    folder.tamper(
+    let damaged = folder.tamper(
         "journal.db",
         "UPDATE payloads SET items = CAST(substr(items, 1, length(items) - 3) || 'zzz' AS BLOB) WHERE seq IN (3, 5)",
     );
+    assert_eq!(damaged, 2);
     folder.tamper(
         "pool.db",
         "DELETE FROM items; DELETE FROM progress; UPDATE cursors SET seq = 0",

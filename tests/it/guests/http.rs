@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{LIMITS, guest, nobody_else_suffers};
+use super::{IMPATIENT, LIMITS, guest, nobody_else_suffers};
 use crate::process::{BY_ID, Process, skipped};
 use crate::program::{Lines, output};
 use crate::receiver::{Receiver, Reply, answer};
@@ -13,9 +13,14 @@ pub(super) const LOOPBACK: &str = "networks = [\"127.0.0.0/8\"]";
 
 /// A daemon whose stream `hostile` goes to the sink that calls, with this `http` table.
 fn calling(script: &str, retry: &str, http: &str) -> Setup {
+    calling_within(LIMITS, script, retry, http)
+}
+
+/// The same with other limits.
+fn calling_within(limits: &str, script: &str, retry: &str, http: &str) -> Setup {
     let more = format!("{retry}config = {{ script = {script:?} }}\nhttp = {{ {http} }}\n");
     Setup::with_streams(&["hostile", "innocent"])
-        .toml(LIMITS)
+        .toml(limits)
         .sink("hostile", &guest("calls"), "hostile", &more)
         .sink("pool", "pool", "innocent", "")
 }
@@ -202,7 +207,8 @@ fn receivers_that_stall_cost_a_retry_and_not_the_instance() {
     ] {
         let receiver = Receiver::start(move |_, _| Reply::Stall(bytes.to_owned()));
         let script = format!("post {}", receiver.url("/"));
-        let process = calling_receiver(&script, ONCE, &receiver, timeout).spawn();
+        let http = format!("hosts = [{:?}], {LOOPBACK}{timeout}", receiver.url(""));
+        let process = calling_within(IMPATIENT, &script, ONCE, &http).spawn();
         let reason = reason(&process);
         assert!(reason.starts_with("no answer: "), "{reason}");
         nobody_else_suffers(process);

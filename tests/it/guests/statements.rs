@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::http::ONCE;
-use super::{LIMITS, guest, nobody_else_suffers};
+use super::{IMPATIENT, LIMITS, guest, nobody_else_suffers};
 use crate::postgres::{Line, PASSWORD, Postgres};
 use crate::process::Process;
 use crate::setup::Setup;
@@ -11,9 +11,14 @@ use crate::wait::eventually;
 
 /// A daemon whose stream `hostile` goes to the guest that runs statements.
 fn running(url: &str, more: &str) -> Setup {
+    running_within(LIMITS, url, more)
+}
+
+/// The same with other limits.
+fn running_within(limits: &str, url: &str, more: &str) -> Setup {
     let more = format!("{ONCE}postgres = {{ url = {url:?}{more} }}\n");
     Setup::with_streams(&["hostile", "innocent"])
-        .toml(LIMITS)
+        .toml(limits)
         .sink("hostile", &guest("runs_sql"), "hostile", &more)
         .sink("pool", "pool", "innocent", "")
 }
@@ -131,12 +136,16 @@ fn who_waits_too_long_leaves_no_transaction_behind() {
         return;
     };
     postgres.query("CREATE TABLE t (n int)");
-    for (more, words) in [
-        (", timeout_ms = 800", "no answer within 800 ms"),
+    for (limits, more, words) in [
+        (LIMITS, ", timeout_ms = 800", "no answer within 800 ms"),
         // The call's own deadline, in which the database has no say.
-        (", timeout_ms = 60_000", "no answer within 1200 ms"),
+        (
+            IMPATIENT,
+            ", timeout_ms = 60_000",
+            "no answer within 1200 ms",
+        ),
     ] {
-        let process = running(&postgres.url(), more).spawn();
+        let process = running_within(limits, &postgres.url(), more).spawn();
         let slow = ["WITH i AS (INSERT INTO t VALUES (1)) SELECT pg_sleep(3)"];
         let told = outcome(&process, &slow);
         assert!(told.contains(words), "{told}");
@@ -154,7 +163,7 @@ fn a_server_that_stalls_is_left_and_found_again() {
     };
     postgres.query("CREATE TABLE t (n int)");
     let line = Line::to(&postgres);
-    let process = running(&line.url(), ", timeout_ms = 800").spawn();
+    let process = running(&line.url(), ", timeout_ms = 2500").spawn();
     let insert = ["INSERT INTO t VALUES (1)"];
     works(&process);
     assert_eq!(outcome(&process, &insert), "Ok([1])");
@@ -162,7 +171,7 @@ fn a_server_that_stalls_is_left_and_found_again() {
     // On the connection that was kept, then while connecting.
     for _ in 0..2 {
         let told = outcome(&process, &insert);
-        assert!(told.contains("no answer within 800 ms"), "{told}");
+        assert!(told.contains("no answer within 2500 ms"), "{told}");
     }
     line.go_on();
     works(&process);

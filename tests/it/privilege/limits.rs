@@ -59,7 +59,7 @@ fn the_daemon_takes_as_many_open_files_as_the_system_allows() {
     let process = spawn_after(&Setup::with_streams(&[]), "ulimit -Sn 100; ulimit -Hn 4000");
     assert_eq!(limit(&process, "Max open files"), ["4000", "4000"]);
     let said = "server.connections_max is 20000, and the 4000 files that the system lets this program open are enough for 3488";
-    assert!(process.log().contains(said), "{}", process.log());
+    process.says(said);
     process.stop();
 
     let folder = tempfile::tempdir().expect("a folder");

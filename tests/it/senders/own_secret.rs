@@ -39,6 +39,7 @@ async fn page(to: &Caller, secret: &str, id: &str) -> Reply {
 }
 
 async fn nowhere(app: &TestApp, secret: &str) {
+    app.admin().logged().await;
     for path in [
         "/api/admin/connectors",
         "/api/admin/connectors/wiki/keys",

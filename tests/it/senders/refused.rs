@@ -75,18 +75,22 @@ async fn a_stranger_hears_one_answer_and_the_log_the_reason() {
 async fn a_flood_of_bad_signatures_leaves_the_sender_and_the_log_alone() {
     let app = daemon("repo", "github").await;
     let (anyone, path) = (app.anonymous(), address("repo"));
-    let mut refused = 0;
+    let (mut sent, mut refused) = (0, 0);
     for number in 0..60 {
-        let bad = GitHub {
-            secret: OTHER,
-            delivery: "bad",
-            event: "push",
-        };
-        let reply = bad.send(&anyone, &path, "application/json", b"{}").await;
-        match reply.status {
-            401 => {}
-            429 => refused += 1,
-            other => panic!("{other}"),
+        // Several: a busy machine is to be faster than the limit, too.
+        for _ in 0..4 {
+            let bad = GitHub {
+                secret: OTHER,
+                delivery: "bad",
+                event: "push",
+            };
+            let reply = bad.send(&anyone, &path, "application/json", b"{}").await;
+            sent += 1;
+            match reply.status {
+                401 => {}
+                429 => refused += 1,
+                other => panic!("{other}"),
+            }
         }
         let delivery = format!("d-{number}");
         let good = GitHub {
@@ -110,10 +114,10 @@ async fn a_flood_of_bad_signatures_leaves_the_sender_and_the_log_alone() {
                 .unwrap_or(1)
         };
         let told: u64 = said.iter().map(count).sum();
-        (told == 60).then_some(said.len() as u64)
+        (told == sent).then_some(said.len() as u64)
     })
     .await;
-    assert!(told < 60, "they share entries: {told}");
+    assert!(told < sent, "they share entries: {told}");
     assert_eq!(app.fields("repo").await.len(), 60);
 }
 

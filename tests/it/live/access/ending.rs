@@ -1,6 +1,8 @@
-//! Keys that expire or are revoked: their connections end within a second.
+//! Keys that expire or are revoked: their connections end at once.
 
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use super::{admitted, ask, header, refusal, setup, subprotocol, ticket, url};
 use crate::app::{Renderer, TestApp, Transport};
@@ -15,24 +17,33 @@ async fn is_sent_away(renderer: &mut Renderer) {
     again.expect_err("refused").refused(401, "UNAUTHORIZED");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_key_that_expires_ends_its_connections_within_a_second() {
-    let ends_ms = headgate::clock::unix_ms() + 2_500;
-    let ends = headgate::clock::rfc3339(ends_ms);
-    let app = Setup::screen()
-        .read_key("short", &["orders"], &format!("expires_at = {ends}"))
-        .start()
-        .await;
-    let secret = app.read_secret("short");
+/// Who is let in by a key and by a ticket for it, and a ticket that is left.
+async fn let_in(app: &TestApp, secret: &str) -> (Vec<Renderer>, String) {
     let tickets = app.caller_with(secret);
     let early = ticket(&ask(&tickets, &[], "").await);
     let late = ticket(&ask(&tickets, &[], "").await);
     let mut renderers = Vec::new();
     for transport in Transport::ALL {
-        renderers.push(admitted(&app, transport, header(secret)).await);
+        renderers.push(admitted(app, transport, header(secret)).await);
     }
-    renderers.push(admitted(&app, Transport::Sse, url(&early)).await);
-    let mut other = admitted(&app, Transport::Sse, header(app.read_secret("screen"))).await;
+    renderers.push(admitted(app, Transport::Sse, url(&early)).await);
+    (renderers, late)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_key_that_expires_ends_its_connections_at_once() {
+    let app = Setup::screen().start().await;
+    let began = Instant::now();
+    let (mut others, _) = let_in(&app, app.read_secret("screen")).await;
+    // A key that lives long enough for the same once more, on this machine as busy as it is.
+    let lives = Duration::from_secs(1) + 20 * began.elapsed();
+    let lives_ms = u64::try_from(lives.as_millis()).expect("it fits");
+    let ends_ms = headgate::clock::unix_ms() + lives_ms;
+    let ends = headgate::clock::rfc3339(ends_ms);
+    let key = json!({"name": "short", "streams": ["orders"], "expires_at": ends});
+    let made = app.admin().make("/api/admin/read-keys", key).await;
+    let secret = made["secret"].as_str().expect("a secret");
+    let (mut renderers, late) = let_in(&app, secret).await;
     assert!(
         headgate::clock::unix_ms() < ends_ms,
         "the machine is too slow"
@@ -41,16 +52,25 @@ async fn a_key_that_expires_ends_its_connections_within_a_second() {
         is_sent_away(renderer).await;
     }
     let now_ms = headgate::clock::unix_ms();
+    // Who is not told waits for the next heartbeat, after fifteen seconds.
     assert!(
-        (ends_ms..ends_ms + 1_000).contains(&now_ms),
+        (ends_ms..ends_ms + 10_000).contains(&now_ms),
         "{now_ms} instead of {ends_ms}"
     );
     refused_ticket(&app, &late).await;
+    let tickets = app.caller_with(secret);
     ask(&tickets, &[], "").await.refused(401, "UNAUTHORIZED");
     // The others stay.
     app.caller("shop").ingest("{}").await.receipt();
-    let next = other.next().await.expect("it goes on");
-    assert_eq!(next.kind, "update");
+    for other in &mut others {
+        let told = other
+            .until("the update", |message| message.kind == "update")
+            .await;
+        assert!(
+            !told.iter().any(|message| message.kind == "bye"),
+            "{told:?}"
+        );
+    }
 }
 
 async fn refused_ticket(app: &TestApp, given: &str) {
@@ -59,7 +79,7 @@ async fn refused_ticket(app: &TestApp, given: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_key_that_is_revoked_ends_its_connections_within_a_second() {
+async fn a_key_that_is_revoked_ends_its_connections_at_once() {
     let app = setup().start().await;
     let secret = app.read_secret("both");
     let given = ticket(&ask(&app.reader("both"), &[], "").await);
@@ -81,7 +101,9 @@ async fn a_key_that_is_revoked_ends_its_connections_within_a_second() {
     for renderer in &mut renderers {
         is_sent_away(renderer).await;
     }
-    assert!(revoked.elapsed() < Duration::from_secs(1));
+    // Who is not told waits for the next heartbeat, after fifteen seconds.
+    let took = revoked.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
     refused_ticket(&app, &late).await;
     let reply = app.reader("both").get("/api/streams/orders/items").await;
     reply.refused(401, "UNAUTHORIZED");
