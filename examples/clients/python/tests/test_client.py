@@ -225,7 +225,7 @@ class Following(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
         self.gone, self.server = asyncio.Queue(), await asyncio.start_server(self.serve, "127.0.0.1", 0)
         port = self.server.sockets[0].getsockname()[1]
-        self.reader = AsyncReader(f"http://127.0.0.1:{port}", "rk_live_x", silence=LONG)
+        self.reader = AsyncReader(f"http://127.0.0.1:{port}", "rk_live_x", silence=10 * LONG)
 
     async def asyncTearDown(self):
         await self.reader.close()
