@@ -34,6 +34,7 @@ use super::output::{json_pretty, note, print, shown};
 use crate::catalog::key::{self, KeyFormError};
 
 pub mod batch;
+mod cut;
 mod deliver;
 pub mod report;
 pub mod split;

@@ -219,4 +219,5 @@ def main():
         print(f"PASS {part.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -59,6 +59,22 @@ fn the_python_client_for_asyncio_does_what_all_clients_promise() {
     assert!(said.matches("PASS ").count() >= CASES, "{said}");
 }
 
+/// It fails where an item is not accepted, or not in the data pool at the end.
+#[test]
+fn the_bench_of_batchers_finds_every_item() {
+    let test = "clients::the_bench_of_batchers_finds_every_item";
+    if !Language::Python.is_there(test) || !Language::Node.is_there(test) {
+        return;
+    }
+    let mut bench = Command::new("python3");
+    bench.args(["-B", "benches/clients/run", env!("CARGO_BIN_EXE_headgate")]);
+    bench.args(["--items", "3000", "--rounds", "1"]);
+    let said = run(bench.args(["--only", "python,asyncio,node"]));
+    for language in ["python", "asyncio", "node"] {
+        assert!(said.contains(&format!("\n| {language} | ")), "{said}");
+    }
+}
+
 fn loses_nothing_when_the_daemon_is_killed(language: Language) {
     let daemon = [env!("CARGO_BIN_EXE_headgate")];
     let said = with_the_runner(language, "tests/clients/daemon.py", &daemon);

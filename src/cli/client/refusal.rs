@@ -33,6 +33,8 @@ pub struct Refusal {
     pub request_id: Option<String>,
     /// JSON texts, one for each place that is wrong.
     pub details: Vec<String>,
+    /// The items of the body that the details name, counted from 0.
+    pub items: Vec<u64>,
 }
 
 impl Refusal {
@@ -41,14 +43,15 @@ impl Refusal {
         let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
         let error = &body["error"];
         let text = |name: &str| error[name].as_str().map(str::to_owned);
-        let details = error["details"].as_array();
-        let details = details.into_iter().flatten().map(Value::to_string);
+        let places = error["details"].as_array().into_iter().flatten();
+        let details = places.clone().map(Value::to_string);
         Refusal {
             status: answer.status,
             code: text("code"),
             message: text("message").unwrap_or_else(|| foreign_message(answer)),
             request_id: text("request_id"),
             details: details.take(DETAILS_SHOWN_MAX).collect(),
+            items: places.filter_map(|place| place["item"].as_u64()).collect(),
         }
     }
 

@@ -27,7 +27,9 @@ pub struct Report {
     pub retries: u64,
     /// Items left out because no request can carry them.
     pub too_large: u64,
-    /// Batches of a spool that were not accepted, and stay in their files.
+    /// Items of a spool that were refused, each for itself.
+    pub refused: u64,
+    /// Batches of a spool that were not accepted, or not with all of their items, and stay in their files.
     pub kept: u64,
     /// Bytes of the accepted batches' bodies.
     pub bytes: u64,

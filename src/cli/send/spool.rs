@@ -4,12 +4,14 @@
 //! Called by `send`. A file is `<UUIDv7>.json`: a line that says whose batch it is, then the body. The page of the client
 //! libraries defines it.
 //!
-//! **Invariant**: a file is deleted only after its batch was answered with 202, which carried the idempotency key and the
-//! bytes that the file holds.
+//! **Invariant**: a file is deleted only after its batch, or every part that it was cut into, was answered with 202. The
+//! batch carried the idempotency key and the bytes that the file holds; a part has a key of its own, which is the same
+//! whenever the same part is cut out of the same batch.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -17,16 +19,19 @@ use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::cut::cut;
 use super::deliver::{Delivery, not_accepted, stopped};
 use super::report::counted;
 use super::upload::{Submission, UploadError};
-use crate::cli::client::CallError;
+use crate::cli::client::{CallError, Refusal};
 use crate::cli::error::CliError;
 use crate::cli::output::shown;
 use crate::clock;
 
 /// The daemon knows idempotency keys for 24 hours: what it may have taken must not come again after that.
 const AGE_MAX_MS: u64 = 23 * 3600 * 1000;
+/// How many of the refused items of a batch are shown.
+const REFUSED_SHOWN_MAX: usize = 5;
 
 /// The first line of a file.
 #[derive(Deserialize)]
@@ -43,6 +48,8 @@ struct Head {
 #[derive(Debug)]
 struct Left {
     submission: Submission,
+    /// Slices of the body.
+    items: Vec<Bytes>,
     created_ms: u64,
 }
 
@@ -121,9 +128,53 @@ impl Left {
                 items: items.len() as u64,
                 body: body.clone(),
             },
+            items: (items.iter())
+                .map(|item| body.slice_ref(item.get().as_bytes()))
+                .collect(),
             created_ms: head.created,
         })
     }
+
+    /// Some of its items, with a key of their own, as client libraries make it; or all, as the file holds them.
+    fn part(&self, part: &Range<usize>) -> Submission {
+        if part.len() == self.items.len() {
+            return self.submission.clone();
+        }
+        let key = self.submission.idempotency_key.as_bytes();
+        let suffix = format!("/{}/{}", part.start, part.len());
+        let key = HeaderValue::from_bytes(&[key, suffix.as_bytes()].concat());
+        Submission {
+            name: format!("{}{suffix}", self.submission.name),
+            idempotency_key: key.expect("a header, digits and slashes"),
+            item_key: self.submission.item_key.clone(),
+            items: part.len() as u64,
+            body: [b"[", &self.items[part.clone()].join(&b","[..])[..], b"]"]
+                .concat()
+                .into(),
+        }
+    }
+}
+
+/// Why a file stays whose batch was sent but for these items.
+fn why_it_stays(refused: &[(usize, Refusal)], count: usize) -> String {
+    if let ([(_, refusal)], 0 | 1) = (refused, count) {
+        return refusal.to_string();
+    }
+    let shown = refused.iter().take(REFUSED_SHOWN_MAX);
+    let shown = shown.map(|(item, refusal)| format!("\n  item {item}, counted from 0: {refusal}"));
+    let more = match refused.len().saturating_sub(REFUSED_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    format!(
+        "{} of its {} refused, and all others were sent:{}{more}",
+        refused.len(),
+        match refused.len() {
+            1 => format!("{} was", counted(count as u64, "item")),
+            _ => format!("{} were", counted(count as u64, "item")),
+        },
+        shown.collect::<String>()
+    )
 }
 
 impl Delivery<'_> {
@@ -165,33 +216,67 @@ impl Delivery<'_> {
                 "it is older than 23 hours, and repeats are known for 24: if its {items} did not arrive, send its second line"
             )));
         }
-        if let Some(upload) = self.upload {
-            let report = &mut *self.report;
-            let tell = self.tell;
-            let retried = |why: &str| {
-                report.retries += 1;
-                tell(why);
-            };
-            let accepted = match upload.submit(&left.submission, retried).await {
-                Ok(accepted) => accepted,
+        let refused = self.send_in_parts(&left).await?;
+        if !refused.is_empty() {
+            self.report.refused += refused.len() as u64;
+            return Ok(Some(why_it_stays(&refused, left.items.len())));
+        }
+        if self.upload.is_none() {
+            return Ok(None);
+        }
+        fs::remove_file(path).map_err(|error| {
+            let path = path.display();
+            CliError::failed(format!("{path} was accepted and can't be deleted: {error}"))
+        })?;
+        Ok(None)
+    }
+
+    /// Sends a batch, and in parts what is refused as a whole; the items that are refused alone.
+    async fn send_in_parts(&mut self, left: &Left) -> Result<Vec<(usize, Refusal)>, CliError> {
+        let mut refused = Vec::new();
+        // The next one is the last.
+        let mut parts = vec![0..left.items.len()];
+        while let Some(part) = parts.pop() {
+            if self.stop.is_cancelled() {
+                return Err(stopped());
+            }
+            let submission = left.part(&part);
+            match self.submit(&submission).await {
+                Ok(()) => self.count(&submission),
                 Err(UploadError::Call(CallError::Refused(refusal)))
                     if matches!(refusal.status, 400 | 413) =>
                 {
-                    return Ok(Some(refusal.to_string()));
+                    let smaller = cut(&part, &refusal.items);
+                    if smaller.is_empty() {
+                        refused.push((part.start, refusal));
+                    }
+                    parts.extend(smaller.into_iter().rev());
                 }
                 Err(error) => return Err(not_accepted(error)),
-            };
-            self.report.replayed += u64::from(accepted.replayed);
-            self.report.stream = Some(accepted.stream);
-            fs::remove_file(path).map_err(|error| {
-                let path = path.display();
-                CliError::failed(format!("{path} was accepted and can't be deleted: {error}"))
-            })?;
+            }
         }
+        Ok(refused)
+    }
+
+    async fn submit(&mut self, submission: &Submission) -> Result<(), UploadError> {
+        let Some(upload) = self.upload else {
+            return Ok(()); // a dry run
+        };
+        let report = &mut *self.report;
+        let retried = |why: &str| {
+            report.retries += 1;
+            (self.tell)(why);
+        };
+        let accepted = upload.submit(submission, retried).await?;
+        self.report.replayed += u64::from(accepted.replayed);
+        self.report.stream = Some(accepted.stream);
+        Ok(())
+    }
+
+    fn count(&mut self, sent: &Submission) {
         self.report.batches += 1;
-        self.report.items += left.submission.items;
-        self.report.bytes += left.submission.body.len() as u64;
-        Ok(None)
+        self.report.items += sent.items;
+        self.report.bytes += sent.body.len() as u64;
     }
 }
 

@@ -1,5 +1,6 @@
 //! `send` and `requests` against a running daemon.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -186,16 +187,65 @@ async fn a_dry_run_sends_nothing() {
     assert_eq!(accepted(&app).await, 0.0);
 }
 
+/// Puts a batch into a spool, as a library does.
+fn spooled(spool: &Path, name: u32, key: &str, created: u64, body: &str) {
+    let head =
+        format!(r#"{{"v":1,"idempotency_key":"{key}","item_key":"id","created":{created}}}"#);
+    let file = spool.join(format!("018e0000-0000-7000-8000-{name:012}.json"));
+    std::fs::write(file, format!("{head}\n{body}")).expect("a file");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_refused_batch_of_a_spool_is_cut_and_its_parts_are_known_again() {
+    let app = Setup::shop().start().await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let folder = spool.path().to_str().expect("a path");
+    let args = ["--spool", folder, "--output", "json"];
+    let now = headgate::clock::unix_ms();
+    // A library has sent the first part, before its program ended.
+    spooled(
+        spool.path(),
+        1,
+        "whole/0/2",
+        now,
+        r#"[{"id": 1}, {"id": 2}]"#,
+    );
+    assert_eq!(report(send(&app, &args, ""))["items"], 2);
+    let body = r#"[{"id": 1}, {"id": 2}, {"no": "key"}, {"id": 4, "total": 1.10}]"#;
+    spooled(spool.path(), 2, "whole", now, body);
+    spooled(spool.path(), 3, "next", now, r#"[{"id": 5}]"#);
+
+    let counts = |sent: &Value| {
+        let names = ["items", "batches", "replayed", "refused", "kept"];
+        names.map(|name| sent[name].as_u64().expect("a number"))
+    };
+    let done = send(&app, &args, "");
+    let sent: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(counts(&sent), [4, 3, 1, 1, 1], "{sent}");
+    let told = done.failed(1);
+    for says in [
+        "1 of its 4 items was refused",
+        "item 2, counted from 0: 400 INVALID_PAYLOAD",
+    ] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    let items = app.items("orders").await;
+    assert_eq!(items.len(), 4, "{items:?}");
+    let last = r#"{"id":4,"total":1.10}"#;
+    assert!(items.iter().any(|item| item.fields == last), "{items:?}");
+
+    // Only the batch with the refused item is left; of it nothing is taken twice.
+    let again: Value = serde_json::from_str(&send(&app, &args, "").out).expect("JSON");
+    assert_eq!(counts(&again), [3, 2, 2, 1, 1], "{again}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_spool_is_emptied_in_order_and_what_is_not_accepted_stays() {
     let app = Setup::shop().start().await;
     let spool = tempfile::tempdir().expect("a folder");
     let write = |number: u32, created: u64, body: &str| {
         let key = format!("018e0000-0000-7000-8000-{number:012}");
-        let head =
-            format!(r#"{{"v":1,"idempotency_key":"{key}","item_key":"id","created":{created}}}"#);
-        let file = spool.path().join(format!("{key}.json"));
-        std::fs::write(file, format!("{head}\n{body}")).expect("a file");
+        spooled(spool.path(), number, &key, created, body);
     };
     let files = || {
         let entries = std::fs::read_dir(spool.path()).expect("a folder");
@@ -231,7 +281,7 @@ async fn a_spool_is_emptied_in_order_and_what_is_not_accepted_stays() {
     write(1, now, r#"[{"id": 7, "total": 1}]"#);
     write(3, now - 24 * 3600 * 1000, r#"[{"id": 9}]"#);
     write(4, now, "[{");
-    write(5, now, r#"[{"id": 10}, 7]"#);
+    write(5, now, "[7]");
     write(6, now, r#"[{"id": 11}]"#);
     let done = send(&app, &args, "");
     let sent: Value = serde_json::from_str(&done.out).expect("JSON");

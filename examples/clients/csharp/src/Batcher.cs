@@ -247,7 +247,7 @@ namespace Headgate.Client
                     Dropped = stats.Dropped,
                     Replaced = stats.Replaced,
                     Retries = stats.Retries,
-                    Oldest = Oldest()?.Age.Elapsed ?? TimeSpan.Zero,
+                    Oldest = Oldest()?.Age ?? TimeSpan.Zero,
                 };
             }
         }
@@ -264,7 +264,7 @@ namespace Headgate.Client
         private void Put(Entry entry)
         {
             entry.Number = ++last;
-            entry.Age = Stopwatch.StartNew();
+            entry.Added = Stopwatch.GetTimestamp();
             if (queue.Push(entry))
             {
                 stats.Replaced++;
@@ -323,7 +323,7 @@ namespace Headgate.Client
             {
                 return null;
             }
-            TimeSpan left = options.Linger - queue.First.Age.Elapsed;
+            TimeSpan left = options.Linger - queue.First.Age;
             if (!full && left > TimeSpan.Zero && flushTo < queue.First.Number && !closed)
             {
                 // A timer may be early by less than a millisecond; longer waits than it can hold are cut.

@@ -15,7 +15,9 @@ namespace Headgate.Client
         internal byte[] Raw;
         internal string Key; // the value of the item key; null if the connector has that
         internal long Number; // in the order in which items came
-        internal Stopwatch Age;
+        internal long Added; // a time stamp of Stopwatch, which is smaller than one
+
+        internal TimeSpan Age => TimeSpan.FromSeconds((Stopwatch.GetTimestamp() - Added) / (double)Stopwatch.Frequency);
     }
 
     /// <summary>A caller whose item has no room yet. The result is false if the batcher was closed.</summary>

@@ -193,7 +193,7 @@ namespace Headgate.Client
                 foreach (Entry entry in batch.Entries)
                 {
                     entry.Number = ++last;
-                    entry.Age = Stopwatch.StartNew();
+                    entry.Added = Stopwatch.GetTimestamp();
                 }
                 Stack(batch);
             }

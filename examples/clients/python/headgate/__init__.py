@@ -1,6 +1,7 @@
 """Sends JSON to Headgate, batches, and retries without doubling anything; reads streams, and follows them."""
 
 from .aio import AsyncBatcher, AsyncClient
+from .aio_reader import AsyncReader, AsyncView
 from .batcher import Batcher
 from .client import Client
 from .errors import HeadgateError
@@ -11,6 +12,6 @@ from .view import View
 from .wire import FlushResult, Item, Receipt, RequestState, Stats
 
 __all__ = [
-    "AsyncBatcher", "AsyncClient", "Batcher", "Cancel", "Client", "FlushResult", "HeadgateError", "Item", "Message",
-    "Reader", "Receipt", "RequestState", "Stats", "View", "__version__",
+    "AsyncBatcher", "AsyncClient", "AsyncReader", "AsyncView", "Batcher", "Cancel", "Client", "FlushResult",
+    "HeadgateError", "Item", "Message", "Reader", "Receipt", "RequestState", "Stats", "View", "__version__",
 ]

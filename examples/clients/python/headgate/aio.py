@@ -6,19 +6,18 @@ import asyncio
 import functools
 import os
 import ssl
-import time
 from typing import Any, Callable, Iterable, List, Optional, TypeVar, Union
 
 from .batcher import Batcher
 from .client import Client, Item
 from .errors import HeadgateError
 from .transport import Cancel
-from .wire import FlushResult, Receipt, RequestState, Stats, still_open
+from .wire import FlushResult, Patience, Receipt, RequestState, Stats
 
 _T = TypeVar("_T")
 
 
-async def _canceling(call: Callable[[Cancel], _T], also: Callable[[], object] = lambda: None) -> _T:
+async def canceling(call: Callable[[Cancel], _T], also: Callable[[], object] = lambda: None) -> _T:
     """Runs a call in a thread; ends it when the task is canceled."""
     cancel = Cancel()
     try:
@@ -68,7 +67,7 @@ class AsyncClient:
         timeout: Optional[float] = None,
     ) -> Receipt:
         """Sends one object, or several in one request. It returns when they are on disk."""
-        return await _canceling(lambda cancel: self._client.send(
+        return await canceling(lambda cancel: self._client.send(
             items, item_key=item_key, idempotency_key=idempotency_key, stream=stream, timeout=timeout, cancel=cancel))
 
     def batcher(
@@ -92,33 +91,29 @@ class AsyncClient:
         return AsyncBatcher(self._client.batcher(
             item_key=item_key, connector_has_item_key=connector_has_item_key, max_items=max_items, max_bytes=max_bytes,
             linger=linger, queue_bytes=queue_bytes, when_full=when_full, latest_only=latest_only,
-            on_accepted=_in_loop(loop, on_accepted), on_rejected=_in_loop(loop, on_rejected),
-            on_retry=_in_loop(loop, on_retry), spool=spool,
+            on_accepted=in_loop(loop, on_accepted), on_rejected=in_loop(loop, on_rejected),
+            on_retry=in_loop(loop, on_retry), spool=spool,
         ))
 
     async def request(self, request_id: str, *, timeout: Optional[float] = None) -> RequestState:
         """What became of a request that this key's connector sent."""
-        return await _canceling(lambda cancel: self._client.request(request_id, timeout=timeout, cancel=cancel))
+        return await canceling(lambda cancel: self._client.request(request_id, timeout=timeout, cancel=cancel))
 
     async def wait(self, sent: Union[Receipt, str], *, timeout: float = 30.0) -> RequestState:
         """Asks until it is known what became of a request. That it ``failed`` is an answer, not an error."""
         request_id = sent if isinstance(sent, str) else sent.request_id
-        deadline = time.monotonic() + timeout
-        pause = 0.02
+        patience = Patience(timeout)
         while True:
-            state = await self.request(request_id, timeout=max(deadline - time.monotonic(), 0.001))
+            state = await self.request(request_id, timeout=patience.left)
             if not state.is_open:
                 return state
-            if deadline - time.monotonic() <= pause:
-                raise still_open(state, timeout)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            await asyncio.sleep(patience.pause(state))
 
     async def remove(
         self, stream: str, key: str, *, idempotency_key: Optional[str] = None, timeout: Optional[float] = None
     ) -> Receipt:
         """Removes an item, if the key's connector may. It returns when the removal is on disk."""
-        return await _canceling(lambda cancel: self._client.remove(
+        return await canceling(lambda cancel: self._client.remove(
             stream, key, idempotency_key=idempotency_key, timeout=timeout, cancel=cancel))
 
     async def close(self) -> None:
@@ -148,11 +143,11 @@ class AsyncBatcher:
     async def add(self, item: Item) -> None:
         """Puts an item into the queue: at once if there is room. One that cannot be sent fails here."""
         if not self._batcher._add(item, None, False):
-            await _canceling(lambda cancel: self._batcher._add(item, cancel, True), self._batcher._wake)
+            await canceling(lambda cancel: self._batcher._add(item, cancel, True), self._batcher._wake)
 
     async def flush(self, timeout: float = 30.0) -> FlushResult:
         """Everything added before is accepted or rejected, or the time is over: it says which."""
-        return await _canceling(lambda cancel: self._batcher._flush(timeout, cancel), self._batcher._wake)
+        return await canceling(lambda cancel: self._batcher._flush(timeout, cancel), self._batcher._wake)
 
     async def close(self, timeout: float = 30.0) -> FlushResult:
         """Flushes and stops. What is left is rejected with ``CLOSED``; with a spool it stays in its files."""
@@ -170,7 +165,7 @@ class AsyncBatcher:
         await self.close()
 
 
-def _in_loop(loop: asyncio.AbstractEventLoop, callback: Optional[Callable[..., object]]) -> Optional[Callable[..., object]]:
+def in_loop(loop: asyncio.AbstractEventLoop, callback: Optional[Callable[..., object]]) -> Optional[Callable[..., object]]:
     """Calls in the loop what is called in a thread: in order, and before a flush that waits for it goes on."""
     if callback is None:
         return None

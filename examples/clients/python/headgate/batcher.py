@@ -125,12 +125,16 @@ class Batcher:
                 elif not may_wait:
                     return False
                 else:
+                    self._start()
                     self._lock.wait()
+            filled = self._queue.fills(self._max_items, self._max_bytes)
             entry.place = self._places
             self._places += 1
             self._queue.push(entry)
-            self._start()
-            self._lock.notify_all()
+            if len(self._queue) == 1 or not filled and self._queue.fills(self._max_items, self._max_bytes):
+                # Others change nothing for those who wait, and waking them for each costs more than all the rest.
+                self._start()
+                self._lock.notify_all()
         for old in dropped:
             self._tell(self._on_rejected, [old], HeadgateError("DROPPED", "the queue was full, and this was the oldest"))
         return True
@@ -221,12 +225,15 @@ class Batcher:
         key = None if self._item_key is None else key_of(item, self._item_key)
         if len(data) > ITEM_BYTES_MAX:
             raise HeadgateError("TOO_LARGE", f"the item {key or ''} has {len(data)} bytes, of {ITEM_BYTES_MAX} that may be")
-        return Entry(item, data, key if self._latest_only else None, 0, time.monotonic())
+        kept = None if self._on_accepted is None and self._on_rejected is None else item
+        return Entry(kept, data, key if self._latest_only else None, 0, time.monotonic())
 
     def _waiting(self) -> List[Batch]:
         return [*self._pending, *([] if self._writing is None else [self._writing])]
 
     def _waiting_bytes(self) -> int:
+        if not self._pending and self._writing is None:
+            return self._queue.bytes
         return self._queue.bytes + sum(len(batch.body) for batch in self._waiting())
 
     def _queued(self) -> int:

@@ -13,7 +13,7 @@ from .caller import Caller
 from .encoding import encode, is_object
 from .errors import HeadgateError, invalid
 from .transport import Cancel
-from .wire import Receipt, RequestState, data_of, quoted, receipt, still_open, submission
+from .wire import Patience, Receipt, RequestState, data_of, quoted, receipt, submission
 
 #: Headgate takes no longer bodies, unless it is configured to.
 BODY_BYTES_MAX = 1_048_576
@@ -148,16 +148,12 @@ class Client(Caller):
     def wait(self, sent: Union[Receipt, str], *, timeout: float = 30.0) -> RequestState:
         """Asks until it is known what became of a request. That it ``failed`` is an answer, not an error."""
         request_id = sent if isinstance(sent, str) else sent.request_id
-        deadline = time.monotonic() + timeout
-        pause = 0.02
+        patience = Patience(timeout)
         while True:
-            state = self.request(request_id, timeout=max(deadline - time.monotonic(), 0.001))
+            state = self.request(request_id, timeout=patience.left)
             if not state.is_open:
                 return state
-            if deadline - time.monotonic() <= pause:
-                raise still_open(state, timeout)
-            time.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            time.sleep(patience.pause(state))
 
     def remove(
         self,

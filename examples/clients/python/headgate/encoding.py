@@ -17,7 +17,8 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
 from .errors import invalid
 
-_PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+# What holds itself ends with a RecursionError, here as below.
+_PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _QUOTED = json.JSONEncoder(ensure_ascii=False).encode
 _FINITE = float.__repr__
 
@@ -38,12 +39,16 @@ def encode(value: Any) -> bytes:
 
 def is_object(value: Any) -> bool:
     """Whether it is encoded as a JSON object."""
-    return isinstance(value, Mapping) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+    return isinstance(value, (dict, Mapping)) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 
 
 def key_of(item: Any, field: str) -> str:
     """The text of the field that identifies an item, looked up as Headgate does in the flattened item."""
-    found = list(_fields(item, field))
+    if type(item) is dict and "." not in field and set(map(type, item)) == {str}:
+        # Nothing nested can have a name without a dot, and no other name becomes this text.
+        found = [item[field]] if field in item else []
+    else:
+        found = list(_fields(item, field))
     if len(found) > 1:
         raise invalid(f'the item has the field "{field}" twice')
     text = _scalar_text(found[0]) if found else None
@@ -72,6 +77,8 @@ def _fields(value: Any, path: str) -> Iterator[Any]:
 
 
 def _scalar_text(value: Any) -> Optional[str]:
+    if type(value) is int:
+        return int.__repr__(value)
     if value is None or isinstance(value, (list, tuple)) or is_object(value):
         return None
     parts: List[str] = []

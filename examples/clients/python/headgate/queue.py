@@ -18,6 +18,8 @@ from .spool import Kept
 class Entry:
     """An item that waits."""
 
+    __slots__ = ("item", "data", "key", "place", "added")  # there may be hundreds of thousands
+    #: None, if nobody will ask for it.
     item: Any
     data: bytes
     #: What identifies it, where only the latest of it goes.

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from .caller import Caller
 from .errors import HeadgateError
@@ -55,30 +55,16 @@ class Reader(Caller):
 
     def items(self, stream: str, *, page: Optional[int] = None) -> Iterator[Item]:
         """Every item of a stream, ordered by key. Pages of ``page`` items are fetched as they are needed."""
-        query = [] if page is None else [f"limit={page}"]
-        path = f"/api/streams/{quoted(stream)}/items"
         cursor: Optional[str] = None
         while True:
-            asked = query if cursor is None else [*query, f"cursor={quoted(cursor)}"]
-            answer = self._get(path + ("?" + "&".join(asked) if asked else ""))
-            value = self._data(answer)
-            found = value["data"]
-            if not isinstance(found, list):
-                raise answer.error()
-            yield from (_item(answer, each) for each in found)
-            cursor = value.get("next")
-            if not isinstance(cursor, str):
+            found, cursor = self._page(stream, page, cursor, None)
+            yield from found
+            if cursor is None:
                 return
 
     def item(self, stream: str, key: str) -> Optional[Item]:
         """One item; None if there is none."""
-        try:
-            answer = self._get(f"/api/streams/{quoted(stream)}/items/{quoted(key)}")
-        except HeadgateError as error:
-            if error.code == "ITEM_NOT_FOUND":
-                return None
-            raise
-        return _item(answer, self._data(answer)["data"])
+        return self._item(stream, key, None)
 
     def follow(
         self,
@@ -114,8 +100,29 @@ class Reader(Caller):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _get(self, path: str) -> Answer:
-        answer = self._call("GET", path, {}, None, None, None, PAGE_BYTES_MAX)
+    def _page(
+        self, stream: str, page: Optional[int], cursor: Optional[str], cancel: Optional[Cancel]
+    ) -> Tuple[List[Item], Optional[str]]:
+        """A page of items, and the cursor of the next one."""
+        asked = ([] if page is None else [f"limit={page}"]) + ([] if cursor is None else [f"cursor={quoted(cursor)}"])
+        answer = self._get(f"/api/streams/{quoted(stream)}/items" + ("?" + "&".join(asked) if asked else ""), cancel)
+        value = self._data(answer)
+        found, following = value["data"], value.get("next")
+        if not isinstance(found, list):
+            raise answer.error()
+        return [_item(answer, each) for each in found], following if isinstance(following, str) else None
+
+    def _item(self, stream: str, key: str, cancel: Optional[Cancel]) -> Optional[Item]:
+        try:
+            answer = self._get(f"/api/streams/{quoted(stream)}/items/{quoted(key)}", cancel)
+        except HeadgateError as error:
+            if error.code == "ITEM_NOT_FOUND":
+                return None
+            raise
+        return _item(answer, self._data(answer)["data"])
+
+    def _get(self, path: str, cancel: Optional[Cancel]) -> Answer:
+        answer = self._call("GET", path, {}, None, None, cancel, PAGE_BYTES_MAX)
         if answer.status != 200:
             raise answer.error()
         return answer

@@ -14,11 +14,10 @@ from .wire import Item, item_of
 _LOG = logging.getLogger("headgate")
 
 
-class View(Mapping[str, Item]):
-    """Made by :meth:`Reader.view`: items by key, read like a dict, kept current by a thread.
+class Shown(Mapping[str, Item]):
+    """What :class:`View` and :class:`AsyncView` have: items by key, read like a dict, kept current by a thread.
 
     After a lost connection, and while a new snapshot comes, it goes on showing what it has, as ``stale``.
-    ``on_change`` is called with the items that are new and the keys that are gone. Close it, or use ``with``.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class View(Mapping[str, Item]):
             return len(self._items)
 
     def __repr__(self) -> str:
-        return f"<headgate.View {self.stream!r}, {len(self)} items{', stale' if self.stale else ''}>"
+        return f"<headgate.{type(self).__name__} {self.stream!r}, {len(self)} items{', stale' if self.stale else ''}>"
 
     def snapshot(self) -> Dict[str, Item]:
         """All items of one moment."""
@@ -79,32 +78,28 @@ class View(Mapping[str, Item]):
         with self._lock:
             return self._error
 
-    def wait(self, timeout: float = 30.0) -> bool:
-        """Waits until it is complete; whether it is. Raises what ended it."""
+    def _wait(self, timeout: float, cancel: Optional[Cancel]) -> bool:
         deadline = time.monotonic() + timeout
         with self._lock:
             while not self._complete and self._error is None and not self._cancel.canceled:
                 left = deadline - time.monotonic()
-                if left <= 0:
+                if left <= 0 or (cancel is not None and cancel.canceled):
                     break
                 self._lock.wait(left)
             if self._error is not None:
                 raise self._error
             return self._complete
 
-    def close(self) -> None:
-        """Ends it; it keeps its items."""
-        self._cancel.cancel()
+    def _wake(self) -> None:
+        """For those who wait, and were canceled."""
         with self._lock:
             self._lock.notify_all()
+
+    def _close(self) -> None:
+        self._cancel.cancel()
+        self._wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(5.0)
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _run(self, messages: Iterator[Optional[Dict[str, Any]]]) -> None:
         try:
@@ -171,3 +166,25 @@ class View(Mapping[str, Item]):
         self._seen = None
         self._complete = self._synced = True
         return removed
+
+
+class View(Shown):
+    """Made by :meth:`Reader.view`: items by key, read like a dict, kept current by a thread.
+
+    After a lost connection, and while a new snapshot comes, it goes on showing what it has, as ``stale``.
+    ``on_change`` is called with the items that are new and the keys that are gone. Close it, or use ``with``.
+    """
+
+    def wait(self, timeout: float = 30.0) -> bool:
+        """Waits until it is complete; whether it is. Raises what ended it."""
+        return self._wait(timeout, None)
+
+    def close(self) -> None:
+        """Ends it; it keeps its items."""
+        self._close()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
@@ -97,10 +98,25 @@ def receipt(answer: Answer) -> Receipt:
     return Receipt(stream, count, request_id, replayed)
 
 
-def still_open(state: RequestState, timeout: float) -> HeadgateError:
-    """For somebody who has waited long enough."""
-    message = f"request {state.request_id} is still {state.status} after {timeout} s"
-    return HeadgateError("TIMEOUT", message, request_id=state.request_id, retryable=True)
+class Patience:
+    """How long and how often it is asked what became of a request."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout, self._pause = timeout, 0.01
+        self._deadline = time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds for the next call."""
+        return max(self._deadline - time.monotonic(), 0.001)
+
+    def pause(self, state: RequestState) -> float:
+        """Seconds until it is asked again; it fails if that would be too late."""
+        self._pause = min(self._pause * 2, 1.0)
+        if self.left <= self._pause:
+            message = f"request {state.request_id} is still {state.status} after {self._timeout} s"
+            raise HeadgateError("TIMEOUT", message, request_id=state.request_id, retryable=True)
+        return self._pause
 
 
 def item_of(value: Any) -> Optional[Item]:

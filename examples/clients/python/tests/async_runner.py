@@ -1,4 +1,4 @@
-"""The runner of the conformance kit with the client for asyncio: the loop runs in a thread, each op is a task there."""
+"""The runner of the conformance kit with client and reader for asyncio: the loop runs in a thread, each op is a task there."""
 
 import asyncio
 import concurrent.futures
@@ -90,5 +90,52 @@ class Batcher:
         return self.batcher.stats
 
 
-headgate.Client, headgate.Cancel = Client, TaskCancel
+class Reader:
+    """The same of an :class:`headgate.AsyncReader`."""
+
+    def __init__(self, url, key, **options):
+        self.reader = headgate.AsyncReader(url, key, **options)
+
+    def __repr__(self):
+        return repr(self.reader)
+
+    def items(self, stream, **options):
+        return stepped(self.reader.items(stream, **options))
+
+    def item(self, stream, key):
+        return run(self.reader.item(stream, key))
+
+    def follow(self, streams, since):
+        return stepped(self.reader.follow(streams, since))
+
+    def view(self, stream):
+        return View(run(made(self.reader.view, {"stream": stream})))
+
+
+class View:
+    """The same of an :class:`headgate.AsyncView`."""
+
+    def __init__(self, view):
+        self.view = view
+
+    def __getattr__(self, name):
+        return getattr(self.view, name)
+
+    def close(self):
+        run(self.view.close())
+
+
+def stepped(values):
+    """What an asynchronous iterator gives, until nobody wants more."""
+    try:
+        while True:
+            try:
+                yield run(values.__anext__())
+            except StopAsyncIteration:
+                return
+    finally:
+        run(values.aclose())
+
+
+headgate.Client, headgate.Reader, headgate.Cancel = Client, Reader, TaskCancel
 import runner  # noqa: E402, F401

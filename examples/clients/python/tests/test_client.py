@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from headgate import AsyncClient, Client, HeadgateError, Receipt  # noqa: E402
+from headgate import AsyncClient, AsyncReader, Client, HeadgateError, Receipt  # noqa: E402
 from headgate.encoding import encode  # noqa: E402
 from headgate.events import Parser  # noqa: E402
 from headgate.spool import Spool, uuid7  # noqa: E402
@@ -217,6 +217,62 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
             self.assertTrue((await batcher.flush(LONG)).done)
             self.assertEqual((sum(count for _, count in told), {thread for thread, _ in told}), (25, {here}))
         await client.close()
+
+
+class Following(unittest.IsolatedAsyncioTestCase):
+    """With a server that says one message to each who follows, and then nothing until he is gone."""
+
+    async def asyncSetUp(self):
+        self.gone, self.server = asyncio.Queue(), await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        port = self.server.sockets[0].getsockname()[1]
+        self.reader = AsyncReader(f"http://127.0.0.1:{port}", "rk_live_x", silence=10 * LONG)
+
+    async def asyncTearDown(self):
+        await self.reader.close()
+        self.server.close()
+
+    async def serve(self, reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        message = {"type": "snapshot", "stream": "orders", "items": [], "complete": True, "id": "1:1"}
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 1:1\ndata: " + json.dumps(message).encode() + b"\n\n")
+        await reader.read()
+        writer.close()
+        await self.gone.put(True)
+
+    async def all_gone(self, count):
+        for _ in range(count):
+            await asyncio.wait_for(self.gone.get(), LONG)
+
+    async def test_more_follow_than_the_loop_has_threads_and_none_is_left(self):
+        following = [self.reader.follow(["orders"]) for _ in range(50)]
+        first = await asyncio.wait_for(asyncio.gather(*(each.__anext__() for each in following)), LONG)
+        self.assertEqual({message["type"] for message in first}, {"snapshot"})
+        await asyncio.gather(*(each.aclose() for each in following))
+        await self.all_gone(50)
+
+    async def test_a_task_that_is_canceled_ends_its_connection(self):
+        told = asyncio.Queue()
+
+        async def follow():
+            async for message in self.reader.follow(["orders"]):
+                await told.put(message)
+
+        task = asyncio.create_task(follow())
+        await asyncio.wait_for(told.get(), LONG)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        await self.all_gone(1)
+
+    async def test_a_view_waits_without_holding_the_loop_and_ends(self):
+        async with self.reader.view("orders") as view:
+            self.assertTrue(await view.wait(LONG))
+            self.assertEqual((dict(view), view.complete, view.stale), ({}, True, False))
+        await self.all_gone(1)
+
+    async def test_wrong_streams_are_an_error_of_the_loop_that_asks(self):
+        with self.assertRaises(TypeError):
+            await self.reader.follow("orders").__anext__()
 
 
 class Events(unittest.TestCase):
