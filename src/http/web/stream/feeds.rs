@@ -28,7 +28,7 @@ const SAMPLE_CHARS_MAX: usize = 60;
 const PREVIEW_CHARS_MAX: usize = 4_000;
 
 /// For each program: how its feed ends, what the query has beside the columns, and how the key gets there.
-const PROGRAMS: [(&str, &str, &str, Key); 12] = [
+const PROGRAMS: [(&str, &str, &str, Key); 15] = [
     ("vMix", "json", "", Key::InUrl),
     ("Viz Flowics", "json", "", Key::InUrl),
     ("Xibo", "csv", "", Key::AsPassword),
@@ -42,10 +42,13 @@ const PROGRAMS: [(&str, &str, &str, Key); 12] = [
     ("DAKboard, TRMNL", "json", "", Key::AsPassword),
     ("Google Sheets", "csv", "", Key::InUrl),
     ("Excel", "csv", "bom", Key::AsPassword),
+    ("LibreOffice Calc", "csv", "safe", Key::InUrl),
     ("Grafana Infinity", "json", "", Key::InHeader),
     ("Home Assistant", "json", "shape=one", Key::AsPassword),
+    ("Node-RED", "json", "", Key::AsPassword),
     ("Companion, one value", "txt", "limit=1", Key::InHeader),
     ("XML, XPath /items/item", "xml", "", Key::InUrl),
+    ("RSS readers", "rss", "", Key::InUrl),
 ];
 
 /// How a program sends the key.
