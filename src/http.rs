@@ -52,7 +52,7 @@ use reader::Readers;
 use strangers::Strangers;
 
 pub use listen::{Bound, ListenError, Places, Stopper, bind};
-pub use own_pages::FOLDER as OWN_PAGES;
+pub use own_pages::{FOLDER as OWN_PAGES, font as own_font};
 pub use web::{Hosts, Invitation, Sessions, SignedIn};
 
 /// What both listeners have in common.

@@ -7,6 +7,7 @@
 //!   of `storage.durability`; and the server's CPU time for each delivery.
 //! - **memory**: of each idle connection, with 1,000 and 10,000, Server-Sent Events and WebSocket.
 //! - **intake**: the 202 with and without 10,000 idle renderers.
+//! - **polls**: the 202 with and without 500 polls a second of a feed of the same stream, and what they cost.
 //! - **conflation**: the rate from which renderers are shown fewer versions than were accepted.
 //!
 //! Push and memory are measured on nginx with nchan too, in the same run, if that is installed. It is there to
@@ -40,6 +41,7 @@ mod idle;
 mod intake;
 mod item;
 mod nchan;
+mod polls;
 pub(crate) mod push;
 mod renderers;
 mod report;
@@ -56,7 +58,7 @@ pub(crate) struct Options {
     /// The measurements to run, all by default
     #[arg(long = "only", value_name = "NAME,…", value_enum, value_delimiter = ',', default_values_t = Measure::value_variants().to_vec(), hide_default_value = true)]
     measures: Vec<Measure>,
-    /// The programs to run them on, both by default; intake and conflation are of headgate only
+    /// The programs to run them on, both by default; intake, polls and conflation are of headgate only
     #[arg(long = "server", value_name = "NAME,…", value_enum, value_delimiter = ',', default_values_t = Program::value_variants().to_vec(), hide_default_value = true)]
     programs: Vec<Program>,
     /// Idle connections of memory and intake
@@ -73,6 +75,8 @@ pub(crate) enum Measure {
     Memory,
     /// Intake beside many idle connections
     Intake,
+    /// Intake beside many who poll a feed
+    Polls,
     /// The rate at which versions are left out
     Conflation,
 }
@@ -151,6 +155,7 @@ fn measure(options: &Options, folder: &Path, mut notes: Vec<String>) -> Result<R
         push: Vec::new(),
         memory: Vec::new(),
         intake: None,
+        polls: None,
         conflation: Vec::new(),
         notes,
     };
@@ -171,6 +176,9 @@ fn measure(options: &Options, folder: &Path, mut notes: Vec<String>) -> Result<R
     if options.serves(Program::Headgate) {
         if options.wants(Measure::Intake) {
             results.intake = Some(intake::measure(options, folder)?);
+        }
+        if options.wants(Measure::Polls) {
+            results.polls = Some(polls::measure(options, folder)?);
         }
         if options.wants(Measure::Conflation) {
             results.conflation = conflation::measure(options, folder)?;

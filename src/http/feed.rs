@@ -42,7 +42,7 @@ use kept::{Body, Outcome};
 pub(super) use cell::Row;
 pub(super) use column::{Column, columns};
 pub(super) use kept::Feeds;
-pub(super) use preview::{Preview, entry};
+pub(super) use preview::{Choice, Preview, entry};
 pub(super) use query::{Format, Query};
 pub(super) use write::Writer;
 

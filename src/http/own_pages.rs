@@ -28,6 +28,7 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 use super::error::ApiError;
 use super::tag;
 use crate::operate::in_background;
+use crate::text::percent_encoded;
 use file::{Found, Missing, find, kind, names};
 
 /// Its name in the data folder.
@@ -44,6 +45,16 @@ const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; sty
 pub(super) fn routes(data_dir: &str) -> Router {
     let folder = Path::new(data_dir).join(FOLDER).into();
     Router::with_path("pages/{**path}").get(GetOwnPage(folder))
+}
+
+/// Where the font of this name is, and what it is sent as; `None` if no file of the folder can have the name, or it is
+/// no font's.
+pub fn font(name: &str) -> Option<(String, &'static str)> {
+    let parts: Vec<String> = name.split('/').map(percent_encoded).collect();
+    let path = format!("/{FOLDER}/{}", parts.join("/"));
+    names(&path)?;
+    let kind = kind(name).filter(|kind| kind.starts_with("font/"))?;
+    Some((path, kind))
 }
 
 /// `GET /pages/…`

@@ -23,6 +23,8 @@ pub struct Saved<'a> {
     pub key: &'a str,
     /// The options, as in an address.
     pub query: &'a str,
+    /// The files that `font` of the options names, as `data:` URLs, in its order.
+    pub fonts: &'a [String],
 }
 
 /// Without the key.
@@ -47,6 +49,7 @@ pub fn page(saved: &Saved<'_>) -> String {
         "stream": saved.stream,
         "key": saved.key,
         "query": saved.query,
+        "fonts": saved.fonts,
     });
     // In a script no text may end it.
     let told = told.to_string().replace('<', "\\u003c");
@@ -120,6 +123,7 @@ mod tests {
             stream: "a</script><script>broken()",
             key: "rk_live_x",
             query: "title=%3C&template=cards",
+            fonts: &[],
         };
         let page = page(&saved);
         assert_eq!(page.matches("</script>").count(), 3);

@@ -8,12 +8,15 @@
 
 mod admin; // the pages of the admin listener
 mod client; // headgate.js: resuming, storage, transports, values
+mod columns; // the columns of a stream's feeds: dragged, moved, typed
 mod cookies; // who gets the cookie of a session
 mod crash; // kill -9 under load
 mod daemon; // the program at an address that outlives it
 mod driver; // the browser and its windows
 mod examples; // the example renderers
+mod fonts; // the fonts of /render: what font= takes, and what it never shows
 mod forms; // the forms of the admin pages
+mod motion; // changes without end: no screen grows
 mod on_air; // what a screen shows when something is wrong: data or nothing
 mod origins; // tickets and foreign pages
 mod proxy; // what stands between page and daemon

@@ -7,6 +7,7 @@
 
 use super::Program;
 use super::intake::{Intake, IntakeRound};
+use super::polls::{self, PollRound, Polls};
 use super::push::{self, PushRound};
 use super::report::Results;
 use super::sender::Failures;
@@ -21,6 +22,12 @@ const CONNECTION_KILOBYTES_MAX: f64 = 20.0;
 
 /// Intake p99 with idle renderers to without.
 const INTAKE_RATIO_MAX: f64 = 2.0;
+
+/// Intake p99 with pollers to without.
+const POLLED_RATIO_MAX: f64 = 1.2;
+
+/// What they may take of a core.
+const POLLS_CORE_MAX: f64 = 0.05;
 
 /// Less of the wanted rate than this is noted.
 const RATE_SHARE_MIN: f64 = 0.9;
@@ -60,6 +67,40 @@ impl Intake {
     }
 }
 
+impl Polls {
+    fn rounds(&self) -> impl Iterator<Item = &PollRound> {
+        self.without.iter().chain(&self.with)
+    }
+
+    /// Round by round, the median.
+    fn median(&self, value: impl Fn(&PollRound, &PollRound) -> f64) -> f64 {
+        let pairs = self.with.iter().zip(&self.without);
+        let values: Vec<f64> = pairs.map(|(with, without)| value(with, without)).collect();
+        median(&values)
+    }
+
+    fn aims(&self) -> [Aim; 2] {
+        let ratio = self.median(|with, without| with.accepted_ms.p99 / without.accepted_ms.p99);
+        let core = self.median(|with, without| with.server_core - without.server_core);
+        let count = polls::POLLS_PER_SECOND;
+        [
+            Aim::at_most(
+                format!("intake p99, {count} polls/s / none"),
+                ratio,
+                POLLED_RATIO_MAX,
+                "",
+            ),
+            Aim::at_most(
+                format!("CPU of {count} polls/s, of a core"),
+                core,
+                POLLS_CORE_MAX,
+                "",
+            ),
+        ]
+        .map(|aim| aim.unless(self.rounds().map(|round| &round.failures)))
+    }
+}
+
 impl Results {
     /// The aims that this run can tell something about; they are the daemon's only.
     pub(crate) fn aims(&self) -> Vec<Aim> {
@@ -96,6 +137,7 @@ impl Results {
             let aim = Aim::at_most(name, intake.ratio(), INTAKE_RATIO_MAX, "");
             aims.push(aim.unless(intake.rounds().map(|round| &round.failures)));
         }
+        aims.extend(self.polls.iter().flat_map(Polls::aims));
         if !self.conflation.is_empty() {
             let stale: usize = self.conflation.iter().map(|step| step.stale_ends).sum();
             let name = "renderers that did not end with the newest value".to_owned();
@@ -135,6 +177,13 @@ impl Results {
         for round in self.intake.iter().flat_map(Intake::rounds) {
             notes.extend(refusals("intake", &round.failures));
         }
+        for round in self.polls.iter().flat_map(Polls::rounds) {
+            notes.extend(refusals("polls", &round.failures));
+            if round.polls_failed > 0 {
+                let failed = round.polls_failed;
+                notes.push(format!("polls: {failed} were not answered with a feed"));
+            }
+        }
         for step in &self.conflation {
             notes.extend(refusals("conflation", &step.failures));
             if step.accepted_per_second < RATE_SHARE_MIN * step.wanted_per_second {
@@ -146,9 +195,11 @@ impl Results {
         }
         let of_push = self.push.iter().flat_map(|case| &case.rounds);
         let of_intake = self.intake.iter().flat_map(Intake::rounds);
+        let of_polls = self.polls.iter().flat_map(Polls::rounds);
         let others: Vec<f64> = of_push
             .map(|round| round.others)
             .chain(of_intake.map(|round| round.others))
+            .chain(of_polls.map(|round| round.others))
             .collect();
         let others = median(&others);
         if others > OTHERS_SHARE_MAX {

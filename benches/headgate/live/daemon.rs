@@ -2,7 +2,7 @@
 //!
 //! Called by the measurements, which take one of their own where the state of an earlier one would disturb.
 //!
-//! **Invariant:** everything but addresses, keys, durability, the request rate and how many renderers there may be is the
+//! **Invariant:** everything but addresses, keys, durability, the request rates and how many renderers there may be is the
 //! daemon's default.
 
 use std::fs;
@@ -61,7 +61,8 @@ pub(crate) fn start(parent: &Path, name: &str, durability: Durability) -> Result
          [[streams]]\nname = \"{STREAM}\"\n[[streams]]\nname = \"{IDLE_STREAM}\"\n\
          [[connectors]]\nname = \"bench\"\nkind = \"ingest\"\n\
          keys = [{{ name = \"bench\", stream = \"{STREAM}\", secret = \"{INGEST_KEY}\" }}]\n\
-         [[read_keys]]\nname = \"bench\"\nstreams = [\"{STREAM}\", \"{IDLE_STREAM}\"]\nsecret = \"{READ_KEY}\"\n"
+         [[read_keys]]\nname = \"bench\"\nstreams = [\"{STREAM}\", \"{IDLE_STREAM}\"]\nsecret = \"{READ_KEY}\"\n\
+         requests_per_second = 1000000\n"
     );
     let command = daemon::command(&folder, &configuration)?;
     let child = Child::start(command, &folder)?;

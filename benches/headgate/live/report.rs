@@ -12,6 +12,7 @@ use super::conflation::{self, ConflationStep};
 use super::idle::IdleCase;
 use super::intake::{self, Intake, IntakeRound};
 use super::nchan;
+use super::polls::{self, PollRound, Polls};
 use super::push::{self, PushCase, PushRound};
 use crate::aim;
 use crate::table::Table;
@@ -37,6 +38,8 @@ pub(crate) struct Results {
     pub(crate) memory: Vec<IdleCase>,
     /// Intake beside idle connections.
     pub(crate) intake: Option<Intake>,
+    /// Intake beside those who poll.
+    pub(crate) polls: Option<Polls>,
     /// Versions left out.
     pub(crate) conflation: Vec<ConflationStep>,
     /// What the reader must know about this run.
@@ -107,6 +110,7 @@ impl Results {
         self.print_push();
         self.print_memory();
         self.print_intake();
+        self.print_polls();
         self.print_conflation();
         let aims = self.aims();
         if !aims.is_empty() {
@@ -229,6 +233,45 @@ impl Results {
                 format!("{:.2}", of(|round| round.accepted_ms.p99)),
                 format!("{:.1}", of(|round| round.cpu_micros_per_request)),
                 format!("{:.0} %", of(|round| round.busy) * 100.0),
+            ]);
+        }
+        table.print();
+    }
+
+    fn print_polls(&self) {
+        let Some(polls) = &self.polls else {
+            return;
+        };
+        println!(
+            "\npolls of a feed of {} rows while {} requests/s change it, times in ms; medians of {} rounds",
+            polls::ROWS,
+            intake::PER_SECOND,
+            polls.with.len()
+        );
+        let mut table = Table::new(&[
+            "polls/s",
+            "202 p50",
+            "p99",
+            "feed p50",
+            "p99",
+            "server, of a core",
+        ]);
+        for (count, rounds) in [(0, &polls.without), (polls::POLLS_PER_SECOND, &polls.with)] {
+            let of = |value: fn(&PollRound) -> f64| format!("{:.2}", median_of(rounds, value));
+            let fed = |value: fn(&PollRound) -> f64| match count {
+                0 => String::new(),
+                _ => of(value),
+            };
+            table.row([
+                count.to_string(),
+                of(|round| round.accepted_ms.p50),
+                of(|round| round.accepted_ms.p99),
+                fed(|round| round.polled_ms.p50),
+                fed(|round| round.polled_ms.p99),
+                format!(
+                    "{:.1} %",
+                    median_of(rounds, |round| round.server_core) * 100.0
+                ),
             ]);
         }
         table.print();

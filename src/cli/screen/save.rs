@@ -2,10 +2,17 @@
 //!
 //! **Invariant**: the file holds the read key, and says so on standard error, where no player reads it.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+
 use super::shown::{ShownArgs, shown_as};
+use crate::cli::client::Client;
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
-use crate::http::saved;
+use crate::http::{own_font, saved};
 
 /// What `headgate screen save` is told.
 #[derive(Debug, clap::Args)]
@@ -23,15 +30,44 @@ pub(super) struct SaveArgs {
 
 /// Runs the verb.
 pub(super) async fn run(args: SaveArgs) -> Result<(), CliError> {
+    // Before a key is made for a file that there will not be.
+    let fonts = fonts(&args.shown).await?;
     let shown = shown_as(&args.shown, &["null"]).await?;
     let page = saved::page(&saved::Saved {
         url: &shown.url,
         stream: &args.shown.stream,
         key: &shown.key,
         query: &shown.query,
+        fonts: &fonts,
     });
     note(
         "the file holds the read key: whoever has it can read the stream until the key is revoked",
     );
     print(&page)
+}
+
+/// The files that `--option font=…` names, fetched from the service.
+async fn fonts(shown: &ShownArgs) -> Result<Vec<String>, CliError> {
+    let names = shown.given("font").unwrap_or_default().split(',');
+    let mut fonts = Vec::new();
+    for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+        let (path, content_type) = own_font(name).ok_or_else(|| {
+            CliError::wrong_use(format!(
+                "font names files in the folder pages of the data folder that end with woff2, woff, ttf or otf, not {name:?}"
+            ))
+        })?;
+        let url = shown.base()?;
+        let client = Client::without_secret(&url)?;
+        let answer = client.call(Method::GET, &path, HeaderMap::new(), Bytes::new());
+        let answer = answer.await?;
+        if answer.status != 200 {
+            return Err(CliError::failed(format!(
+                "{url}{path} is answered with {}: put the font into the folder pages of the data folder, or leave font= out",
+                answer.status
+            )));
+        }
+        let encoded = BASE64_STANDARD.encode(&answer.body);
+        fonts.push(format!("data:{content_type};base64,{encoded}"));
+    }
+    Ok(fonts)
 }

@@ -55,6 +55,19 @@ pub(super) struct Shown {
     pub(super) key: String,
 }
 
+impl ShownArgs {
+    /// What was given as `--option name=…`, the last time.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        let given = self.option.iter().rev().find(|(given, _)| given == name);
+        given.map(|(_, value)| value.as_str())
+    }
+
+    /// Where the service is, without a slash at its end.
+    pub(super) fn base(&self) -> Result<String, CliError> {
+        super::base(&self.url)
+    }
+}
+
 fn option(text: &str) -> Result<(String, String), &'static str> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match name.is_empty() {
@@ -65,7 +78,7 @@ fn option(text: &str) -> Result<(String, String), &'static str> {
 
 /// Finds the key, or makes it, for pages of these origins beside the daemon's own.
 pub(super) async fn shown_as(args: &ShownArgs, origins: &[&str]) -> Result<Shown, CliError> {
-    let url = super::base(&args.url)?;
+    let url = args.base()?;
     if ["//127.", "//localhost", "//[::1]"]
         .iter()
         .any(|own| url.contains(own))

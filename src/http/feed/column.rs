@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// Its own name.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Key => "_key".to_owned(),
             Self::UpdatedAt => "_updated_at".to_owned(),

@@ -9,7 +9,6 @@ use super::query::{Format, Numbers, Query, listed};
 use super::rows::Found;
 use super::write;
 use crate::http::error::ApiError;
-use crate::item::field_name;
 use crate::pool::{Item, PageLimit, Pool};
 
 /// Rows that are shown.
@@ -26,6 +25,19 @@ pub(in crate::http) struct Preview {
     fields: Vec<String>,
 }
 
+/// A column that a feed can have.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::http) struct Choice {
+    /// Where it stands, if it is chosen: 1 is the first.
+    pub(in crate::http) place: Option<usize>,
+    /// Where its values come from.
+    pub(in crate::http) field: String,
+    /// What it is called in place of that, if it is.
+    pub(in crate::http) name: String,
+    /// A value.
+    pub(in crate::http) sample: String,
+}
+
 impl Preview {
     /// Reads it.
     pub(in crate::http) async fn read(pool: &Pool, stream: &str) -> Result<Self, ApiError> {
@@ -36,25 +48,37 @@ impl Preview {
         })
     }
 
-    /// The names of all columns that a feed can have with a value of each, in the order in which they were first seen;
-    /// what identifies the item first.
-    pub(in crate::http) fn samples(&self) -> Vec<(String, String)> {
-        let own = ["_key", "_updated_at", "_position"].map(str::to_owned);
-        let fields = self
-            .fields
-            .iter()
-            .map(|field| field_name(field).into_owned());
-        let sample = |name: String| {
-            let source = Source::of(&name);
-            let values = self.items.iter().zip(1..).map(|(item, position)| {
-                let row = Row { item, position };
-                row.value(&source, Numbers::default())
-            });
-            let found = values.into_iter().find(|value| *value != Cell::Empty);
-            let text = found.map_or_else(String::new, |value| value.text().to_owned());
-            (name, text)
-        };
-        own.into_iter().chain(fields).map(sample).collect()
+    /// The columns that a feed can have: those that are chosen (`fields=`) in their order; then what identifies the
+    /// item, and its fields in the order in which they were first seen; what is not there unless it is asked for, last.
+    pub(in crate::http) fn choices(&self, fields: &str) -> Vec<Choice> {
+        let chosen = listed(fields).unwrap_or_default();
+        let own = |name: &str| Source::of(name);
+        let others = std::iter::once(own("_key"))
+            .chain(self.fields.iter().cloned().map(Source::Field))
+            .chain([own("_updated_at"), own("_position")])
+            .filter(|source| chosen.iter().all(|column| column.source != *source));
+        let others = others.map(|source| (None, String::new(), source));
+        let first = chosen.iter().zip(1..).map(|(column, place)| {
+            let name = column.name.clone().unwrap_or_default();
+            (Some(place), name, column.source.clone())
+        });
+        let choices = first.chain(others).map(|(place, name, source)| Choice {
+            place,
+            name,
+            field: source.name(),
+            sample: self.sample(&source),
+        });
+        choices.collect()
+    }
+
+    /// A value of a column; empty if none of the first items has one.
+    fn sample(&self, source: &Source) -> String {
+        let values = self.items.iter().zip(1..).map(|(item, position)| {
+            let row = Row { item, position };
+            row.value(source, Numbers::default())
+        });
+        let found = values.into_iter().find(|value| *value != Cell::Empty);
+        found.map_or_else(String::new, |value| value.text().to_owned())
     }
 
     /// The first rows with these columns (`fields=`), or with all.

@@ -113,7 +113,7 @@ fn no_page_is_wider_than_a_phone() {
     }
 }
 
-const PAGES: [&str; 21] = [
+const PAGES: [&str; 22] = [
     "/",
     "/settings",
     "/docs",
@@ -127,6 +127,7 @@ const PAGES: [&str; 21] = [
     "/renderers",
     "/streams",
     "/streams/orders",
+    "/streams/orders/feeds",
     "/streams/orders/item?key=1",
     "/new/source",
     "/new/source?tool=shopify",

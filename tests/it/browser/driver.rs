@@ -197,11 +197,31 @@ impl Window {
         self.call("/url", &json!({"url": url})).expect(url);
     }
 
-    /// A command of the browser's developer tools.
+    /// A command of the browser's developer tools; its answer.
     #[track_caller]
-    pub(super) fn devtools(&self, command: &str, parameters: &Value) {
+    pub(super) fn devtools(&self, command: &str, parameters: &Value) -> Value {
         let body = json!({"cmd": command, "params": parameters});
-        self.call("/goog/cdp/execute", &body).expect(command);
+        self.call("/goog/cdp/execute", &body).expect(command)
+    }
+
+    /// Drags with the mouse from the middle of one element to just below the upper edge of another.
+    #[track_caller]
+    pub(super) fn drag(&self, from: &str, to: &str) {
+        let ends = "document.querySelector(arguments[0]).scrollIntoView({block: 'center'}); \
+             const [from, to] = [...arguments].map((it) => document.querySelector(it).getBoundingClientRect()); \
+             return [from.x + from.width / 2, from.y + from.height / 2, to.x + to.width / 2, to.y + 3].map(Math.round)";
+        let ends = self.run(ends, &json!([from, to]));
+        let go = |x: usize, y: usize| json!({"type": "pointerMove", "duration": 60, "x": ends[x], "y": ends[y]});
+        let actions = [
+            go(0, 1),
+            json!({"type": "pointerDown", "button": 0}),
+            go(0, 3),
+            go(2, 3),
+            json!({"type": "pointerUp", "button": 0}),
+        ];
+        let mouse = json!({"type": "pointer", "id": "mouse", "actions": actions});
+        self.call("/actions", &json!({"actions": [mouse]}))
+            .expect("a mouse");
     }
 
     /// Presses the Enter key.

@@ -8,7 +8,7 @@ use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
 use super::render::STATE;
 
-const TEMPLATES: [&str; 6] = [
+pub(super) const TEMPLATES: [&str; 6] = [
     "table",
     "scoreboard",
     "ticker",

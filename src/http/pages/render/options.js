@@ -29,6 +29,12 @@ const lasting = (text) => {
 };
 const percent = (text) => between(0, 20)(text.replace(/%$/, ""));
 const color = (text) => [text, "#" + text].find((each) => CSS.supports("color", each));
+// Files of the folder `pages`: the font of texts, and that of what is bold.
+const FONT_FILE = /^(?:[^./\\][^/\\]*\/)*[^./\\][^/\\]*\.(?:woff2|woff|ttf|otf)$/i;
+const fontFiles = (text) => {
+  const names = list(text);
+  return names.length > 0 && names.length <= 2 && names.every((name) => FONT_FILE.test(name)) ? names : undefined;
+};
 const language = (text) => {
   try {
     return Intl.getCanonicalLocales(text)[0];
@@ -67,6 +73,7 @@ const OPTIONS = {
   theme: [among("light", "dark", "transparent"), ""],
   transparent: [flag, false],
   accent: [color, ""],
+  font: [fontFiles, []],
   size: [between(0.5, 4), 0],
   page: [lasting, 0],
   speed: [between(0.1, 10), 1],

@@ -13,6 +13,8 @@ import { Texts, element, put } from "/templates/text.js";
 
 const GRACE_MS = 3000; // a connection that is back by then was never away
 const FONTS = ["500 16px 'Barlow Condensed'", "700 16px 'Barlow Condensed'"];
+const OWN_FONT = "Headgate own"; // the style names it before ours, and no player has one of this name
+const WEIGHTS = ["500", "700"];
 const FONTS_MS = 300;
 
 const decoded = (text) => {
@@ -60,7 +62,7 @@ function build() {
 }
 
 async function start() {
-  const fonts = Promise.all(FONTS.map((font) => document.fonts.load(font))).catch(() => {});
+  const fonts = Promise.allSettled([...ownFonts(), ...FONTS.map((font) => document.fonts.load(font))]);
   const [{ Template }] = await Promise.all([
     import(`/templates/${options.template}.js`),
     Promise.race([fonts, new Promise((resolve) => setTimeout(resolve, FONTS_MS))]),
@@ -75,6 +77,16 @@ async function start() {
   const live = connect({ url: saved && saved.url, streams: [name], key, maxRate: 30 });
   const view = live.stream(name);
   follow(live, view, Template, debug, fonts);
+}
+
+// Loads what `font=` names. What cannot be loaded is replaced by ours, and listed for `debug`.
+function ownFonts() {
+  return options.font.map(async (file, place) => {
+    const path = "/pages/" + file.split("/").map(encodeURIComponent).join("/");
+    const face = new FontFace(OWN_FONT, `url("${saved ? saved.fonts[place] : path}")`, { weight: WEIGHTS[place] });
+    document.fonts.add(face);
+    await face.load().catch(() => options.ignored.push("font=" + file));
+  });
 }
 
 function follow(live, view, Template, debug, fonts) {

@@ -15,7 +15,7 @@ const PAD_EM = 1.1;
 const HEADING = 0.84; // their size, and a little
 const SWATCH_EM = 1.2;
 const GROWTH_MAX = 1.7; // of few lines, to fill the height
-const FAMILY = '"Barlow Condensed", "Roboto Condensed", "Arial Narrow", sans-serif';
+const FAMILY = '"Headgate own", "Barlow Condensed", "Roboto Condensed", "Arial Narrow", sans-serif';
 
 const pen = element("canvas").getContext("2d");
 const widths = [500, 700].map((weight) => `${weight} 100px ${FAMILY}`);

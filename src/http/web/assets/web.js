@@ -1,5 +1,5 @@
 // What the admin pages need a script for: the sign-in link, questions before something is lost, copying, keys that are
-// shown once, finding a tool in the list, and when not to ask for news.
+// shown once, finding a tool in the list, columns that are dragged into order, and when not to ask for news.
 //
 // Invariant: every page can be read, and every form sent, without it.
 
@@ -65,6 +65,82 @@ if (finder) {
   document.getElementById("find").hidden = false;
   find();
   finder.focus();
+}
+
+// The columns of a feed: dragged, or moved with the arrows. Those that are chosen stand above the others; the numbers say
+// so, and are what the form sends. While none has a number, all the usual ones are chosen.
+const columns = document.getElementById("columns");
+if (columns) {
+  const EDGE = 40; // of the window, in pixels: who drags there scrolls
+  const place = (row) => row.querySelector("[name=place]");
+  const isChosen = (row) => place(row).value.trim() !== "";
+  const choose = (row, is) => (place(row).value = is ? 1 : "");
+  const rows = () => [...columns.rows];
+  const begin = () => rows().some(isChosen) || rows().forEach((row) => choose(row, "usual" in row.dataset));
+  const settle = (row) => {
+    rows().filter(isChosen).forEach((one, before) => (place(one).value = before + 1));
+    const where = isChosen(row) ? `place ${place(row).value}` : "left out";
+    document.getElementById("moved").textContent = `${row.dataset.field}: ${where}`;
+  };
+  const step = (row, up) => {
+    begin();
+    const other = up ? row.previousElementSibling : row.nextElementSibling;
+    const crosses = isChosen(row) !== up && (!other || isChosen(other) === up);
+    if (crosses) choose(row, up);
+    else if (other) columns.insertBefore(up ? row : other, up ? other : row);
+    settle(row);
+  };
+  const middle = (row) => {
+    const { top, height } = row.getBoundingClientRect();
+    return top + height / 2;
+  };
+  const drag = (row) => {
+    const from = row.rowIndex;
+    const move = ({ clientY }) => {
+      const next = rows().find((other) => other !== row && clientY < middle(other)) ?? null;
+      if (row.nextElementSibling !== next) columns.insertBefore(row, next);
+      if (clientY < EDGE || clientY > innerHeight - EDGE) scrollBy(0, clientY < EDGE ? -EDGE : EDGE);
+    };
+    const end = () => {
+      removeEventListener("pointermove", move);
+      for (const type of ["pointerup", "pointercancel"]) removeEventListener(type, end);
+      row.classList.remove("dragged");
+      if (row.rowIndex === from) return;
+      const before = row.previousElementSibling;
+      begin();
+      choose(row, !before || isChosen(before));
+      settle(row);
+    };
+    row.classList.add("dragged");
+    addEventListener("pointermove", move);
+    for (const type of ["pointerup", "pointercancel"]) addEventListener(type, end);
+  };
+  columns.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-move]");
+    if (!button) return;
+    step(button.closest("tr"), button.dataset.move === "up");
+    button.focus();
+  });
+  columns.addEventListener("pointerdown", (event) => {
+    const grip = event.target.closest(".grip");
+    if (!grip || event.button) return;
+    event.preventDefault();
+    drag(grip.closest("tr"));
+  });
+  // A number that was typed: the row goes there.
+  columns.addEventListener("change", ({ target }) => {
+    if (target.name !== "place") return;
+    const typed = target.closest("tr");
+    const at = (row) => Number(place(row).value) || Infinity;
+    const half = at(typed) > rows().indexOf(typed) + 1 ? 0.5 : -0.5;
+    const wanted = (row) => (row === typed ? at(row) + half : at(row));
+    const chosen = rows().filter(isChosen);
+    const focused = document.activeElement;
+    columns.prepend(...chosen.sort((a, b) => wanted(a) - wanted(b)));
+    settle(typed);
+    focused.focus();
+  });
+  for (const part of document.querySelectorAll("[data-moves]")) part.hidden = false;
 }
 
 // Nothing is replaced under a reader's hands: a selection, an opened detail, a hidden window.

@@ -9,7 +9,7 @@ use salvo_core::{Depot, Request, handler};
 use super::find_stream;
 use crate::catalog::{NewReadKey, Stream};
 use crate::config::Networks;
-use crate::http::feed::{Format, Preview, entry};
+use crate::http::feed::{Choice, Format, Preview, entry};
 use crate::http::web::form::{self, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::key::shown_once;
@@ -28,7 +28,7 @@ const SAMPLE_CHARS_MAX: usize = 60;
 const PREVIEW_CHARS_MAX: usize = 4_000;
 
 /// For each program: how its feed ends, what the query has beside the columns, and how the key gets there.
-const PROGRAMS: [(&str, &str, &str, Key); 12] = [
+const PROGRAMS: [(&str, &str, &str, Key); 15] = [
     ("vMix", "json", "", Key::InUrl),
     ("Viz Flowics", "json", "", Key::InUrl),
     ("Xibo", "csv", "", Key::AsPassword),
@@ -42,10 +42,13 @@ const PROGRAMS: [(&str, &str, &str, Key); 12] = [
     ("DAKboard, TRMNL", "json", "", Key::AsPassword),
     ("Google Sheets", "csv", "", Key::InUrl),
     ("Excel", "csv", "bom", Key::AsPassword),
+    ("LibreOffice Calc", "csv", "safe", Key::InUrl),
     ("Grafana Infinity", "json", "", Key::InHeader),
     ("Home Assistant", "json", "shape=one", Key::AsPassword),
+    ("Node-RED", "json", "", Key::AsPassword),
     ("Companion, one value", "txt", "limit=1", Key::InHeader),
     ("XML, XPath /items/item", "xml", "", Key::InUrl),
+    ("RSS readers", "rss", "", Key::InUrl),
 ];
 
 /// How a program sends the key.
@@ -181,24 +184,41 @@ fn urls(base: &str, fields: &str, issued: Option<&IssuedKey>) -> Markup {
     }
 }
 
-/// All columns with a sample each: a number says at which place a column stands, nothing that it is left out.
+/// All columns with a sample each: a number says at which place a column stands, nothing that it is left out. Where a
+/// script runs, they are dragged or moved by their buttons, and it writes the numbers.
 fn columns(preview: &Preview, path: &str, fields: &str) -> Markup {
-    let samples = preview.samples();
+    let choices = preview.choices(fields);
     html! {
         form method="get" action=(path) {
-            p.quiet { "Give the columns that you want a place, 1, 2 and so on, and another name where the program wants one, such as Headline.Text for vMix. Without a place, all are there." }
+            p.quiet { "Give the columns that you want a place, 1, 2 and so on, and another name where the program wants one, such as Headline.Text for vMix. Without a place, all are there." span data-moves hidden { " Or drag them into order, or move them with the arrows: what stands below the chosen ones is left out." } }
             @if !fields.is_empty() { p { "Now: " code { (text(fields)) } " · " a href=(path) { "All columns" } } }
             div.table { table {
                 thead { tr { th { "Place" } th { "Field" } th { "Sample" } th { "Name" } } }
-                tbody { @for (name, sample) in samples.iter().take(COLUMNS_MAX) { tr {
-                    td data-label="Place" { input name="place" type="text" inputmode="numeric" maxlength="4" size="4" aria-label={ "Place of " (plain(name)) }; input type="hidden" name="field" value=(name); }
-                    td data-label="Field" { (text(name)) }
-                    td data-label="Sample" { (text_of(sample, SAMPLE_CHARS_MAX)) }
-                    td data-label="Name" { input name="as" type="text" maxlength="128" size="20" aria-label={ "Name of " (plain(name)) }; }
-                } } }
+                tbody #columns { @for choice in choices.iter().take(COLUMNS_MAX) { (column(choice)) } }
             } }
-            @if samples.len() > COLUMNS_MAX { p.quiet { "The first " (COLUMNS_MAX) " fields are here; a URL can name all." } }
+            p.quiet #moved role="status" {}
+            @if choices.len() > COLUMNS_MAX { p.quiet { "The first " (COLUMNS_MAX) " fields are here; a URL can name all." } }
             p.row { button { "Show" } }
         }
     }
+}
+
+fn column(choice: &Choice) -> Markup {
+    let field = &choice.field;
+    let shown = plain(field);
+    let is_usual = !matches!(field.as_str(), "_updated_at" | "_position");
+    html! { tr data-usual[is_usual] data-field=(shown) {
+        td data-label="Place" { div.place {
+            span data-moves hidden {
+                span.grip title="Drag" aria-hidden="true" { "⠿" }
+                button.plain type="button" data-move="up" aria-label={ "Move " (shown) " up" } { "↑" }
+                button.plain type="button" data-move="down" aria-label={ "Move " (shown) " down" } { "↓" }
+            }
+            input name="place" type="text" inputmode="numeric" maxlength="4" size="3" value=[choice.place] aria-label={ "Place of " (shown) };
+            input type="hidden" name="field" value=(field);
+        } }
+        td data-label="Field" { (text(field)) }
+        td data-label="Sample" { (text_of(&choice.sample, SAMPLE_CHARS_MAX)) }
+        td data-label="Name" { input name="as" type="text" maxlength="128" size="20" value=[(!choice.name.is_empty()).then_some(&choice.name)] aria-label={ "Name of " (shown) }; }
+    } }
 }
