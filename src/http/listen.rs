@@ -33,7 +33,7 @@ const BACKLOG: i32 = 4_096;
 /// kept: longer than the pools of most clients (90 s), so that the daemon does not close what a client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Of one connection, for what was received and not yet handled. Also bounds the head of a request.
-const BUFFER_BYTES_MAX: usize = 64 << 10;
+const BUFFER_BYTES_MAX: usize = 32 << 10;
 
 /// A listener that is bound.
 pub struct Bound {
