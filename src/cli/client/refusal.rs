@@ -34,7 +34,7 @@ pub struct Refusal {
     /// JSON texts, one for each place that is wrong.
     pub details: Vec<String>,
     /// The items of the body that the details name, counted from 0.
-    pub items: Vec<u64>,
+    pub items: Box<[u64]>,
 }
 
 impl Refusal {

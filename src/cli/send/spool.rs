@@ -234,8 +234,8 @@ impl Delivery<'_> {
     /// Sends a batch, and in parts what is refused as a whole; the items that are refused alone.
     async fn send_in_parts(&mut self, left: &Left) -> Result<Vec<(usize, Refusal)>, CliError> {
         let mut refused = Vec::new();
-        // The next one is the last.
-        let mut parts = vec![0..left.items.len()];
+        let whole = 0..left.items.len();
+        let mut parts = vec![whole]; // the next one is the last
         while let Some(part) = parts.pop() {
             if self.stop.is_cancelled() {
                 return Err(stopped());
