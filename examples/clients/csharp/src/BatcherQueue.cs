@@ -17,7 +17,7 @@ namespace Headgate.Client
         internal long Number; // in the order in which items came
         internal long Added; // a time stamp of Stopwatch, which is smaller than one
 
-        internal TimeSpan Age => TimeSpan.FromSeconds((Stopwatch.GetTimestamp() - Added) / (double)Stopwatch.Frequency);
+        internal TimeSpan Age => new TimeSpan((long)((Stopwatch.GetTimestamp() - Added) * (TimeSpan.TicksPerSecond / (double)Stopwatch.Frequency)));
     }
 
     /// <summary>A caller whose item has no room yet. The result is false if the batcher was closed.</summary>
