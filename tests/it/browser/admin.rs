@@ -67,10 +67,12 @@ fn the_printed_link_signs_in_once_and_leaves_the_address() {
     );
 }
 
-/// What the browser logged, but for pages without a session, and of what is not there.
+/// What the browser logged, but for pages without a session, and of what is not there: a page looks for what it shows
+/// every two seconds, also between its removal and the next page.
 pub(super) fn log_without_refusals(window: &Window, origin: &str) -> Vec<String> {
     let mut log = window.log(origin);
-    log.retain(|line| !line.contains("status of 401") && !line.contains("status of 404"));
+    let refused = ["status of 401", "status of 404", "Status Error Code 404 "];
+    log.retain(|line| !refused.iter().any(|refused| line.contains(refused)));
     log
 }
 

@@ -31,8 +31,12 @@ const ATTRIBUTES: &[&str] = &[
     "content",
     "data-confirm",
     "data-copy",
+    "data-field",
     "data-label",
+    "data-move",
+    "data-moves",
     "data-role",
+    "data-usual",
     "datetime",
     "defer",
     "dir",
@@ -148,7 +152,15 @@ fn check(path: &str, page: &str) {
                 );
                 assert!(!value.contains(is_raw), "{path}: {value:?}");
             }
-            if ["title", "aria-label", "data-confirm", "data-label"].contains(&attribute.as_str()) {
+            if [
+                "title",
+                "aria-label",
+                "data-confirm",
+                "data-field",
+                "data-label",
+            ]
+            .contains(&attribute.as_str())
+            {
                 assert!(!value.contains(is_raw), "{path}: {attribute} {value:?}");
             }
         }
