@@ -105,8 +105,9 @@
 //! transactions, about three pages of `journal.db` and five of `pool.db`; 32 at once share them.
 //!
 //! An eighth of all is the allocator. That of the C library with more room for each thread
-//! (`GLIBC_TUNABLES=glibc.malloc.tcache_count=64`) takes 4 % less in all; one of those that are made for speed takes a
-//! tenth less, and keeps 15 to 30 MB more after a burst, which belong to the renderer.
+//! (`GLIBC_TUNABLES=glibc.malloc.tcache_count=64`) executes 4 % less in all, of which two rounds in turn show 0 to 3 % as
+//! time; one of those that are made for speed takes a tenth less, and keeps 15 to 30 MB more after a burst, which belong to
+//! the renderer.
 //!
 //! # Files
 //!
