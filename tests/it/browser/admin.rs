@@ -271,10 +271,11 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
 
     let focus = "document.getElementById(arguments[0]).focus()";
     window.run(focus, &json!(["copy-curl"]));
+    window.listens_to("#copy-curl");
     window.press_enter();
     window.becomes(
         "it says what it did",
-        "return document.getElementById('copy-curl').textContent",
+        "return window.said[0]",
         &json!([]),
         |label| *label == json!("Copied") || *label == json!("Selected"),
     );

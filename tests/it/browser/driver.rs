@@ -305,6 +305,14 @@ impl Window {
         self.becomes(&format!("{expected}"), script, &json!([]), as_expected);
     }
 
+    /// Notes in `window.said` what a button says from now on: it says "Copied" for two seconds, which a busy machine may
+    /// not see.
+    pub(super) fn listens_to(&self, button: &str) {
+        let script = "const button = document.querySelector(arguments[0]); window.said = []; \
+                      new MutationObserver(() => window.said.push(button.textContent)).observe(button, {childList: true})";
+        self.run(script, &json!([button]));
+    }
+
     /// Waits until what a script returns is as wanted.
     #[track_caller]
     pub(super) fn becomes(
