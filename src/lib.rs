@@ -106,8 +106,8 @@
 //!
 //! An eighth of all is the allocator. That of the C library with more room for each thread
 //! (`GLIBC_TUNABLES=glibc.malloc.tcache_count=64`) executes 4 % less in all, of which two rounds in turn show 0 to 3 % as
-//! time; one of those that are made for speed takes a tenth less, and keeps 15 to 30 MB more after a burst, which belong to
-//! the renderer.
+//! time; those that are made for speed took 11 to 14 % less time when they were last tried, and kept 15 to 30 MB more after a
+//! burst, which belong to the renderer.
 //!
 //! # Files
 //!

@@ -32,7 +32,8 @@ const BACKLOG: i32 = 4_096;
 /// How long the head of a request may take that is not the first of its connection. Also how long an idle connection is
 /// kept: longer than the pools of most clients (90 s), so that the daemon does not close what a client is about to use.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
-/// Of one connection, for what was received and not yet handled. Also bounds the head of a request.
+/// Of one connection, for what was received and not yet handled. A head that is longer may be refused; one of twice as
+/// much always is.
 const BUFFER_BYTES_MAX: usize = 32 << 10;
 
 /// A listener that is bound.

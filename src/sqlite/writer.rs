@@ -113,9 +113,9 @@ impl FileWriter {
         }
     }
 
-    /// Copies the log back when enough was added to it. Call it after a commit, on its thread. While others read all the time the log
-    /// would only grow: when it is four times as long, the readers are waited for, briefly. What a reader in another
-    /// process holds open longer stays.
+    /// Copies the log back when enough was added to it. Call it after a commit, on its thread. While others read all the
+    /// time the log would only grow: when it is four times as long, the readers are waited for, briefly. What a reader in
+    /// another process holds open longer stays.
     ///
     /// # Errors
     /// SQLite's; not judged yet.
