@@ -25,13 +25,13 @@ use crate::times::Times;
 pub(crate) const PER_SECOND: f64 = 200.0;
 
 /// Connections that send them.
-const SENDERS: usize = 8;
+pub(super) const SENDERS: usize = 8;
 
 /// Keys that they name in turn.
-const KEYS: u64 = 1_000;
+pub(super) const KEYS: u64 = 1_000;
 
 /// Requests at the beginning of a round that do not count.
-const WARM_UP: usize = 40;
+pub(super) const WARM_UP: usize = 40;
 
 /// The same requests without and with idle renderers.
 #[derive(Debug, Serialize)]

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::Options;
 use super::daemon::{self, Durability, READ_KEY};
-use super::intake::PER_SECOND;
+use super::intake::{KEYS, PER_SECOND, SENDERS, WARM_UP};
 use super::item::{STREAM, Versions};
 use super::sender::{self, Failures};
 use super::server::Server;
@@ -31,15 +31,6 @@ pub(crate) const ROWS: usize = 100;
 
 /// Connections that poll.
 const POLLERS: u32 = 10;
-
-/// Connections that send.
-const SENDERS: usize = 8;
-
-/// Items of the stream.
-const KEYS: u64 = 1_000;
-
-/// Requests at the beginning of a round that do not count.
-const WARM_UP: usize = 40;
 
 /// The same requests without and with pollers.
 #[derive(Debug, Serialize)]

@@ -167,12 +167,10 @@ fn why_it_stays(refused: &[(usize, Refusal)], count: usize) -> String {
         more => format!("\n  and {more} more"),
     };
     format!(
-        "{} of its {} refused, and all others were sent:{}{more}",
+        "{} of its {} {} refused, and all others were sent:{}{more}",
         refused.len(),
-        match refused.len() {
-            1 => format!("{} was", counted(count as u64, "item")),
-            _ => format!("{} were", counted(count as u64, "item")),
-        },
+        counted(count as u64, "item"),
+        if refused.len() == 1 { "was" } else { "were" },
         shown.collect::<String>()
     )
 }

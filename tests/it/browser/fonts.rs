@@ -4,17 +4,16 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::daemon::{Daemon, READ_KEY};
+use super::daemon::Daemon;
 use super::driver::Window;
-use super::render::STATE;
+use super::render::{STATE, TABLE, open};
+use super::screen::SEEN;
 use crate::command_line::operate;
 
 /// The fonts that `font=` asked for: weight, and what became of it.
 const OWN: &str = "return [...document.fonts].filter((face) => /Headgate own/.test(face.family)).map((face) => [face.weight, face.status])";
 /// How wide the first name is on the screen.
 const WIDTH: &str = "const range = document.createRange(); range.selectNodeContents(document.querySelector('tbody th bdi')); return range.getBoundingClientRect().width";
-const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
-const SEEN: &str = "return document.body.innerText.trim()";
 
 /// Two fonts that are as different as the same letters can be: the first is bold where ours is not.
 fn put_fonts(data_dir: &Path) {
@@ -42,12 +41,7 @@ fn a_font_of_the_folder_pages_is_used_and_any_other_leaves_ours_and_no_word() {
     daemon.post("orders", r#"{"id": "Mmmmmmmmmmmm", "text": "t"}"#);
     let table = json!([["id", "text"], ["Mmmmmmmmmmmm", "t"]]);
     let show = |font: &str, own: &Value| -> f64 {
-        window.go("about:blank");
-        let page = format!(
-            "{}/render/orders?size=1&font={font}#{READ_KEY}",
-            daemon.origin()
-        );
-        window.go(&page);
+        open(&window, &daemon, &format!("size=1&font={font}"));
         window.shows(STATE, &json!("shown"));
         window.shows(OWN, own);
         window.shows(TABLE, &table);
@@ -78,11 +72,7 @@ fn a_font_of_the_folder_pages_is_used_and_any_other_leaves_ours_and_no_word() {
     }
     // Whoever asks is told.
     for font in ["missing.woff2", "Arial"] {
-        let page = format!(
-            "{}/render/orders?debug&font={font}#{READ_KEY}",
-            daemon.origin()
-        );
-        window.go(&page);
+        open(&window, &daemon, &format!("debug&font={font}"));
         let told = format!("ignored: font={font}");
         window.becomes(&told, SEEN, &json!([]), |text| {
             text.to_string().contains(&told)

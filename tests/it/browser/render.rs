@@ -13,7 +13,7 @@ use crate::setup::key_of;
 use crate::wait::eventually;
 
 /// The table, row by row, headings first.
-const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
+pub(super) const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
 /// What a page thinks of its connection: `shown` is live, whole and current.
 pub(super) const STATE: &str = "return document.documentElement.dataset.state";
 const DEBUG: &str = "return document.querySelector('.debug')?.textContent ?? ''";
@@ -156,7 +156,7 @@ fn a_page_whose_key_is_revoked_keeps_what_it_shows() {
 }
 
 /// Opens a page with these options.
-fn open(window: &Window, daemon: &Daemon, options: &str) {
+pub(super) fn open(window: &Window, daemon: &Daemon, options: &str) {
     window.go("about:blank");
     window.go(&format!(
         "{}/render/orders?{options}#{READ_KEY}",

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::daemon::{Daemon, READ_KEY};
 use super::driver::Window;
+use super::render::TABLE;
 use crate::command_line::{Done, headgate, operate};
 use crate::program::output;
 
-const TABLE: &str = "return [...document.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
 /// Everything that a viewer can read.
-const SEEN: &str = "return document.body.innerText.trim()";
+pub(super) const SEEN: &str = "return document.body.innerText.trim()";
 
 /// Runs `headgate screen` as somebody who has the read key.
 fn screen(folder: &Path, args: &[&str]) -> Done {
