@@ -58,6 +58,16 @@ pub fn lived_ms() -> u64 {
     LIVED_BEFORE.load(Ordering::Acquire).saturating_add(since)
 }
 
+/// Waits for the next full second of this process's life. Who looks for something every second waits for this, so that an
+/// idle machine is woken once for all of them.
+pub async fn next_second() {
+    lived_ms();
+    if let Some(began) = BEGAN.get() {
+        let next = *began + Duration::from_secs(began.elapsed().as_secs() + 1);
+        tokio::time::sleep_until(next.into()).await;
+    }
+}
+
 /// The data folder had lived so long when it was last used, and lives on from there. Without a call the life begins now,
 /// with the time of day.
 pub fn live_on_from(lived_before_ms: u64) {

@@ -8,15 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::sinks::Sinks;
+use crate::clock;
 use crate::config::{Loaded, SecretSource, Settings, Tls, explain};
 use crate::http::tls::Encryption;
 use crate::operate::Operator;
-
-/// How often files are looked at. One that was just written is taken at the look after.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// What takes changes.
 #[derive(Debug, Clone)]
@@ -163,16 +161,16 @@ impl Files {
         self.known = looks.collect();
     }
 
-    /// Ends when one of them is another than is known, and has been the same for a moment.
+    /// Ends when one of them is another than is known, and was the same a second ago.
     pub async fn changed(&self) {
-        let mut before = self.looks();
+        let mut before = None;
         loop {
-            tokio::time::sleep(EVERY).await;
+            clock::next_second().await;
             let now = self.looks();
-            if now != self.known && now == before {
+            if now != self.known && before.as_ref() == Some(&now) {
                 return;
             }
-            before = now;
+            before = Some(now);
         }
     }
 

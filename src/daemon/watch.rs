@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
@@ -15,7 +15,6 @@ use crate::journal::Retention;
 use crate::operate::Operator;
 use crate::pool::Pool;
 
-const EVERY: Duration = Duration::from_secs(1);
 /// While nothing moves the files are looked after this often: an idle machine is not woken for it.
 const QUIET_SECONDS: u64 = 10;
 /// Seconds in which nothing moved before that.
@@ -37,17 +36,14 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // How far requests and sinks had come a second ago; how many renderers were connected.
         let mut before = (0, 0, 0);
         // Seconds since something moved, and when the next item expires, in time lived.
         let mut still = 0_u64;
         let mut next_expiry = None;
         for second in 0_u64.. {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = stop.cancelled() => return,
+            if second > 0 && (stop.run_until_cancelled(clock::next_second()).await).is_none() {
+                return;
             }
             let low = self.check_disk();
             if !low {
