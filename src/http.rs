@@ -105,6 +105,21 @@ pub struct AdminParts {
 
 /// The service listener: what callers and renderers use.
 pub fn service(parts: &ServiceParts) -> Service {
+    let described = parts.clone();
+    let document = openapi::service(move || service_routes(&described));
+    let router = service_routes(parts).push(document_routes(&document, docs::Listener::Service));
+    let outer = outer(&parts.operator, &parts.outside);
+    finish(
+        router,
+        middleware::Outer {
+            strangers: Strangers::new(parts.outside.unauthorized_per_second),
+            ..outer
+        },
+    )
+}
+
+/// Its routes, but for those that describe them.
+fn service_routes(parts: &ServiceParts) -> Router {
     let ingest = || Arc::clone(&parts.operator.ingest);
     let submit = || Submit {
         ingest: ingest(),
@@ -117,7 +132,7 @@ pub fn service(parts: &ServiceParts) -> Service {
     };
     let requests = parts.operator.requests.clone();
     let gate = Arc::clone(&parts.operator.gate);
-    let api = Router::new()
+    Router::new()
         .push(Router::with_path("api/ingest").post(ingest::PostIngest(submit())))
         .push(Router::with_path("api/webhook/{stream}").post(ingest::PostWebhook(submit())))
         .push(
@@ -154,17 +169,7 @@ pub fn service(parts: &ServiceParts) -> Service {
         .push(pages::routes())
         .push(own_pages::routes(&parts.operator.about.data_dir))
         .push(Router::with_path("healthz").get(health::GetHealth))
-        .push(Router::with_path("readyz").get(health::GetReady(gate)));
-    let document = openapi::service(&api);
-    let router = api.push(document_routes(document, docs::Listener::Service));
-    let outer = outer(&parts.operator, &parts.outside);
-    finish(
-        router,
-        middleware::Outer {
-            strangers: Strangers::new(parts.outside.unauthorized_per_second),
-            ..outer
-        },
-    )
+        .push(Router::with_path("readyz").get(health::GetReady(gate)))
 }
 
 /// A path that pages of other origins may read from.
@@ -175,18 +180,10 @@ fn read_route(path: &str) -> Router {
 /// The admin listener: what operators use. Everything but `/healthz` and its documentation needs a token with
 /// the role for it, or, for the pages, a session that was begun with one.
 pub fn admin(parts: &AdminParts) -> Service {
-    let operator = &parts.operator;
-    let metrics = Router::with_path("metrics").get(health::GetMetrics(operator.clone()));
-    let guarded = Router::new()
-        .hoop(web::CheckSite::of_api(&parts.hosts))
-        .push(access::require_token(operator, Needs::METRICS, metrics))
-        .push(api::routes(operator, &parts.sessions));
-    let api = Router::new()
-        .push(guarded)
-        .push(Router::with_path("healthz").get(health::GetHealth));
-    let document = openapi::admin(&api);
-    let router = api
-        .push(document_routes(document, docs::Listener::Admin))
+    let described = parts.clone();
+    let document = openapi::admin(move || admin_routes(&described));
+    let router = admin_routes(parts)
+        .push(document_routes(&document, docs::Listener::Admin))
         .push(web::routes(parts));
     let outer = outer(&parts.operator, &parts.outside);
     finish(
@@ -198,14 +195,34 @@ pub fn admin(parts: &AdminParts) -> Service {
     )
 }
 
-/// What describes a listener. It is the same for everybody and needs no key.
-fn document_routes(document: openapi::Document, listener: docs::Listener) -> Router {
-    let guide = docs::Guide::new(document.value(), listener);
-    let reference = docs::GetReference::new(document.value(), listener);
+/// Its routes, but for the pages and those that describe them.
+fn admin_routes(parts: &AdminParts) -> Router {
+    let operator = &parts.operator;
+    let metrics = Router::with_path("metrics").get(health::GetMetrics(operator.clone()));
+    let guarded = Router::new()
+        .hoop(web::CheckSite::of_api(&parts.hosts))
+        .push(access::require_token(operator, Needs::METRICS, metrics))
+        .push(api::routes(operator, &parts.sessions));
     Router::new()
-        .push(Router::with_path("docs").get(docs::GetGuide(Arc::clone(&guide))))
+        .push(guarded)
+        .push(Router::with_path("healthz").get(health::GetHealth))
+}
+
+/// What describes a listener. It is the same for everybody and needs no key.
+fn document_routes(document: &Arc<openapi::Document>, listener: docs::Listener) -> Router {
+    let guide = docs::GetGuide {
+        document: Arc::clone(document),
+        listener,
+    };
+    let reference = docs::GetReference {
+        document: Arc::clone(document),
+        listener,
+    };
+    let document = openapi::GetDocument(Arc::clone(document));
+    Router::new()
+        .push(Router::with_path("docs").get(guide))
         .push(Router::with_path("docs/api").get(reference))
-        .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(guide)))
+        .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(listener)))
         .push(Router::with_path("docs.css").get(pages::Page::docs_style()))
         .push(Router::with_path("openapi.json").get(document))
 }

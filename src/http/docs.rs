@@ -15,7 +15,7 @@ mod search;
 
 use maud::{Markup, html};
 
-pub(super) use guide::{GetGuide, GetGuidePage, Guide};
+pub(super) use guide::{GetGuide, GetGuidePage};
 pub(super) use reference::GetReference;
 
 /// Whose documentation it is.

@@ -1,4 +1,5 @@
-//! The OpenAPI documents, made from the same routes that serve.
+//! The OpenAPI documents, made from the same routes that serve, when somebody asks for the first time: few do, and making
+//! one takes several times as long as the rest of a start.
 //!
 //! **Invariant**: a route that exists is described: the documents are generated, not written.
 
@@ -12,6 +13,7 @@ use salvo_oapi::naming::{FlexNamer, set_namer};
 use salvo_oapi::security::{Http, HttpAuthScheme};
 use salvo_oapi::{Info, OpenApi, SecurityScheme};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::{envelope, feed};
 
@@ -93,51 +95,74 @@ const fn named(path: &'static str, missing: &'static str, declarable: bool) -> N
 /// The scheme of the key that opens an operation, by path and method, and what that is in words.
 type KeyOf = fn(&str, &str) -> (&'static str, &'static str);
 
-/// Serves a document.
+/// A document, made once.
 pub(super) struct Document {
+    make: Arc<dyn Fn() -> Made + Send + Sync>,
+    made: OnceCell<Made>,
+}
+
+/// A document that is made.
+#[derive(Default)]
+pub(super) struct Made {
     json: Vec<u8>,
-    value: Arc<Value>,
+    /// The same as values.
+    pub(super) value: Value,
 }
 
 impl Document {
-    /// The same as values.
-    pub(super) fn value(&self) -> Arc<Value> {
-        Arc::clone(&self.value)
+    fn new(make: impl Fn() -> Made + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            make: Arc::new(make),
+            made: OnceCell::new(),
+        })
+    }
+
+    /// What it says; none: it could not be made, the log says why.
+    pub(super) async fn made(&self) -> Option<&Made> {
+        let make = Arc::clone(&self.make);
+        let making = || tokio::task::spawn_blocking(move || make());
+        self.made.get_or_try_init(making).await.ok()
     }
 }
 
-/// The document of the service listener.
-pub(super) fn service(router: &Router) -> Document {
-    document(
-        router,
-        "Headgate",
-        "Submit items and ask what became of them; read them and follow their changes.",
-        &[
-            ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
-            ("read_key", "A read key, `rk_live_…`."),
-        ],
-        |path, method| match path {
-            "/api/live" => ("read_key", "read key or ticket"),
-            "/api/tickets" => ("read_key", "read key"),
-            path if path.starts_with("/api/streams") && method == "get" => ("read_key", "read key"),
-            path if path.starts_with("/feed/") => ("read_key", "read key"),
-            _ => ("ingest_key", "ingest key"),
-        },
-    )
+/// The document of the service listener, which has these routes.
+pub(super) fn service(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Document> {
+    Document::new(move || {
+        document(
+            &routes(),
+            "Headgate",
+            "Submit items and ask what became of them; read them and follow their changes.",
+            &[
+                ("ingest_key", "An ingest key, `ik_live_…` or `ik_test_…`."),
+                ("read_key", "A read key, `rk_live_…`."),
+            ],
+            |path, method| match path {
+                "/api/live" => ("read_key", "read key or ticket"),
+                "/api/tickets" => ("read_key", "read key"),
+                path if path.starts_with("/api/streams") && method == "get" => {
+                    ("read_key", "read key")
+                }
+                path if path.starts_with("/feed/") => ("read_key", "read key"),
+                _ => ("ingest_key", "ingest key"),
+            },
+        )
+    })
 }
 
-/// The document of the admin listener.
-pub(super) fn admin(router: &Router) -> Document {
-    document(
-        router,
-        "Headgate admin",
-        "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys. Make backups.",
-        &[(
-            ADMIN_TOKEN,
-            "The admin token, or another one of the configuration; without a setting it is in the file `admin.token` of the data folder. What a token may do its role says.",
-        )],
-        |_, _| (ADMIN_TOKEN, "admin token"),
-    )
+/// The document of the admin listener, which has these routes.
+pub(super) fn admin(routes: impl Fn() -> Router + Send + Sync + 'static) -> Arc<Document> {
+    Document::new(move || {
+        document(
+            &routes(),
+            "Headgate admin",
+            "See what arrived, what became of it, and how the sinks are; send again what they gave up, or discard it. Make and change streams, connectors and keys. Make backups.",
+            &[(
+                ADMIN_TOKEN,
+                "The admin token, or another one of the configuration; without a setting it is in the file `admin.token` of the data folder. What a token may do its role says.",
+            )],
+            |_, _| (ADMIN_TOKEN, "admin token"),
+        )
+    })
 }
 
 fn document(
@@ -146,7 +171,7 @@ fn document(
     description: &str,
     schemes: &[(&str, &str)],
     key_of: KeyOf,
-) -> Document {
+) -> Made {
     // OpenAPI allows letters, digits, `.`, `-` and `_` in the names of schemas.
     static NAMES: Once = Once::new();
     NAMES.call_once(|| {
@@ -167,9 +192,9 @@ fn document(
     complete(&mut value, key_of);
     feeds(&mut value);
     limits::tell(&mut value);
-    Document {
+    Made {
         json: serde_json::to_vec(&value).unwrap_or_default(),
-        value: Arc::new(value),
+        value,
     }
 }
 
@@ -314,9 +339,15 @@ fn unusable(operation: &Value) -> Option<&'static str> {
     in_query.then_some("A parameter cannot be used.")
 }
 
+/// `GET /openapi.json`
+pub(super) struct GetDocument(pub(super) Arc<Document>);
+
 #[async_trait]
-impl Handler for Document {
+impl Handler for GetDocument {
     async fn handle(&self, _: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        envelope::write_json(res, StatusCode::OK, self.json.clone());
+        match self.0.made().await {
+            Some(made) => envelope::write_json(res, StatusCode::OK, made.json.clone()),
+            None => _ = res.status_code(StatusCode::INTERNAL_SERVER_ERROR),
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
+use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use serde_json::Value;
@@ -14,26 +15,23 @@ use serde_json::Value;
 use super::frame::Frame;
 use super::operation::Operation;
 use super::{Listener, inline, prose};
+use crate::http::openapi::Document;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// `GET /docs/api`
 pub(in crate::http) struct GetReference {
-    document: Arc<Value>,
-    listener: Listener,
-}
-
-impl GetReference {
-    /// The page of a document.
-    pub(in crate::http) fn new(document: Arc<Value>, listener: Listener) -> Self {
-        Self { document, listener }
-    }
+    pub(in crate::http) document: Arc<Document>,
+    pub(in crate::http) listener: Listener,
 }
 
 #[async_trait]
 impl Handler for GetReference {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        page(&self.document, self.listener, &base(req.headers())).send(res);
+        match self.document.made().await {
+            Some(made) => page(&made.value, self.listener, &base(req.headers())).send(res),
+            None => _ = res.status_code(StatusCode::INTERNAL_SERVER_ERROR),
+        }
     }
 }
 
