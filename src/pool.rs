@@ -149,6 +149,8 @@ struct Writer {
     on_update: HashMap<Arc<str>, OnUpdate>,
     /// Number of the last change.
     seq: u64,
+    /// Up to here numbers are reserved.
+    reserved: u64,
     removals: Removals,
     /// What the transaction changes of the sizes of streams.
     counting: Counting,
@@ -177,6 +179,7 @@ impl Pool {
                 views,
                 on_update: HashMap::new(),
                 seq: history.seq,
+                reserved: history.seq,
                 removals,
                 counting: Counting::default(),
             }),
@@ -244,11 +247,13 @@ impl Pool {
         let mut writer = self.lock();
         let mut pass = Pass::new(writer.seq, &self.changes);
         writer.counting = Counting::default();
-        let done = self.write_with(&mut writer, |writer| {
+        let (done, reserved) = self.write_with(&mut writer, |writer| {
             let done = work(writer, &mut pass)?;
             writer.counting.store(&writer.connection)?;
-            Ok(done)
+            let reserved = history::reserve(&writer.connection, pass.seq(), writer.reserved)?;
+            Ok((done, reserved))
         })?;
+        writer.reserved = reserved;
         self.sizes.committed(std::mem::take(&mut writer.counting));
         if pass.seq() != writer.seq {
             writer.seq = pass.seq();
@@ -328,7 +333,14 @@ impl Pool {
         // For whoever reads the file while the daemon is away. What is left is made after the next start.
         let begun = Instant::now();
         while begun.elapsed() < VIEWS_AT_END && matches!(self.refresh_views(), Ok(true)) {}
-        Ok(self.lock().connection.close()?)
+        let mut writer = self.lock();
+        if writer.reserved > writer.seq {
+            // Numbers that nobody had are free again. If that fails, they are left out.
+            let _ = self.write_with(&mut writer, |writer| {
+                history::store(&writer.connection, writer.seq)
+            });
+        }
+        Ok(writer.connection.close()?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

@@ -1,10 +1,10 @@
 //! The one sequence of changes over all streams: where it stands, and when it begins anew.
 //!
 //! Every change of an item takes the next number. A position is an epoch and a number; renderers
-//! resume from one. [`Pool::open`](super::Pool::open) calls [`open`], every settlement stores the
-//! number that it ended with.
+//! resume from one. [`Pool::open`](super::Pool::open) calls [`open`]. Numbers are reserved ahead: a commit writes a page
+//! less, and after a kill the sequence goes on behind what was reserved.
 //!
-//! **Invariant**: within one epoch no number ever stands for two different changes: what was settled is on disk before
+//! **Invariant**: within one epoch no number ever stands for two different changes: it is reserved on disk before
 //! anybody hears of it. The epoch rises when a copy begins a life of its own, or a damaged file is rebuilt.
 
 use rusqlite::{Connection, params};
@@ -16,7 +16,7 @@ use crate::clock;
 pub(super) struct History {
     /// Rises when numbers may have been taken back. Unix time in seconds when it began.
     pub(super) epoch: u64,
-    /// Number of the last change.
+    /// Number of the last change, or of a later one: no number up to it is given again.
     pub(super) seq: u64,
     /// What was removed up to here is forgotten in part: nobody can resume from before it.
     pub(super) floor: u64,
@@ -62,11 +62,26 @@ pub(super) fn begin_anew(connection: &Connection) -> Result<u64, rusqlite::Error
     Ok(epoch.unsigned_abs())
 }
 
-/// Part of every transaction that changes items.
+/// How many numbers are reserved in one go.
+const RESERVED: u64 = 1_024;
+
+/// Part of every transaction that changes items: `seq` is its last change, and numbers up to `reserved` are reserved.
+/// Returns up to where they are now.
+pub(super) fn reserve(
+    connection: &Connection,
+    seq: u64,
+    reserved: u64,
+) -> Result<u64, rusqlite::Error> {
+    if seq <= reserved {
+        return Ok(reserved);
+    }
+    store(connection, seq + RESERVED)?;
+    Ok(seq + RESERVED)
+}
+
+/// The sequence goes on behind this number.
 pub(super) fn store(connection: &Connection, seq: u64) -> Result<(), rusqlite::Error> {
-    connection
-        .prepare_cached("UPDATE history SET seq = ?1")?
-        .execute([seq.cast_signed()])?;
+    connection.execute("UPDATE history SET seq = ?1", [seq.cast_signed()])?;
     Ok(())
 }
 

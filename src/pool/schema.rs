@@ -13,7 +13,7 @@ use crate::sqlite;
 /// Its name in the data folder.
 pub const FILE: &str = "pool.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 7;
+pub const FORMAT: i64 = 8;
 
 /// `items` keeps its rows apart from its key: a row of 2 KB then stays in one page and is updated in
 /// place, which costs two thirds of what it costs inside a key's tree; small rows cost the same.
@@ -243,12 +243,19 @@ ALTER TABLE resends ADD COLUMN version INTEGER;
 ALTER TABLE resends ADD COLUMN expire_after_seconds INTEGER;
 ";
 
+/// When the sink had what is behind its cursor, and since when that stands there: what moves with every commit is in one
+/// row, and one page.
+const CURSORS_8: &str = "
+ALTER TABLE cursors ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE cursors ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress DROP COLUMN since_ms;
+";
+
 pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let connection = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_000)?;
-    let sizes_7 = sizes::from_6();
-    let today =
-        format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {sizes_7}");
+    let from_6 = format!("{} {CURSORS_8}", sizes::from_6());
+    let today = format!("{WAITING_4} {TESTIMONY_4} {REMOVALS_4} {STANDING_5} {LETTERS_6} {from_6}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(
@@ -258,9 +265,10 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
         ),
         &format!("{FROM_2} {LETTERS} {FROM_2_LETTERS} {FROM_3} {today}"),
         &format!("{FROM_3} {today}"),
-        &format!("{STANDING_5} {LETTERS_6} {sizes_7}"),
-        &format!("{LETTERS_6} {sizes_7}"),
-        &sizes_7,
+        &format!("{STANDING_5} {LETTERS_6} {from_6}"),
+        &format!("{LETTERS_6} {from_6}"),
+        &from_6,
+        CURSORS_8,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

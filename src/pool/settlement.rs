@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use super::apply::{self, Target};
 use super::pass::Pass;
-use super::{
-    Call, Claim, DeadLetter, Retry, Writer, dead_letters, history, state, testimony, waiting,
-};
+use super::{Call, Claim, DeadLetter, Retry, Writer, dead_letters, state, testimony, waiting};
 use crate::batch::Batch;
 use crate::clock;
 
@@ -108,15 +106,9 @@ impl Writer {
             }
         }
         state::store(&self.connection, &settlement.sink, state)?;
-        if pass.seq() > self.seq {
-            history::store(&self.connection, pass.seq())?;
-        }
         let now_ms = clock::unix_ms();
         if let Some(cursor) = settlement.cursor {
-            self.connection
-                .prepare_cached("UPDATE cursors SET seq = ?2 WHERE sink = ?1")?
-                .execute(rusqlite::params![&*settlement.sink, cursor.cast_signed()])?;
-            testimony::note_progress(&self.connection, &settlement.sink, cursor, now_ms)?;
+            testimony::move_cursor(&self.connection, &settlement.sink, cursor, now_ms)?;
         }
         if settlement.called {
             waiting::end_call(&self.connection, &settlement.sink)?;

@@ -4,7 +4,7 @@
 //!
 //! **Invariant**: nothing is said to be done before it was. What the log has forgotten is forgotten here, too.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -43,8 +43,8 @@ pub struct GivenUp {
     pub items: u32,
 }
 
-/// Cursors of one sink that are stored within this time after the first of them share a row of `progress`, with the time
-/// of the last: nothing is said to be done before it was.
+/// Cursors of one sink that are stored within this time after the first of them share a time, that of the last: nothing
+/// is said to be done before it was.
 const PROGRESS_GRAIN_MS: u64 = 100;
 /// What only the request log needs: it goes with the entries of which it speaks.
 const TESTIMONY: [&str; 4] = ["progress", "settled_late", "discarded", "stale"];
@@ -54,36 +54,34 @@ const EXPIRE_CHUNK: i64 = 5_000;
 const REASONS_MAX: u32 = 3;
 const REASONS_LOOKED_AT: u32 = 1_000;
 
-/// Part of [`Pool::settle`]'s transaction: when a sink had what, at most ten rows a second.
-pub(super) fn note_progress(
+/// Part of [`Pool::settle`]'s transaction: everything up to `cursor` is behind the sink now. When it had what before goes
+/// into `progress`, at most ten rows a second.
+pub(super) fn move_cursor(
     connection: &Connection,
     sink: &str,
     cursor: u64,
     now_ms: u64,
 ) -> Result<(), rusqlite::Error> {
-    let newest: Option<(i64, i64)> = connection
-        .prepare_cached(
-            "SELECT seq, since_ms FROM progress WHERE sink = ?1 ORDER BY seq DESC LIMIT 1",
-        )?
-        .query_row([sink], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let is_open = |since_ms: i64| {
-        let age_ms = now_ms.checked_sub(since_ms.unsigned_abs());
-        age_ms.is_some_and(|age_ms| age_ms < PROGRESS_GRAIN_MS)
-    };
+    let since_ms = (now_ms + 1).saturating_sub(PROGRESS_GRAIN_MS).cast_signed();
     let (cursor, now_ms) = (cursor.cast_signed(), now_ms.cast_signed());
-    match newest.filter(|(_, since_ms)| is_open(*since_ms)) {
-        Some((seq, _)) => connection
+    let moved = connection
+        .prepare_cached(
+            "UPDATE cursors SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND since_ms BETWEEN ?4 AND ?3",
+        )?
+        .execute(rusqlite::params![sink, cursor, now_ms, since_ms])?;
+    if moved == 0 {
+        connection
             .prepare_cached(
-                "UPDATE progress SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND seq = ?4",
+                "INSERT OR REPLACE INTO progress (sink, seq, at_ms)
+                 SELECT sink, seq, at_ms FROM cursors WHERE sink = ?1 AND at_ms > 0",
             )?
-            .execute(rusqlite::params![sink, cursor, now_ms, seq])?,
-        None => connection
+            .execute([sink])?;
+        connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO progress (sink, seq, at_ms, since_ms) VALUES (?1, ?2, ?3, ?3)",
+                "UPDATE cursors SET seq = ?2, at_ms = ?3, since_ms = ?3 WHERE sink = ?1",
             )?
-            .execute(rusqlite::params![sink, cursor, now_ms])?,
-    };
+            .execute(rusqlite::params![sink, cursor, now_ms])?;
+    }
     Ok(())
 }
 
@@ -224,7 +222,10 @@ impl Pool {
                 (SELECT at_ms FROM discarded WHERE sink = ?1 AND seq = request.value) AS discarded_ms,
                 (SELECT items FROM stale WHERE sink = ?1 AND seq = request.value) AS stale_items,
                 (SELECT at_ms FROM settled_late WHERE sink = ?1 AND seq = request.value) AS late_ms,
-                (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1) AS at_ms
+                coalesce(
+                    (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1),
+                    (SELECT nullif(at_ms, 0) FROM cursors WHERE sink = ?1 AND seq >= request.value)
+                ) AS at_ms
              FROM json_each(?2) AS request ORDER BY request.key",
         )
         .bind(sink.to_owned())

@@ -395,6 +395,29 @@ async fn a_failed_settlement_takes_no_numbers_and_is_not_told() {
 }
 
 #[tokio::test]
+async fn no_number_is_given_twice_and_only_a_kill_leaves_some_out() {
+    let test = Test::new().await;
+    test.upsert(&batch(1, &["a", "b"]), true);
+    let test = test.reopened().await;
+    test.upsert(&batch(2, &["a"]), true);
+    assert_eq!(test.seq(), 3);
+    // Killed: nobody says how far the numbers went.
+    let Test { pool, folder } = test;
+    let epoch = pool.position().epoch;
+    drop(pool);
+    let pool = open(folder.path()).await;
+    let test = Test { pool, folder };
+    assert_eq!(test.pool.position().epoch, epoch);
+    let began = test.seq();
+    assert!(began > 3, "{began}");
+    assert_eq!(test.read(STREAM, began).await, []);
+    test.upsert(&batch(3, &["b"]), true);
+    assert_eq!(test.read(STREAM, 3).await, [told("b", began + 1)]);
+    let test = test.reopened().await;
+    assert_eq!(test.seq(), began + 1);
+}
+
+#[tokio::test]
 async fn pages_of_changes_go_on_where_the_last_one_ended() {
     let test = Test::new().await;
     for seq in 1..=9 {

@@ -71,7 +71,7 @@ fn fill(connection: &Connection, file: &str) {
             }
             connection
                 .execute_batch(
-                    "INSERT INTO cursors VALUES ('pool', 300, 0), ('other', 200, 0);
+                    "INSERT INTO cursors (sink, seq, start) VALUES ('pool', 300, 0), ('other', 200, 0);
                      INSERT INTO sink_state VALUES ('pool', 'a', x'01');
                      INSERT INTO dead_letters VALUES (7, 'other', 3, 'r', 'odd', 0, 'k', '{}', 'no', 1, 5, 5, 0, NULL, NULL);
                      DELETE FROM dead_letters;
@@ -159,7 +159,7 @@ fn after(
         let pool = folder.path().join(POOL);
         (kind(POOL).make)(&pool).expect("an empty file");
         let pool = Connection::open(pool).expect("it opens");
-        pool.execute_batch("INSERT INTO cursors VALUES ('late', 0, 0)")
+        pool.execute_batch("INSERT INTO cursors (sink, seq, start) VALUES ('late', 0, 0)")
             .expect("a cursor");
     }
     let repair = make_anew(folder.path(), kind(file), "a test").expect("it can be repaired");
@@ -516,8 +516,11 @@ fn sinks_look_back_for_what_a_hole_in_a_log_hides() {
     let pool = Connection::open(&path).expect("it opens");
     pool.pragma_update(None, "wal_autocheckpoint", 0)
         .expect("a setting");
-    pool.execute("INSERT INTO cursors VALUES ('pool', 0, 0)", [])
-        .expect("a cursor");
+    pool.execute(
+        "INSERT INTO cursors (sink, seq, start) VALUES ('pool', 0, 0)",
+        [],
+    )
+    .expect("a cursor");
     // Every page has an older version in the log, and what follows the newest one is flushed.
     for value in 0..3 {
         for key in 0..40 {

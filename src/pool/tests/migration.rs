@@ -172,3 +172,30 @@ async fn a_pool_of_format_2_goes_on() {
     let letters = test.pool.dead_letters("pool", None, 9).await;
     assert_eq!(letters.expect("it reads")[0].id, 13);
 }
+
+#[tokio::test]
+async fn a_pool_of_format_7_knows_when_its_sinks_had_what() {
+    let test = Test::new().await;
+    test.pool.add_sink("pool", 0).expect("it is known");
+    let old = "
+        UPDATE cursors SET seq = 4;
+        ALTER TABLE cursors DROP COLUMN at_ms;
+        ALTER TABLE cursors DROP COLUMN since_ms;
+        ALTER TABLE progress ADD COLUMN since_ms INTEGER NOT NULL DEFAULT 0;
+        INSERT INTO progress VALUES ('pool', 3, 1000, 950), ('pool', 4, 2000, 1990);
+        PRAGMA user_version = 7;";
+    (test.pool.lock().connection.execute_batch(old)).expect("an older format");
+    let test = test.reopened().await;
+    assert_eq!(test.format(), FORMAT);
+    let settlement = Settlement {
+        sink: "pool".into(),
+        cursor: Some(5),
+        ..Settlement::default()
+    };
+    test.pool.settle(&settlement).expect("it settles");
+    let states = test.pool.sink_states("pool", &[2, 4, 5]).await;
+    let states = states.expect("it reads");
+    let done = |at_ms| Some(SinkState::Done(Some(at_ms)));
+    assert_eq!(states[..2], [done(1_000), done(2_000)]);
+    assert!(matches!(states[2], Some(SinkState::Done(Some(at_ms))) if at_ms > 2_000));
+}
