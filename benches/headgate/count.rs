@@ -3,7 +3,7 @@
 //! Starts `headgate serve` under valgrind's callgrind, sends it a few requests of each kind one after the other (the next
 //! one when a renderer has shown the last), and adds up what was executed in the function of each stage, with all that it
 //! called. What stays the same from run to run within a percent is compared with [`ACCEPTED`]; more than [`GROWTH_MAX`]
-//! ends the bench with an error, unless `--accept` writes what was counted there.
+//! in each of [`RUNS_MAX`] runs ends the bench with an error, unless `--accept` writes what was counted there.
 //!
 //! Counts are compared in development builds, which the check has anyway: `cargo bench --profile dev -- count`. In them
 //! SQLite is optimized, and the daemon's own code is not, so they say that a stage grew and not what it costs. What it
@@ -42,6 +42,10 @@ const ACCEPTED: &str = concat!(
 
 /// From here on growth is an error.
 const GROWTH_MAX: f64 = 0.03;
+
+/// How often is counted before it is: how many requests a group of the journal has is up to the machine, and a stage
+/// whose groups were small has grown for once.
+const RUNS_MAX: usize = 3;
 
 /// What the caller may choose.
 #[derive(Debug, clap::Args)]
@@ -106,8 +110,7 @@ type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Runs the bench; false if a stage has grown.
 pub(crate) fn bench(options: &Options) -> Result<bool> {
-    let folder = tempfile::tempdir_in(crate::options::TARGET_TMP)?;
-    let tallies = count(folder.path(), options.program.as_deref())?;
+    let tallies = count(options.program.as_deref())?;
     if options.program.is_some() {
         let page = budget::page(&tallies)?;
         match &options.budget {
@@ -116,7 +119,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool> {
         }
         return Ok(true);
     }
-    let counts = counts(&tallies)?;
+    let mut counts = counts(&tallies)?;
     if !cfg!(debug_assertions) {
         print(&counts, &Counts::new());
         return Ok(true);
@@ -132,7 +135,15 @@ pub(crate) fn bench(options: &Options) -> Result<bool> {
     let accepted = std::fs::read_to_string(ACCEPTED)
         .map_err(|error| format!("{ACCEPTED}: {error}; --accept writes it"))?;
     let accepted: Counts = serde_json::from_str(&accepted)?;
-    let worst = print(&counts, &accepted);
+    let mut worst = print(&counts, &accepted);
+    for _ in 1..RUNS_MAX {
+        if worst <= GROWTH_MAX {
+            break;
+        }
+        step("once more: a stage has grown");
+        counts = least(counts, &self::counts(&count(None)?)?);
+        worst = print(&counts, &accepted);
+    }
     if worst > GROWTH_MAX {
         println!(
             "\na stage grew by more than {:.0} %: find out why (callgrind_annotate names the functions), or, if it is worth it,\n\
@@ -144,9 +155,10 @@ pub(crate) fn bench(options: &Options) -> Result<bool> {
 }
 
 /// What each kind of work came to.
-fn count(folder: &Path, program: Option<&Path>) -> Result<Vec<(Work, Tally)>> {
+fn count(program: Option<&Path>) -> Result<Vec<(Work, Tally)>> {
+    let folder = tempfile::tempdir_in(crate::options::TARGET_TMP)?;
     step("start under valgrind");
-    let mut daemon = Watched::start(folder, program)?;
+    let mut daemon = Watched::start(folder.path(), program)?;
     let mut load = work::Load::connect(daemon.service())?;
     let mut tallies = Vec::new();
     for work in Work::ALL {
@@ -169,6 +181,17 @@ fn counts(tallies: &[(Work, Tally)]) -> Result<Counts> {
         }
     }
     Ok(counts)
+}
+
+/// The lower count of each stage.
+fn least(mut counts: Counts, others: &Counts) -> Counts {
+    for (work, stages) in &mut counts {
+        for (stage, count) in stages {
+            let other = others.get(work).and_then(|stages| stages.get(stage));
+            *count = other.map_or(*count, |&other| other.min(*count));
+        }
+    }
+    counts
 }
 
 /// Prints them; the largest growth, as a share.
