@@ -102,7 +102,6 @@ pub(super) struct Document {
 }
 
 /// A document that is made.
-#[derive(Default)]
 pub(super) struct Made {
     json: Vec<u8>,
     /// The same as values.

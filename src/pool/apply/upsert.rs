@@ -96,6 +96,8 @@ pub(in crate::pool) fn upsert(
         (a_place, a.order()).cmp(&(b_place, b.order()))
     });
     let mut upsert = connection.prepare_cached(UPSERT)?;
+    // Of an array nearly every row has these in common, and they stay bound.
+    let mut bound: Option<(&Arc<str>, &Origin)> = None;
     for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
         let Some(oldest) = same.first() else { continue };
         let (stream, key) = (oldest.stream, oldest.item.key);
@@ -137,19 +139,21 @@ pub(in crate::pool) fn upsert(
             Merged::Known => continue,
         };
         sizes::begin_upsert();
-        let written = upsert.execute(params![
-            &**stream,
-            key,
-            fields,
-            pass.next(),
-            last.origin.time,
-            last.origin.request_id,
-            last.origin.accepted_seq,
-            last.position,
-            merged,
-            last.version(),
-            last.expires_ms(),
-        ])?;
+        if !bound.is_some_and(|(of, origin)| of == stream && std::ptr::eq(origin, last.origin)) {
+            bound = Some((stream, last.origin));
+            upsert.raw_bind_parameter(1, &**stream)?;
+            upsert.raw_bind_parameter(5, &last.origin.time)?;
+            upsert.raw_bind_parameter(6, &last.origin.request_id)?;
+            upsert.raw_bind_parameter(7, last.origin.accepted_seq)?;
+        }
+        upsert.raw_bind_parameter(2, key)?;
+        upsert.raw_bind_parameter(3, fields)?;
+        upsert.raw_bind_parameter(4, pass.next())?;
+        upsert.raw_bind_parameter(8, last.position)?;
+        upsert.raw_bind_parameter(9, merged)?;
+        upsert.raw_bind_parameter(10, last.version())?;
+        upsert.raw_bind_parameter(11, last.expires_ms())?;
+        let written = upsert.raw_execute()?;
         if written == 0 {
             for row in same {
                 target.note_if_stale(row)?;
