@@ -81,7 +81,8 @@
 //! # The way of a change
 //!
 //! 1. A sink stages upserts and which items renderers are told of. In the commit each item that is really
-//!    written takes the next number of one sequence over all streams. `epoch:number` is a position.
+//!    written takes the next number of one sequence over all streams. `epoch:number` is a position. Numbers are reserved
+//!    on the disk in advance, about a thousand at once; after a kill the sequence goes on behind them.
 //! 2. Under the writer's lock the changes go into [`pool::changes`]: for each stream that somebody follows,
 //!    the newest change of each item, in the order of numbers, rendered to JSON once. Then bells ring.
 //! 3. A [`live::Subscription`] is a position for each of its streams. When its bell rang, and no sooner than
@@ -102,7 +103,7 @@
 //! framework takes 25,400 instructions, and one upsert into a table with the pool's two indexes 17,000 to 18,500 in SQLite
 //! alone, however the statement is written (13,800 without the index by number, which renderers resume from). A row of the
 //! log and a payload are two inserts of 3,000 to 5,000 before anything is committed. A lone request pays for its own
-//! transactions, about three pages of `journal.db` and five of `pool.db`; 32 at once share them.
+//! transactions, about three pages of `journal.db` and three of `pool.db`; 32 at once share them.
 //!
 //! An eighth of all is the allocator. That of the C library with more room for each thread
 //! (`GLIBC_TUNABLES=glibc.malloc.tcache_count=64`) executes 4 % less in all, of which two rounds in turn show 0 to 3 % as
