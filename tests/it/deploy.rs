@@ -278,7 +278,7 @@ fn nginx_passes_everything_on_as_the_example_says() {
     for (more, expected, says) in [
         (0, 202, "items_received"),
         (1, 413, "PAYLOAD_TOO_LARGE"),
-        (4 << 20, 413, "PAYLOAD_TOO_LARGE"),
+        (6 << 20, 413, "PAYLOAD_TOO_LARGE"),
     ] {
         let more = "x".repeat(more);
         let file = proxy.folder.join("body.json");

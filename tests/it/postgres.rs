@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -234,10 +234,19 @@ fn url(user: &str, password: &str, port: u16) -> String {
     format!("postgresql://{user}:{password}@127.0.0.1:{port}/postgres")
 }
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// A port of 127.0.0.1 that nobody listens on, never the same twice. It is below those that the system gives to
+/// connections and listeners of other tests, so it is free still when its server comes to bind it.
 pub(crate) fn free_port() -> u16 {
-    let placeholder = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    placeholder.local_addr().expect("an address").port()
+    const FIRST: u32 = 20_000;
+    const PORTS: u32 = 12_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let place = std::process::id().wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + place % PORTS).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The folder with the newest version's programs.
