@@ -48,24 +48,24 @@ static BEGAN: OnceLock<Instant> = OnceLock::new();
 /// What had been lived then, in milliseconds.
 static LIVED_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Time lived, in milliseconds: of the same size as Unix time, but no time of day.
-pub fn lived_ms() -> u64 {
-    let began = BEGAN.get_or_init(|| {
+fn began() -> Instant {
+    *BEGAN.get_or_init(|| {
         LIVED_BEFORE.fetch_max(unix_ms(), Ordering::AcqRel);
         Instant::now()
-    });
-    let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    })
+}
+
+/// Time lived, in milliseconds: of the same size as Unix time, but no time of day.
+pub fn lived_ms() -> u64 {
+    let since = u64::try_from(began().elapsed().as_millis()).unwrap_or(u64::MAX);
     LIVED_BEFORE.load(Ordering::Acquire).saturating_add(since)
 }
 
-/// Waits for the next full second of this process's life. Who looks for something every second waits for this, so that an
-/// idle machine is woken once for all of them.
-pub async fn next_second() {
-    lived_ms();
-    if let Some(began) = BEGAN.get() {
-        let next = *began + Duration::from_secs(began.elapsed().as_secs() + 1);
-        tokio::time::sleep_until(next.into()).await;
-    }
+/// The next full second of this process's life. Who looks for something every second waits for this one, so that an idle
+/// machine is woken once for all of them.
+pub fn next_second() -> Instant {
+    let began = began();
+    began + Duration::from_secs(began.elapsed().as_secs() + 1)
 }
 
 /// The data folder had lived so long when it was last used, and lives on from there. Without a call the life begins now,

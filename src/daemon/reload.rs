@@ -165,7 +165,7 @@ impl Files {
     pub async fn changed(&self) {
         let mut before = None;
         loop {
-            clock::next_second().await;
+            tokio::time::sleep_until(clock::next_second().into()).await;
             let now = self.looks();
             if now != self.known && before.as_ref() == Some(&now) {
                 return;

@@ -42,7 +42,8 @@ impl Watch {
         let mut still = 0_u64;
         let mut next_expiry = None;
         for second in 0_u64.. {
-            if second > 0 && (stop.run_until_cancelled(clock::next_second()).await).is_none() {
+            let due = tokio::time::sleep_until(clock::next_second().into());
+            if second > 0 && stop.run_until_cancelled(due).await.is_none() {
                 return;
             }
             let low = self.check_disk();
