@@ -62,6 +62,13 @@ async fn who_has_most_gives_way_to_a_third() {
         held.push(unfinished(&app, "shop", 100 << 10).await);
     }
     let mut till = unfinished(&app, "till", 450 << 10).await;
+    eventually_async("all that was sent is read", async || {
+        let status = app.admin().get("/api/admin/status").await.data();
+        let mut limits = status["limits"].as_array().into_iter().flatten();
+        let bodies = limits.find(|limit| limit["name"] == "limits.max_pending_bytes")?;
+        (bodies["used"] == (5 * 100 + 450) << 10).then_some(())
+    })
+    .await;
     let body = format!("[{}]", " ".repeat(150_000));
     app.caller("door").ingest(body).await.receipt();
     let told = held[0].reply().await;
