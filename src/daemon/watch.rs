@@ -42,10 +42,6 @@ impl Watch {
         let mut still = 0_u64;
         let mut next_expiry = None;
         for second in 0_u64.. {
-            let due = tokio::time::sleep_until(clock::next_second().into());
-            if second > 0 && stop.run_until_cancelled(due).await.is_none() {
-                return;
-            }
             let low = self.check_disk();
             if !low {
                 ballast::keep(&self.data_dir);
@@ -80,6 +76,10 @@ impl Watch {
                     None => Ok(()),
                 })
                 .await;
+            }
+            let due = tokio::time::sleep_until(clock::next_second().into());
+            if stop.run_until_cancelled(due).await.is_none() {
+                return;
             }
         }
     }

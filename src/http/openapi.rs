@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::{envelope, feed};
+use crate::operate::in_background;
 
 /// What the tags stand for, in the order in which people meet them.
 const TAGS: [(&str, &str); 13] = [
@@ -116,11 +117,11 @@ impl Document {
         })
     }
 
-    /// What it says; none: it could not be made, the log says why.
-    pub(super) async fn made(&self) -> Option<&Made> {
+    /// What it says.
+    pub(super) async fn made(&self) -> &Made {
         let make = Arc::clone(&self.make);
-        let making = || tokio::task::spawn_blocking(move || make());
-        self.made.get_or_try_init(making).await.ok()
+        let making = || in_background(move || make());
+        self.made.get_or_init(making).await
     }
 }
 
@@ -344,9 +345,6 @@ pub(super) struct GetDocument(pub(super) Arc<Document>);
 #[async_trait]
 impl Handler for GetDocument {
     async fn handle(&self, _: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        match self.0.made().await {
-            Some(made) => envelope::write_json(res, StatusCode::OK, made.json.clone()),
-            None => _ = res.status_code(StatusCode::INTERNAL_SERVER_ERROR),
-        }
+        envelope::write_json(res, StatusCode::OK, self.0.made().await.json.clone());
     }
 }

@@ -60,16 +60,12 @@ pub(in crate::http) struct GetGuide {
 impl Handler for GetGuide {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
         let query = req.query::<String>("q").unwrap_or_default();
-        let content = if query.trim().is_empty() {
-            list()
-        } else if let Some(made) = self.document.made().await {
-            html! {
+        let content = match query.trim().is_empty() {
+            true => list(),
+            false => html! {
                 h1 { "Search" }
-                (search::results(&query, &GUIDE, &made.value))
-            }
-        } else {
-            res.status_code(StatusCode::INTERNAL_SERVER_ERROR);
-            return;
+                (search::results(&query, &GUIDE, &self.document.made().await.value))
+            },
         };
         Frame {
             listener: self.listener,

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use salvo_core::http::StatusCode;
 use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use serde_json::Value;
@@ -28,10 +27,8 @@ pub(in crate::http) struct GetReference {
 #[async_trait]
 impl Handler for GetReference {
     async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
-        match self.document.made().await {
-            Some(made) => page(&made.value, self.listener, &base(req.headers())).send(res),
-            None => _ = res.status_code(StatusCode::INTERNAL_SERVER_ERROR),
-        }
+        let document = &self.document.made().await.value;
+        page(document, self.listener, &base(req.headers())).send(res);
     }
 }
 
