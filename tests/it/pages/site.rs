@@ -100,11 +100,6 @@ impl Site {
         client.answer().expect("an answer")
     }
 
-    /// The head of a request without a body.
-    pub(crate) fn head(&self, path: &str, headers: &[(&str, &str)]) -> String {
-        self.head_of("GET", path, headers)
-    }
-
     fn head_of(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
         let mut head = format!("{method} {path} HTTP/1.1\r\nCookie: {}\r\n", self.cookie);
         if !headers.iter().any(|(name, _)| *name == "Host") {

@@ -174,7 +174,7 @@ impl Client {
         Ok(body)
     }
 
-    /// Reads one answer, which must have a length.
+    /// Reads one answer, which must have a length, or a status that has no body.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         self.buffer.clear();
         let mut chunk = [0; 16 << 10];
@@ -190,10 +190,13 @@ impl Client {
                     head,
                     body: String::new(),
                 };
-                let length: usize = answer
-                    .header("content-length")
-                    .and_then(|length| length.parse().ok())
-                    .ok_or_else(|| io::Error::other("an answer without a length"))?;
+                let length: usize = match answer.status {
+                    204 | 304 => 0,
+                    _ => answer
+                        .header("content-length")
+                        .and_then(|length| length.parse().ok())
+                        .ok_or_else(|| io::Error::other("an answer without a length"))?,
+                };
                 if let Some(body) = self.buffer[end + 4..].get(..length) {
                     answer.body = String::from_utf8_lossy(body).into_owned();
                     return Ok(answer);
