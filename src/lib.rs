@@ -173,13 +173,13 @@
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
-pub mod backoff;
+pub use ::base::backoff;
 pub mod backup;
 pub mod batch;
-pub mod budget;
+pub use ::base::budget;
 pub mod catalog;
 pub mod cli;
-pub mod clock;
+pub use ::base::clock;
 pub mod config;
 pub mod daemon;
 pub mod delivery;
@@ -191,13 +191,13 @@ pub mod item;
 pub mod journal;
 pub mod live;
 pub mod metrics;
-pub mod opaque;
+pub use ::base::opaque;
 pub mod operate;
 pub mod plugin;
 pub mod pool;
-pub mod process;
+pub use ::base::process;
 pub mod repair;
 pub mod sender;
 pub mod sqlite;
 pub mod telemetry;
-pub mod text;
+pub use ::base::text;

@@ -1,0 +1,11 @@
+//! What every other package may use: clocks, pauses, text, shared memory, and what the process asks of the system.
+//!
+//! **Invariant**: names no other package of the workspace, and knows nothing of items, requests or files of data.
+#![deny(unsafe_code)]
+
+pub mod backoff;
+pub mod budget;
+pub mod clock;
+pub mod opaque;
+pub mod process;
+pub mod text;
