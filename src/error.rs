@@ -5,7 +5,10 @@
 //! **Invariant**: the text of an error is for the caller: it says what to do next and holds neither
 //! a secret nor an inner error.
 
+use item::flatten::FlattenError;
 use thiserror::Error;
+
+pub use item::flatten::Detail;
 
 /// Why a request was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -119,19 +122,11 @@ impl AcceptError {
     }
 }
 
-/// One place in a body.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Detail {
-    /// Position of the item in the payload, from 0, as in the default item key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u64>,
-    /// Name of the field, as text. Very long ones are cut and end in `…`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// Line in the body, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-    /// Column in the line, from 1, in characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<u64>,
+impl From<FlattenError> for AcceptError {
+    fn from(error: FlattenError) -> Self {
+        Self::InvalidPayload {
+            message: error.message,
+            details: error.details,
+        }
+    }
 }

@@ -12,7 +12,6 @@ mod check;
 mod claim;
 mod context;
 mod conventions;
-pub mod flatten;
 mod gate;
 mod header_log;
 mod headers;
@@ -40,6 +39,7 @@ use crate::pool::Pool;
 use crate::telemetry::Tracer;
 
 use address::Proof;
+pub use ::item::flatten;
 pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;

@@ -10,7 +10,7 @@ use crate::sender::{
 
 pub(super) const FILE: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/senders.json"
+    "/../../tests/fixtures/senders.json"
 ));
 #[test]
 fn every_vector_gives_what_it_expects() {

@@ -40,7 +40,7 @@ use scan::Scan;
 use seen::Seen;
 
 /// Longest item key in bytes.
-pub(super) const ITEM_KEY_BYTES_MAX: usize = 512;
+pub const ITEM_KEY_BYTES_MAX: usize = 512;
 /// Items with an unusable key are listed up to this many, then parsing stops.
 const DETAILS_MAX: usize = 20;
 /// Positions are kept in 32 bits, those of rewritten names after those of the body.

@@ -14,6 +14,11 @@
 //! anew and changes of the rest only what it says. The sink `pool` comes before all sources (`config/pool.rs`).
 //!
 //! **Invariant**: [`load`] returns settings with which the daemon can start, or every problem of every source.
+#![deny(unsafe_code)]
+
+extern crate self as config;
+use base::{clock, text};
+use ::webhook as sender;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -75,13 +80,13 @@ use environment::Meaning;
 use merge::{Layer, Origins};
 use tree::Node;
 
-const DEFAULT_TOML: &str = include_str!("../config/default.toml");
+const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 /// The profiles that are part of the program.
 const PROFILES: &[(&str, &str)] = &[
-    ("development", include_str!("../config/development.toml")),
-    ("production", include_str!("../config/production.toml")),
-    ("test", include_str!("../config/test.toml")),
+    ("development", include_str!("../../config/development.toml")),
+    ("production", include_str!("../../config/production.toml")),
+    ("test", include_str!("../../config/test.toml")),
 ];
 
 /// The plugins that are part of the program, by the names that `plugin = "…"` uses.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::reference::{Members, parse, reference};
 use super::{fields, run};
-use crate::ingest::flatten::{Limits, flatten};
+use crate::flatten::{Limits, flatten};
 use crate::item::{field_name, members};
 
 fn agrees(body: &[u8]) -> Result<(), TestCaseError> {

@@ -23,11 +23,11 @@ const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// A certificate, and its private key in PKCS #8.
 const CERTIFICATE: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/sender.pem"
+    "/../../tests/fixtures/sender.pem"
 ));
 const PRIVATE_KEY: &[u8] = include_bytes!(concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/sender.pk8"
+    "/../../tests/fixtures/sender.pk8"
 ));
 
 type OwnedHeaders<'a> = [(&'a str, &'a str)];

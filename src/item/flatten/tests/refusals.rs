@@ -1,7 +1,7 @@
 //! Bodies that are refused: every message, and the place it names.
 
 use super::{LIMITS, at, check, check_error, run};
-use crate::ingest::flatten::{Detail, ItemKey, flatten, flatten_by};
+use crate::flatten::{Detail, ItemKey, flatten, flatten_by};
 
 #[test]
 fn the_same_key_twice_in_one_object_is_refused() {

@@ -17,8 +17,14 @@
 //! **Invariant**: every [`Items`] in the process has whole records, exactly `count` of them, whose keys and
 //! fields are UTF-8. It is made either by [`ItemsWriter`], which only takes `&str`, or by
 //! [`Items::from_bytes`], which checks. That the fields are JSON is the promise of whoever wrote them.
+#![deny(unsafe_code)]
 
+extern crate self as item;
+use base::clock;
+
+pub mod batch;
 mod fields;
+pub mod flatten;
 mod nest;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,10 @@
 //!
 //! **Invariant**: a file is used only with the settings that were asked for, read back from SQLite,
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
+#![deny(unsafe_code)]
+
+extern crate self as sqlite;
+use base::opaque;
 
 pub mod damage;
 mod error;

@@ -7,12 +7,27 @@
 
 use std::borrow::Cow;
 
-use crate::error::AcceptError;
-pub use crate::error::Detail;
 use crate::item::unescape;
 
 /// Names are shown up to this many characters.
 const NAME_CHARS_MAX: usize = 120;
+
+/// One place in a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Detail {
+    /// Position of the item in the payload, from 0, as in the default item key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u64>,
+    /// Name of the field, as text. Very long ones are cut and end in `…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// Line in the body, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// Column in the line, from 1, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+}
 
 /// Why a body was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,15 +37,6 @@ pub struct FlattenError {
     pub message: String,
     /// The places, for programs; at most 20.
     pub details: Vec<Detail>,
-}
-
-impl From<FlattenError> for AcceptError {
-    fn from(error: FlattenError) -> Self {
-        Self::InvalidPayload {
-            message: error.message,
-            details: error.details,
-        }
-    }
 }
 
 /// A refusal on its way up: one pointer, so that results stay small on the way that has no errors.

@@ -9,6 +9,10 @@
 //!
 //! **Invariant**: nothing in this module knows HTTP libraries, storage, settings files or the clock, and none of its
 //! texts holds a secret, a digest or a signature that was sent.
+#![deny(unsafe_code)]
+
+extern crate self as sender;
+use base::text;
 
 use std::borrow::Cow;
 
