@@ -1,65 +1,15 @@
-//! Compiles the built-in plugins to WebAssembly components, so that the crate can embed them, and says what
-//! `headgate --version` says of this build.
+//! Says what `headgate --version` says of this build.
 //!
-//! **Invariant**: `cargo build` needs no other command before it. A missing WebAssembly target is
-//! added with rustup; where that is impossible the build stops with one line that says what to do.
+//! **Invariant**: a build for debugging does not change with a commit.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, exit};
-
-const TARGET: &str = "wasm32-wasip2";
-
-/// The plugins inside the binary: package name and file name of the component.
-const BUILT_IN: [(&str, &str); 6] = [
-    ("headgate-plugin-pool", "pool.wasm"),
-    ("headgate-plugin-http-forward", "http_forward.wasm"),
-    ("headgate-plugin-postgres", "postgres.wasm"),
-    ("headgate-plugin-influx", "influx.wasm"),
-    ("headgate-plugin-webhook", "webhook.wasm"),
-    ("headgate-plugin-filter-map", "filter_map.wasm"),
-];
+use std::process::Command;
 
 fn main() {
-    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "plugins"] {
-        println!("cargo::rerun-if-changed={path}");
-    }
-    println!("cargo::rerun-if-env-changed=RUSTUP_TOOLCHAIN");
-    let out_dir = PathBuf::from(variable("OUT_DIR"));
-    describe_build(&out_dir);
-    add_target_if_missing();
-    let target_dir = plugin_target_dir(&out_dir);
-    let mut cargo = Command::new(variable("CARGO"));
-    cargo
-        .args(["build", "--profile", "plugin", "--target", TARGET])
-        .arg("--target-dir")
-        .arg(&target_dir);
-    for (package, _) in BUILT_IN {
-        cargo.args(["--package", package]);
-    }
-    // What the outer build sets for its own target must not reach the guests'.
-    for name in [
-        "RUSTFLAGS",
-        "CARGO_ENCODED_RUSTFLAGS",
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "CARGO_BUILD_TARGET",
-    ] {
-        cargo.env_remove(name);
-    }
-    match cargo.status() {
-        Ok(status) if status.success() => {}
-        Ok(_) => stop("the built-in plugins did not compile; the compiler's message stands above"),
-        Err(error) => stop(&format!("cannot start cargo for the plugins: {error}")),
-    }
-    for (_, file) in BUILT_IN {
-        let from = target_dir.join(TARGET).join("plugin").join(file);
-        let to = out_dir.join(file);
-        if let Err(error) = std::fs::copy(&from, &to) {
-            stop(&format!("cannot copy {}: {error}", from.display()));
-        }
-    }
+    println!("cargo::rerun-if-changed=build.rs");
+    describe_build(&PathBuf::from(variable("OUT_DIR")));
 }
 
 /// The profile, and the commit in programs that are given to others: those for debugging would only be compiled again
@@ -119,55 +69,6 @@ fn short(commit: &str) -> Option<String> {
     is_id.then(|| commit[..12].to_owned())
 }
 
-/// One folder for the guests of all profiles, beside the profiles' own folders.
-fn plugin_target_dir(out_dir: &Path) -> PathBuf {
-    // <target>/<profile>/build/<package>-<hash>/out
-    let target = out_dir.ancestors().nth(4).unwrap_or(out_dir);
-    target.join("plugins")
-}
-
-fn add_target_if_missing() {
-    if target_installed() {
-        return;
-    }
-    let mut rustup = Command::new("rustup");
-    rustup.args(["target", "add", TARGET]);
-    if let Some(toolchain) = env::var_os("RUSTUP_TOOLCHAIN") {
-        rustup.arg("--toolchain").arg(toolchain);
-    }
-    match rustup.status() {
-        Ok(status) if status.success() && target_installed() => {}
-        Ok(_) => stop(&format!(
-            "cannot add the Rust target {TARGET}; run `rustup target add {TARGET}` and build again"
-        )),
-        Err(_) => stop(&format!(
-            "the Rust target {TARGET} is missing and there is no rustup; install rustup, or your distribution's Rust standard library for {TARGET}"
-        )),
-    }
-}
-
-fn target_installed() -> bool {
-    let output = Command::new(variable("RUSTC"))
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output();
-    match output {
-        Ok(output) if output.status.success() => {
-            let folder = String::from_utf8_lossy(&output.stdout);
-            std::fs::read_dir(folder.trim()).is_ok_and(|mut files| {
-                files.any(|file| {
-                    file.is_ok_and(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
-                })
-            })
-        }
-        _ => false,
-    }
-}
-
 fn variable(name: &str) -> OsString {
-    env::var_os(name).unwrap_or_else(|| stop(&format!("cargo did not set {name}")))
-}
-
-fn stop(message: &str) -> ! {
-    println!("cargo::error={message}");
-    exit(1)
+    env::var_os(name).unwrap_or_default()
 }

@@ -237,7 +237,7 @@ pub enum CatalogError {
     Closed,
     /// The operating system has no randomness to give.
     #[error("no key can be made: {0}")]
-    Randomness(#[from] getrandom::Error),
+    Randomness(#[source] getrandom::Error),
     /// The file cannot be opened, read or written.
     #[error("catalog: {0}")]
     File(#[source] FileError),

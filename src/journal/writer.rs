@@ -94,8 +94,8 @@ pub(super) fn start(
             let on_panic = OnPanic(Arc::clone(&writer.shared));
             writer.run(&queue);
             drop(on_panic);
-        })?;
-    Ok(thread)
+        });
+    thread.map_err(StorageError::Thread)
 }
 
 /// A writer that panics has failed for good, too.

@@ -35,7 +35,7 @@ use crate::pool::Staged;
 )]
 pub(super) mod bindings {
     wasmtime::component::bindgen!({
-        path: "plugins/sdk/wit",
+        path: "../../plugins/sdk/wit",
         inline: "
             package headgate:host;
             /// All that a sink may import and export.

@@ -149,7 +149,7 @@ pub struct Network {
 
 impl Network {
     /// The network of these first bits of an address.
-    pub(crate) const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Self {
+    pub const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Self {
         Self {
             address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
             bits,
@@ -157,7 +157,7 @@ impl Network {
     }
 
     /// The network of these first bits of an address, of which the first four groups are given.
-    pub(crate) const fn v6(groups: [u16; 4], bits: u8) -> Self {
+    pub const fn v6(groups: [u16; 4], bits: u8) -> Self {
         let [a, b, c, d] = groups;
         Self {
             address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)),

@@ -315,7 +315,8 @@ impl KeyForm {
         let text = generate(match test {
             true => KeyKind::IngestTest,
             false => KeyKind::Ingest,
-        })?;
+        })
+        .map_err(CatalogError::Randomness)?;
         Ok(Self {
             hash: text.hash(),
             prefix: text.prefix().into(),

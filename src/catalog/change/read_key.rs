@@ -71,7 +71,7 @@ impl Catalog {
         check_future(new.expires_ms)?;
         check_rate(new.requests_per_second)?;
         check_origins(&new.origins)?;
-        let text = generate(KeyKind::Read)?;
+        let text = generate(KeyKind::Read).map_err(CatalogError::Randomness)?;
         let key = ReadKey {
             name: new.name.into(),
             description: new.description.map(Into::into),

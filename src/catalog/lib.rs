@@ -5,6 +5,13 @@
 //!
 //! **Invariant**: a secret is held only as its SHA-256, but for those that tools sign with. A key is found by its digest, never by
 //! comparing secrets. A lookup reads memory only, and sees every change that was answered before it began.
+#![deny(unsafe_code)]
+
+extern crate self as catalog;
+use base::{budget, clock, text};
+use ::settings as config;
+use ::webhook as sender;
+use ::sqlite;
 
 mod audit;
 mod change;
@@ -31,9 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rusqlite::Connection;
 
-use crate::clock;
 use crate::config::{Limits, Settings};
-use crate::sqlite::{self, FileError, FileWriter, Fuse, Trouble};
+use crate::sqlite::{FileError, FileWriter, Fuse, Trouble};
 use audit::chain::Verifier;
 pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
 pub use audit::{

@@ -7,6 +7,14 @@
 //! applied exactly once whatever happens in between. What was settled is on disk: what every sink has
 //! behind it ([`Pool::low_water`]) needs nothing of the journal any more. Once the fuse of the files is
 //! blown nothing more is written.
+#![deny(unsafe_code)]
+
+extern crate self as pool;
+use item::batch;
+use base::{clock, opaque};
+use ::settings as config;
+use ::item;
+use ::sqlite;
 
 mod apply;
 pub mod changes;
@@ -45,7 +53,7 @@ use thiserror::Error;
 
 use crate::config::OnUpdate;
 use crate::opaque::Opaque;
-use crate::sqlite::{self, FileError, FileWriter, Fuse, Notice, Trouble};
+use crate::sqlite::{FileError, FileWriter, Fuse, Notice, Trouble};
 
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};

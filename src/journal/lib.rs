@@ -8,6 +8,15 @@
 //! **Invariant**: a receipt is given only after the transaction that holds log entry, payload and
 //! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
 //! further receipt is ever given.
+#![deny(unsafe_code)]
+
+extern crate self as journal;
+use item::batch;
+use base::{clock, opaque};
+use ::settings as config;
+use ::item;
+use ::sqlite;
+use observe::metrics;
 
 mod claims;
 pub mod copy;
@@ -43,7 +52,7 @@ use uuid::Uuid;
 use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::opaque::Opaque;
-use crate::sqlite::{self, FileError, Fuse, Notice};
+use crate::sqlite::{FileError, Fuse, Notice};
 
 pub use crate::config::Durability;
 pub use log::{LogEntry, Outcome};
@@ -135,7 +144,7 @@ pub enum StorageError {
     File(#[source] FileError),
     /// The writer thread could not be started.
     #[error("journal: cannot start the writer thread: {0}")]
-    Thread(#[from] std::io::Error),
+    Thread(#[source] std::io::Error),
 }
 
 /// Damage that anybody met in the file.

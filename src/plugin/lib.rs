@@ -11,6 +11,15 @@
 //! for streams that its sink's settings list. The ways out are HTTP to the hosts and statements to the database that
 //! these list. After a trap or a deadline an
 //! instance is never called again. With a compiler's program at hand, no file of a user is parsed in this process.
+#![deny(unsafe_code)]
+
+extern crate self as plugin;
+use base::{backoff, clock, opaque, process, text};
+use item::batch;
+use ::settings as config;
+use ::item;
+use ::pool;
+use observe::{metrics, telemetry};
 
 mod cache;
 mod compile;
@@ -37,7 +46,6 @@ use std::time::Duration;
 use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine};
 
-use crate::config;
 use crate::metrics::Metrics;
 use crate::opaque::Opaque;
 use crate::pool::Pool;
