@@ -174,7 +174,7 @@
 #![deny(unsafe_code)]
 
 pub use ::base::backoff;
-pub mod backup;
+pub use ::backup;
 pub use ::item::batch;
 pub use ::base::budget;
 pub use ::catalog;
@@ -182,21 +182,21 @@ pub mod cli;
 pub use ::base::clock;
 pub use ::settings as config;
 pub mod daemon;
-pub mod delivery;
-pub mod error;
+pub use ::delivery;
+pub use ::ingest::error;
 pub mod guide;
 pub mod http;
-pub mod ingest;
+pub use ::ingest;
 pub use ::item;
 pub use ::journal;
-pub mod live;
+pub use ::live;
 pub use ::observe::metrics;
 pub use ::base::opaque;
-pub mod operate;
+pub use ::operate;
 pub use ::plugin;
 pub use ::pool;
 pub use ::base::process;
-pub mod repair;
+pub use ::repair;
 pub use ::webhook as sender;
 pub use ::sqlite;
 pub use ::observe::telemetry;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{By, Operator};
 use crate::catalog::{AuditChange, Kind};
-use crate::error::AcceptError;
+use ingest::error::AcceptError;
 use crate::pool::PoolError;
 
 /// How long the answer to a removal waits for the pool.

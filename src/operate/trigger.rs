@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{By, Operator};
 use crate::catalog::{AuditChange, IngestKey, Kind};
 use crate::clock;
-use crate::error::AcceptError;
+use ingest::error::AcceptError;
 use crate::ingest::{Accepted, Address, Head, Reply};
 use crate::journal::log::Endpoint;
 use crate::sender::{CannotSign, Draft, Headers, Preset, Sample, Signed};

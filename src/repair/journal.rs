@@ -14,7 +14,7 @@ use super::report::Repair;
 use super::salvage::Salvaged;
 use super::{POOL, RepairError};
 use crate::item::Items;
-use crate::journal::{Origin, Outcome, copy};
+use ::journal::{Origin, Outcome, copy};
 
 /// More requests than can have stood in what cannot be read.
 const NUMBERS_SKIPPED: u64 = 1 << 20;
@@ -123,7 +123,7 @@ fn highest(connection: &Connection) -> Result<u64, RepairError> {
 fn needed_after(path: &Path) -> Option<u64> {
     let pool = path.with_file_name(POOL);
     let standing = crate::sqlite::open_reader(&pool, &std::sync::Arc::default())
-        .and_then(|connection| crate::pool::copy::standing(&connection));
+        .and_then(|connection| ::pool::copy::standing(&connection));
     let standing = standing.ok()?;
     (!standing.cursors.is_empty()).then_some(standing.low_water)
 }

@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use super::RepairError;
 use super::report::{Incomplete, Repair};
 use super::salvage::Salvaged;
-use crate::pool::copy;
+use ::pool::copy;
 
 pub(super) fn settle(
     _: &Path,

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
-use crate::journal::FORMAT;
+use ::journal::FORMAT;
 use crate::sqlite::suspect::mark_of;
 use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
 

@@ -8,6 +8,19 @@
 //!
 //! **Invariant**: the manifest is written last, when every copy was read back and found good: a folder without one is
 //! no backup. A backup that fails takes away what it wrote.
+#![deny(unsafe_code)]
+
+use ::catalog;
+#[cfg(test)]
+use ::settings as config;
+#[cfg(test)]
+use ::item;
+use ::journal;
+use ::pool;
+use ::sqlite;
+use base::{clock, text};
+#[cfg(test)]
+use observe::metrics;
 
 mod folder;
 pub mod manifest;
@@ -24,8 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-use crate::journal::{self, Journal, StorageError};
-use crate::{catalog, clock, pool};
+use crate::journal::{Journal, StorageError};
 use manifest::Manifest;
 use run::Run;
 

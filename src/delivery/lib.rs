@@ -5,6 +5,18 @@
 //!
 //! **Invariant**: a sink that fails, hangs or is slow holds up its own lane only, and nothing that
 //! was accepted is dropped to make room.
+#![deny(unsafe_code)]
+
+extern crate self as delivery;
+use base::{backoff, clock};
+use item::batch;
+use ::catalog;
+use ::settings as config;
+use ::item;
+use ::journal;
+use ::plugin;
+use ::pool;
+use observe::{metrics, telemetry};
 
 mod commands;
 mod lane;
@@ -18,7 +30,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config;
 use crate::journal::{Journal, Retention, StorageError};
 use crate::metrics::Metrics;
 use crate::plugin::{Plugins, SinkContext};

@@ -6,12 +6,24 @@
 //! **Invariant**: the order of the checks is the order of the lines in `Ingest::check` (`ingest/check.rs`) and
 //! `Ingest::store_body` (`ingest/store.rs`). Nothing is stored for a request that is refused, except its log entry and,
 //! of a webhook, for a while its body, and that only once its key was recognised.
+#![deny(unsafe_code)]
+
+use item::batch;
+use base::{budget, clock, text};
+use ::catalog;
+use ::settings as config;
+use ::item;
+use ::journal;
+use ::pool;
+use ::webhook as sender;
+use observe::{metrics, telemetry};
 
 mod address;
 mod check;
 mod claim;
 mod context;
 mod conventions;
+pub mod error;
 mod gate;
 mod header_log;
 mod headers;

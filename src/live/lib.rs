@@ -7,6 +7,14 @@
 //! **Invariant**: a renderer that has received the message with the id `epoch:seq` has seen every change
 //! of its streams up to there, and needs nothing but that id to go on. However slow it is, it holds up
 //! nobody, no queue grows for it, and it is not cut off for being slow.
+#![deny(unsafe_code)]
+
+use base::{backoff, clock, text};
+use ::catalog;
+use ::settings as config;
+use ::item;
+use ::pool;
+use observe::{metrics, telemetry};
 
 mod frame;
 mod pages;
@@ -22,7 +30,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::catalog::Reader;
-use crate::clock;
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::pool::changes::Bell;

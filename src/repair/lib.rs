@@ -10,6 +10,11 @@
 //!
 //! **Invariant**: nothing is ever deleted that was not copied or renamed before, and at any moment either the old file
 //! or the whole new one is there. The caller holds the lock of the data folder.
+#![deny(unsafe_code)]
+
+use base::clock;
+use ::item;
+use ::sqlite;
 
 mod anew;
 mod catalog;
@@ -36,10 +41,9 @@ use std::sync::atomic::AtomicBool;
 use rusqlite::Connection;
 use thiserror::Error;
 
-use crate::catalog::{CatalogError, FILE as CATALOG};
-use crate::clock;
-use crate::journal::{FILE as JOURNAL, StorageError};
-use crate::pool::{FILE as POOL, PoolError};
+use ::catalog::{CatalogError, FILE as CATALOG};
+use ::journal::{FILE as JOURNAL, StorageError};
+use ::pool::{FILE as POOL, PoolError};
 use crate::sqlite::beside;
 use anew::{finish, make_anew, remove_if_there};
 use report::Repair;
@@ -61,22 +65,22 @@ struct Kind {
 const FILES: [Kind; 3] = [
     Kind {
         name: CATALOG,
-        format: crate::catalog::FORMAT,
-        make: |path| Ok(crate::catalog::make(path)?),
+        format: ::catalog::FORMAT,
+        make: |path| Ok(::catalog::make(path)?),
         indexed: &["keys", "read_keys"],
         settle: catalog::settle,
     },
     Kind {
         name: POOL,
-        format: crate::pool::FORMAT,
-        make: |path| Ok(crate::pool::copy::make(path)?),
+        format: ::pool::FORMAT,
+        make: |path| Ok(::pool::copy::make(path)?),
         indexed: &["items"],
         settle: pool::settle,
     },
     Kind {
         name: JOURNAL,
-        format: crate::journal::FORMAT,
-        make: |path| Ok(crate::journal::copy::make(path)?),
+        format: ::journal::FORMAT,
+        make: |path| Ok(::journal::copy::make(path)?),
         indexed: &["requests"],
         settle: journal::settle,
     },

@@ -3,6 +3,23 @@
 //! The admin API and the admin pages call it and only translate: what they show is the same, and so is what they do.
 //!
 //! **Invariant**: whatever is done here stands in the audit trail when it is answered, with who did it.
+#![deny(unsafe_code)]
+
+use ::backup;
+use ::catalog;
+use ::settings as config;
+use ::delivery;
+use ::ingest;
+use ::item;
+use ::journal;
+use ::live;
+use ::pool;
+use ::repair;
+use ::webhook as sender;
+use ::sqlite;
+use item::batch;
+use base::clock;
+use observe::metrics;
 
 pub mod access;
 mod backups;
