@@ -13,6 +13,7 @@ mod hour;
 mod memory;
 mod modes;
 mod reload;
+mod routes;
 mod scrub;
 mod sinks;
 mod stored;
@@ -31,9 +32,10 @@ use crate::catalog::Catalog;
 use crate::clock;
 use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
 use crate::delivery::Delivery;
-use crate::http::{
-    self, AdminParts, Bound, Hosts, Outside, Places, ServiceParts, Sessions, Stopper,
-};
+use crate::http::host::Hosts;
+use crate::http::listen::{Bound, Places, Stopper, bind};
+use crate::http::sessions::Sessions;
+use crate::http::{AdminParts, Outside, ServiceParts};
 use crate::ingest::{Gate, Ingest, Limits};
 use crate::journal;
 use crate::live::Live;
@@ -127,8 +129,8 @@ impl Daemon {
             ProxyHeader::ProxyProtocol => server.trusted_proxies.clone(),
             _ => Networks::default(),
         };
-        let service_listener = http::bind(&server.listen, server.tls.as_ref(), &announcing).await?;
-        let admin_listener = http::bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
+        let service_listener = bind(&server.listen, server.tls.as_ref(), &announcing).await?;
+        let admin_listener = bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
 
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
@@ -320,7 +322,7 @@ impl Daemon {
         };
         // Before the first request; the watch says it again.
         self.operator.journal.keep_bodies(bodies);
-        let routes = http::service(&ServiceParts {
+        let routes = routes::service(&ServiceParts {
             operator: self.operator.clone(),
             origins: settings.live.origins.as_slice().into(),
             body_timeout_seconds: settings.limits.body_timeout_seconds,
@@ -343,7 +345,7 @@ impl Daemon {
         );
         self.servers.push(stopper);
         self.tasks.spawn(serving);
-        let routes = http::admin(&AdminParts {
+        let routes = routes::admin(&AdminParts {
             operator: self.operator.clone(),
             sessions: Arc::clone(&self.sessions),
             hosts: Hosts {

@@ -15,7 +15,7 @@ use super::resource::{Column, table};
 use crate::clock;
 use crate::operate::requests::Status;
 use crate::text::percent_encoded;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub struct RequestsArgs {
     #[arg(long, value_name = "NAME")]
     connector: Option<String>,
     /// Only requests with one of these statuses
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_parser = status(), value_delimiter = ',')]
     status: Vec<Status>,
     /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
@@ -118,14 +118,11 @@ struct SendAgainArgs {
 /// Unix time in milliseconds.
 pub(super) type UnixMs = u64;
 
-impl clap::ValueEnum for Status {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()))
-    }
+/// A status by its name, as an argument.
+pub(super) fn status() -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(Status::ALL.map(Status::as_str)).try_map(|name| {
+        Status::from_name(&name).ok_or_else(|| format!("no status is called {name}"))
+    })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

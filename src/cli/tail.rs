@@ -65,7 +65,7 @@ pub struct TailArgs {
     /// With --log: only requests with one of these statuses
     #[arg(
         long,
-        value_enum,
+        value_parser = super::requests::status(),
         value_delimiter = ',',
         requires = "log",
         conflicts_with = "streams"

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::backup::restore::RestoreError;
 use crate::catalog::{self, CatalogError};
 use crate::delivery::AddError;
-use crate::http::ListenError;
+use crate::http::listen::ListenError;
 use crate::journal::{self, StorageError};
 use crate::plugin::PluginError;
 use crate::pool::{self, PoolError};

@@ -21,29 +21,29 @@ use crate::operate::{By, Operator};
 
 /// The roles that the routes of a subject need.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Needs {
+pub struct Needs {
     /// For GET and HEAD.
     pub(super) reads: Role,
     /// For everything else.
-    pub(super) writes: Role,
+    pub writes: Role,
 }
 
 impl Needs {
     /// The metrics.
-    pub(super) const METRICS: Self = Self::new(Role::Metrics, Role::Admin);
+    pub const METRICS: Self = Self::new(Role::Metrics, Role::Admin);
     /// What changes nothing of the daemon's, whatever the method is.
-    pub(super) const VIEW: Self = Self::new(Role::Viewer, Role::Viewer);
+    pub const VIEW: Self = Self::new(Role::Viewer, Role::Viewer);
     /// What is done day to day.
-    pub(super) const RUN: Self = Self::new(Role::Viewer, Role::Operator);
+    pub const RUN: Self = Self::new(Role::Viewer, Role::Operator);
     /// What decides who sends and who reads.
-    pub(super) const MANAGE: Self = Self::new(Role::Viewer, Role::Admin);
+    pub const MANAGE: Self = Self::new(Role::Viewer, Role::Admin);
 
     const fn new(reads: Role, writes: Role) -> Self {
         Self { reads, writes }
     }
 
     /// What a request with this method needs.
-    pub(super) fn role(self, method: &Method) -> Role {
+    pub fn role(self, method: &Method) -> Role {
         match *method {
             Method::GET | Method::HEAD => self.reads,
             _ => self.writes,
@@ -61,7 +61,7 @@ fn identify(req: &Request, access: &Access) -> Option<Arc<Token>> {
 
 /// Lets a request through with its token if that has the role; otherwise the sentence for the caller. It is in the log
 /// and the audit trail then.
-pub(super) async fn admit(
+pub async fn admit(
     operator: &Operator,
     needed: Role,
     token: &Arc<Token>,
@@ -81,18 +81,18 @@ pub(super) async fn admit(
 const WHAT_CHARS_MAX: usize = 200;
 
 /// The token of a request that a guard let through.
-pub(super) fn token_of(req: &Request) -> Result<Arc<Token>, ApiError> {
+pub fn token_of(req: &Request) -> Result<Arc<Token>, ApiError> {
     let token = req.extensions().get::<Arc<Token>>().cloned();
     token.ok_or_else(|| ApiError::unauthorized("send an admin token"))
 }
 
 /// Who calls the admin API.
-pub(super) fn by_token(req: &Request) -> By {
+pub fn by_token(req: &Request) -> By {
     by(req, Token::who)
 }
 
 /// Who is signed in.
-pub(super) fn by_page(req: &Request) -> By {
+pub fn by_page(req: &Request) -> By {
     by(req, Token::who_on_page)
 }
 
@@ -111,7 +111,7 @@ fn by_name(req: &Request, who: Arc<str>) -> By {
 }
 
 /// These routes for those alone whose token has the role that they need.
-pub(super) fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Router {
+pub fn require_token(operator: &Operator, needs: Needs, routes: Router) -> Router {
     let operator = operator.clone();
     Router::new()
         .hoop(RequireToken { operator, needs })
@@ -122,7 +122,7 @@ pub(super) fn require_token(operator: &Operator, needs: Needs, routes: Router) -
 ///
 /// # Errors
 /// Why nothing was let through.
-pub(super) async fn go_on<E>(
+pub async fn go_on<E>(
     admitted: Result<(), E>,
     req: &mut Request,
     depot: &mut Depot,

@@ -13,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 use crate::text::hex;
 
 /// A file of the program.
-pub(super) struct Asset {
-    pub(super) content_type: &'static str,
+pub struct Asset {
+    pub content_type: &'static str,
     pub(super) bytes: &'static [u8],
     tag: String,
 }
 
 impl Asset {
-    pub(super) fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
+    pub fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
         let digest = hex(&Sha256::digest(bytes));
         Self {
             content_type,
@@ -30,7 +30,7 @@ impl Asset {
     }
 
     /// Answers 304 to who has the file; whether that is all.
-    pub(super) fn is_known(&self, req: &Request, res: &mut Response) -> bool {
+    pub fn is_known(&self, req: &Request, res: &mut Response) -> bool {
         let tag = req.headers().get(IF_NONE_MATCH);
         let known = tag.is_some_and(|tag| tag.as_bytes() == self.tag.as_bytes());
         let headers = res.headers_mut();
@@ -45,7 +45,7 @@ impl Asset {
     }
 
     /// Answers with the file.
-    pub(super) fn send(&self, res: &mut Response) {
+    pub fn send(&self, res: &mut Response) {
         res.status_code(StatusCode::OK);
         res.replace_body(ResBody::Once(self.bytes.into()));
     }

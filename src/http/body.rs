@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use crate::budget::Portion;
-use crate::ingest::BodyError;
+use ::ingest::BodyError;
 
 /// What is read and dropped of a body that nobody wants, so that the client, which still sends,
 /// gets to see the answer: twice what the proxies of `examples/deploy` let through. A proxy that cannot write the rest
@@ -34,7 +34,7 @@ pub(super) async fn small(req: &mut Request) -> Result<&Bytes, ApiError> {
 }
 
 /// A body of at most so many bytes.
-pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiError> {
+pub async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiError> {
     let reading = req.payload_with_max_size(bytes_max);
     match tokio::time::timeout(SMALL_TIME_MAX, reading).await {
         Ok(Ok(body)) => Ok(body),
@@ -46,7 +46,7 @@ pub(super) async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Byte
 }
 
 /// The JSON object of a small body, `None` if there is no body.
-pub(super) async fn small_json<T: DeserializeOwned>(
+pub async fn small_json<T: DeserializeOwned>(
     req: &mut Request,
 ) -> Result<Option<T>, ApiError> {
     let body = small(req).await?;

@@ -12,14 +12,14 @@ use super::error::ApiError;
 use super::middleware::request_id;
 use crate::catalog::{Fault, Kind, NamedBy};
 use crate::config::looks_secret;
-use crate::error::Detail;
+use ::ingest::error::Detail;
 
 /// Most places that an error lists.
 const DETAILS_MAX: usize = 20;
 
 /// `{"success": true, "data": …}`
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Success<T: ToSchema + 'static> {
+pub struct Success<T: ToSchema + 'static> {
     success: bool,
     data: T,
     #[serde(skip)]
@@ -30,7 +30,7 @@ pub(super) struct Success<T: ToSchema + 'static> {
 
 /// `{"success": true, "data": […], "next": …}`
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Listing<T: ToSchema + 'static> {
+pub struct Listing<T: ToSchema + 'static> {
     success: bool,
     data: Vec<T>,
     /// The `cursor` of the next page; null on the last one.
@@ -128,7 +128,7 @@ impl Place {
 }
 
 /// `limit` of a list.
-pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError> {
+pub fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, ApiError> {
     let Some(text) = req.query::<String>("limit") else {
         return Ok(default);
     };
@@ -137,7 +137,7 @@ pub(super) fn limit(req: &mut Request, default: u32, max: u32) -> Result<u32, Ap
 }
 
 /// `true` or `false` in the query.
-pub(super) fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
+pub fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
     match req.query::<String>(name).as_deref() {
         None => Ok(default),
         Some("true") => Ok(true),
@@ -147,7 +147,7 @@ pub(super) fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool,
 }
 
 /// 200 with data.
-pub(super) fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
+pub fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
     Success {
         success: true,
         data,
@@ -157,14 +157,14 @@ pub(super) fn ok<T: ToSchema + 'static>(data: T) -> Success<T> {
 }
 
 /// 201 with data. It may hold a secret, so nobody keeps it.
-pub(super) fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
+pub fn created<T: ToSchema + 'static>(data: T) -> Success<T> {
     ok(data)
         .with_status(StatusCode::CREATED)
         .with_header(CACHE_CONTROL, "no-store")
 }
 
 /// 200 with a page of a list.
-pub(super) fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) -> Listing<T> {
+pub fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) -> Listing<T> {
     Listing {
         success: true,
         data,
@@ -174,12 +174,12 @@ pub(super) fn list<T: ToSchema + 'static>(data: Vec<T>, next: Option<String>) ->
 
 impl<T: ToSchema + 'static> Success<T> {
     /// With another status than 200.
-    pub(super) fn with_status(self, status: StatusCode) -> Self {
+    pub fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
     /// With a header.
-    pub(super) fn with_header(self, name: HeaderName, value: &str) -> Self {
+    pub fn with_header(self, name: HeaderName, value: &str) -> Self {
         let header = HeaderValue::from_str(value).ok().map(|value| (name, value));
         Self { header, ..self }
     }
@@ -253,7 +253,7 @@ fn to_json(body: &impl Serialize) -> Vec<u8> {
 }
 
 /// Answers with JSON text that is already made.
-pub(super) fn write_json(res: &mut Response, status: StatusCode, json: Vec<u8>) {
+pub fn write_json(res: &mut Response, status: StatusCode, json: Vec<u8>) {
     res.status_code(status);
     res.headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -16,10 +16,11 @@ use crate::backup::BackupError;
 use crate::catalog::{CatalogError, Fault, Kind};
 use crate::config::Misfit;
 use crate::delivery::ReadError;
-use crate::error::AcceptError;
-use crate::ingest::AgainError;
+use ::ingest::error::AcceptError;
+use ::ingest::AgainError;
 use crate::journal::StorageError;
-use crate::live::NoSeat;
+use ::live::NoSeat;
+use crate::operate::trigger::TriggerError;
 use crate::operate::{OperateError, RemoveError};
 use crate::pool::PoolError;
 use crate::sqlite::damage;
@@ -28,22 +29,24 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a request is not done.
 #[derive(Debug)]
-pub(super) struct ApiError {
-    pub(super) status: StatusCode,
+pub struct ApiError {
+    /// The status of the answer.
+    pub status: StatusCode,
     /// A constant for programs.
-    pub(super) code: &'static str,
+    pub code: &'static str,
     /// A sentence for people.
-    pub(super) message: String,
-    pub(super) details: Vec<Place>,
+    pub message: String,
+    /// Places in the body; at most 20.
+    pub details: Vec<Place>,
     /// In a box, to keep errors small.
-    pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
+    pub header: Option<Box<(HeaderName, HeaderValue)>>,
     /// What went wrong inside, for the log alone.
-    pub(super) cause: Option<Cause>,
+    pub cause: Option<Cause>,
 }
 
 impl ApiError {
     /// An error with nothing beside it.
-    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
             code,
@@ -55,17 +58,17 @@ impl ApiError {
     }
 
     /// A parameter, a header or a small body cannot be used.
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
     }
 
     /// There is nothing like this.
-    pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
     /// It cannot be done as things are.
-    pub(super) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
@@ -78,7 +81,7 @@ impl ApiError {
     }
 
     /// The same secret, or another one, is not looked at for so many seconds.
-    pub(super) fn wait(seconds: u64, message: impl Into<String>) -> Self {
+    pub fn wait(seconds: u64, message: impl Into<String>) -> Self {
         Self {
             header: header(RETRY_AFTER, seconds.into()),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message)
@@ -122,7 +125,7 @@ impl ApiError {
     }
 
     /// Answers with it.
-    pub(super) fn answer(self, req: &Request, res: &mut Response) {
+    pub fn answer(self, req: &Request, res: &mut Response) {
         if let Some(error) = &self.cause {
             tracing::error!(request_id = %request_id(req), path = req.uri().path(), %error, "a request failed");
         }
@@ -346,6 +349,21 @@ impl From<RemoveError> for ApiError {
         match error {
             RemoveError::Refused(error) => error.into(),
             RemoveError::Pool(error) => error.into(),
+        }
+    }
+}
+
+impl From<TriggerError> for ApiError {
+    fn from(error: TriggerError) -> Self {
+        match error {
+            TriggerError::NoConnector => Self::not_found("CONNECTOR_NOT_FOUND", error.to_string()),
+            TriggerError::NoSample { .. } | TriggerError::OtherTool { .. } => {
+                Self::invalid(error.to_string())
+            }
+            TriggerError::NoKey | TriggerError::CannotSign(_) => {
+                Self::conflict("CANNOT_SIGN", error.to_string())
+            }
+            TriggerError::Refused(error) => error.into(),
         }
     }
 }

@@ -12,7 +12,7 @@ use salvo_core::routing::{FilterInfo, filters};
 use salvo_core::{Request, Response, Router};
 
 /// The routes, each that takes GET with HEAD beside it, unless it has one of its own.
-pub(super) fn with_get(mut router: Router) -> Router {
+pub fn with_get(mut router: Router) -> Router {
     let children = std::mem::take(router.routers_mut());
     let has_own = children.iter().any(|child| takes(child, &Method::HEAD));
     for child in children {
@@ -34,7 +34,7 @@ fn takes(router: &Router, method: &Method) -> bool {
 }
 
 /// Whether the method only looks: a page of another site may ask, and no form comes with it.
-pub(super) fn only_looks(method: &Method) -> bool {
+pub fn only_looks(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 

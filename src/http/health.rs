@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::envelope::{self, Success};
 use super::error::ApiError;
-use crate::ingest::Gate;
+use ::ingest::Gate;
 use crate::operate::Operator;
 
 /// How the daemon is.
@@ -30,7 +30,7 @@ const HEALTH: Health = Health {
 };
 
 /// `GET /healthz`
-pub(super) struct GetHealth;
+pub struct GetHealth;
 
 /// Whether the process answers.
 #[endpoint(
@@ -46,7 +46,7 @@ impl GetHealth {
 }
 
 /// `GET /readyz`
-pub(super) struct GetReady(pub(super) Arc<Gate>);
+pub struct GetReady(pub Arc<Gate>);
 
 /// Whether requests are taken.
 #[endpoint(
@@ -66,7 +66,7 @@ impl GetReady {
 }
 
 /// `GET /metrics`
-pub(super) struct GetMetrics(pub(super) Operator);
+pub struct GetMetrics(pub Operator);
 
 /// Metrics for Prometheus.
 ///

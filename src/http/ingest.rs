@@ -16,22 +16,22 @@ use salvo_oapi::endpoint;
 
 use super::body;
 use super::envelope::Success;
-use crate::ingest::{BodyError, Ingest};
+use ::ingest::{BodyError, Ingest};
 use crate::journal::log::Endpoint;
 pub(super) use answer::ReceiptData;
 use head::Parts;
-pub(super) use state::GetRequest;
+pub use state::GetRequest;
 
 /// What submitting needs.
 #[derive(Debug, Clone)]
-pub(super) struct Submit {
+pub struct Submit {
     pub(super) ingest: Arc<Ingest>,
     /// Seconds that a body may take.
     pub(super) body_timeout_seconds: u64,
 }
 
 /// `POST /api/ingest`
-pub(super) struct PostIngest(pub(super) Submit);
+pub struct PostIngest(pub Submit);
 
 /// Submit items.
 ///
@@ -69,7 +69,7 @@ impl PostIngest {
 }
 
 /// `POST /api/webhook/{stream}`
-pub(super) struct PostWebhook(pub(super) Submit);
+pub struct PostWebhook(pub Submit);
 
 /// Submit items from a SaaS tool.
 ///
@@ -104,7 +104,7 @@ impl PostWebhook {
 }
 
 /// `POST /api/webhook/{stream}/{connector}`
-pub(super) struct PostAddress(pub(super) Submit);
+pub struct PostAddress(pub Submit);
 
 /// Submit items to the address of a connector.
 ///
@@ -143,7 +143,7 @@ impl PostAddress {
 }
 
 /// What tools ask at the address of a connector before they send: `GET`, `HEAD`, `OPTIONS`.
-pub(super) struct Greet(pub(super) Arc<Ingest>);
+pub struct Greet(pub Arc<Ingest>);
 
 #[async_trait]
 impl Handler for Greet {

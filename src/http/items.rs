@@ -3,7 +3,7 @@
 //! **Invariant**: an entity tag is made before the items are read, so what a client keeps under it is
 //! never older than the tag says.
 
-pub(super) mod sending;
+pub mod sending;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
 use super::tag;
 use crate::catalog::Reader;
-use crate::ingest::Ingest;
+use ::ingest::Ingest;
 use crate::item;
 use crate::pool::{Item, PageLimit, Position};
 
@@ -59,7 +59,7 @@ impl ItemData {
 }
 
 /// `GET /api/streams/{stream}/items`
-pub(super) struct ListItems(pub(super) Readers);
+pub struct ListItems(pub Readers);
 
 /// The items of a stream.
 ///
@@ -114,7 +114,7 @@ impl ListItems {
 }
 
 /// `GET /api/streams/{stream}/items/{key}`
-pub(super) struct GetItem(pub(super) Readers);
+pub struct GetItem(pub Readers);
 
 /// One item.
 #[endpoint(
@@ -155,7 +155,7 @@ impl GetItem {
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
-pub(super) struct DeleteItem(pub(super) Arc<Ingest>);
+pub struct DeleteItem(pub Arc<Ingest>);
 
 /// Remove an item.
 ///

@@ -26,7 +26,7 @@ use super::error::ApiError;
 use super::middleware::client;
 use super::reader::{Readers, SUBPROTOCOL};
 use super::ticket::choose;
-use crate::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
+use ::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -34,7 +34,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 const INBOUND_BYTES_MAX: usize = 4 << 10;
 
 /// `GET /api/live`
-pub(super) struct GetLive(pub(super) Readers);
+pub struct GetLive(pub Readers);
 
 /// Follow streams.
 ///

@@ -31,7 +31,7 @@ pub(super) struct RequestId(pub(super) Uuid);
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives the request its id and catches panics.
-pub(super) struct Outer {
+pub struct Outer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) log_requests: bool,
     pub(super) proxies: Proxies,
@@ -151,14 +151,14 @@ fn two_ways_to_read(req: &Request) -> Option<&'static str> {
 }
 
 /// The id that [`Outer`] gave the request.
-pub(super) fn request_id(req: &Request) -> Uuid {
+pub fn request_id(req: &Request) -> Uuid {
     req.extensions()
         .get::<RequestId>()
         .map_or_else(Uuid::now_v7, |id| id.0)
 }
 
 /// Who called, for the log: whoever is connected, or for whom a trusted proxy asks.
-pub(super) fn client(req: &Request) -> Client {
+pub fn client(req: &Request) -> Client {
     let behind = req.extensions().get::<Behind>();
     behind.map_or_else(|| peer(req), |behind| behind.0)
 }
@@ -187,7 +187,7 @@ pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
 }
 
 /// Answers that the framework makes without a body: unknown paths, wrong methods.
-pub(super) struct Refusal;
+pub struct Refusal;
 
 #[async_trait]
 impl Handler for Refusal {
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Listen, Server};
-    use crate::http::{Places, bind};
+    use crate::{Places, bind};
 
     struct Panics;
 

@@ -42,7 +42,7 @@ const POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; sty
      object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors *";
 
 /// The files of a data folder's pages.
-pub(super) fn routes(data_dir: &str) -> Router {
+pub fn routes(data_dir: &str) -> Router {
     let folder = Path::new(data_dir).join(FOLDER).into();
     Router::with_path("pages/{**path}").get(GetOwnPage(folder))
 }

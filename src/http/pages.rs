@@ -13,7 +13,8 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 use super::asset::Asset;
 
 pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
+/// A style sheet.
+pub const STYLE: &str = "text/css; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const FONT: &str = "font/woff2";
 
@@ -67,10 +68,10 @@ pub(super) const FILES: [(&str, &str, &[u8]); 25] = files![
 ];
 
 /// A file that is part of the program.
-pub(super) struct Page(Asset);
+pub struct Page(Asset);
 
 /// The page that shows a stream, the client that any page may load, and what they are made of.
-pub(super) fn routes() -> Router {
+pub fn routes() -> Router {
     let page = Page(Asset::new(
         "text/html; charset=utf-8",
         include_bytes!("pages/render.html"),
@@ -83,16 +84,9 @@ pub(super) fn routes() -> Router {
 }
 
 impl Page {
-    /// The style of the documentation: that of the admin pages, and its own.
-    pub(super) fn docs_style() -> Self {
-        Self(Asset::new(
-            STYLE,
-            concat!(
-                include_str!("web/assets/web.css"),
-                include_str!("docs/docs.css")
-            )
-            .as_bytes(),
-        ))
+    /// A file that anybody may load.
+    pub fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
+        Self(Asset::new(content_type, bytes))
     }
 }
 

@@ -20,8 +20,8 @@ use super::error::ApiError;
 use super::middleware::client;
 use super::tls::fingerprint;
 use crate::catalog::{Catalog, Reader};
-use crate::ingest::check_place;
-use crate::live::{Live, tickets};
+use ::ingest::check_place;
+use ::live::{Live, tickets};
 use crate::pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
@@ -33,10 +33,10 @@ pub(super) const SUBPROTOCOL: &str = "headgate";
 
 /// What reading needs.
 #[derive(Debug, Clone)]
-pub(super) struct Readers {
+pub struct Readers {
     pub(super) catalog: Arc<Catalog>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) live: Arc<Live>,
+    pub pool: Arc<Pool>,
+    pub live: Arc<Live>,
 }
 
 /// No valid read key.
@@ -47,7 +47,7 @@ fn unauthorized() -> ApiError {
 }
 
 /// The key does not read the stream, or there is none of this name.
-pub(super) fn no_stream() -> ApiError {
+pub fn no_stream() -> ApiError {
     ApiError::not_found(
         "STREAM_NOT_FOUND",
         "this read key does not read the stream that the request names; check the stream's name, or use a key that reads it",
@@ -78,7 +78,7 @@ fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, Api
 }
 
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
-pub(super) struct CheckOrigin {
+pub struct CheckOrigin {
     /// Those of the configuration, for all keys.
     pub(super) listed: Arc<[String]>,
     /// The keys, with origins of their own.
@@ -136,7 +136,7 @@ fn own_host(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// `OPTIONS`: a browser asks before it sends.
-pub(super) struct Preflight;
+pub struct Preflight;
 
 #[async_trait]
 impl Handler for Preflight {
@@ -200,7 +200,7 @@ impl Readers {
     }
 
     /// The same, or as the password of Basic authentication, with any user name.
-    pub(super) fn with_key_token_or_password(
+    pub fn with_key_token_or_password(
         &self,
         req: &mut Request,
     ) -> Result<Arc<Reader>, ApiError> {

@@ -10,7 +10,7 @@ use crate::pool::SinkState;
 
 /// How one sink stands to a request.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SinkStateData {
+pub struct SinkStateData {
     /// Name of the sink.
     name: String,
     /// `waiting`, `done`, `retrying`, `failed`, or `discarded`: an operator discarded items that the sink had given up.

@@ -30,7 +30,7 @@ const SWEEP_MS: u64 = 1_000;
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// Requests without a valid key.
-pub(super) struct Strangers {
+pub struct Strangers {
     requests_per_second: NonZeroU32,
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
     /// Time lived.
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Strangers {
 
 impl Strangers {
     /// So many a second of each; 0: no limit.
-    pub(super) fn new(requests_per_second: u32) -> Option<Self> {
+    pub fn new(requests_per_second: u32) -> Option<Self> {
         let rate = NonZeroU32::new(requests_per_second)?;
         let quota = Quota::per_second(rate).allow_burst(rate.saturating_mul(BURST));
         Some(Self {

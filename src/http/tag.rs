@@ -9,7 +9,7 @@ use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use salvo_core::{Request, Response};
 
 /// Sets the entity tag; true if the client has it, which is answered then.
-pub(super) fn is_known(tag: &str, req: &Request, res: &mut Response) -> bool {
+pub fn is_known(tag: &str, req: &Request, res: &mut Response) -> bool {
     let known = req
         .headers()
         .get_all(IF_NONE_MATCH)

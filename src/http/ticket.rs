@@ -14,13 +14,13 @@ use super::error::ApiError;
 use super::reader::{self, Readers};
 use crate::catalog::Reader;
 use crate::clock;
-use crate::live::Live;
-use crate::live::tickets::Grant;
+use ::live::Live;
+use ::live::tickets::Grant;
 
 /// What a ticket is asked for.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TicketRequest {
+pub struct TicketRequest {
     /// The streams that it is for; all that the key reads if absent.
     streams: Option<Vec<String>>,
     /// The origin that may use it; if absent, that of the page that asks.
@@ -29,7 +29,7 @@ pub(super) struct TicketRequest {
 
 /// A ticket.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TicketData {
+pub struct TicketData {
     /// Good for one connection, as `?token=` or as a WebSocket subprotocol.
     ticket: String,
     /// Until when, RFC 3339.
@@ -37,7 +37,7 @@ pub(super) struct TicketData {
 }
 
 /// `POST /api/tickets`
-pub(super) struct PostTicket(pub(super) Readers);
+pub struct PostTicket(pub Readers);
 
 /// Get a ticket.
 ///
@@ -62,7 +62,7 @@ impl PostTicket {
 }
 
 /// Reads what is asked for; the ticket, and for which streams it is.
-pub(super) async fn give_ticket(
+pub async fn give_ticket(
     live: &Live,
     reader: Arc<Reader>,
     origin: Option<String>,

@@ -10,7 +10,7 @@ use qrcode::{EcLevel, QrCode};
 use super::shown::{ShownArgs, shown_as};
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print};
-use crate::http::OWN_PAGES;
+use crate::http::own_pages::FOLDER as OWN_PAGES;
 use crate::text::percent_encoded;
 
 /// What `headgate screen url` is told.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
 use crate::cli::output::{note, print, shown};
-use crate::http::OWN_PAGES;
+use crate::http::own_pages::FOLDER as OWN_PAGES;
 use crate::text::percent_encoded;
 
 /// What the word `NAME` stands for in a template.

@@ -9,11 +9,11 @@ use salvo_oapi::ToSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::http::envelope;
-use crate::http::error::ApiError;
-use crate::http::middleware::set_request_id;
-use crate::http::rate;
-use crate::ingest::{Accepted, Answer, Reply};
+use crate::envelope;
+use crate::error::ApiError;
+use crate::middleware::set_request_id;
+use crate::rate;
+use ::ingest::{Accepted, Answer, Reply};
 use crate::journal::log::Endpoint;
 use crate::sender::handshake::Answer as Greeting;
 
@@ -23,7 +23,7 @@ const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the n
 
 /// What a caller is told of an accepted request.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct ReceiptData {
+pub struct ReceiptData {
     /// The key's stream.
     stream: String,
     /// Number of items.

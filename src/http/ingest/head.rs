@@ -12,9 +12,9 @@ use salvo_core::{Request, Response};
 use uuid::Uuid;
 
 use crate::clock;
-use crate::http::middleware::{client, request_id};
-use crate::http::tls::fingerprint;
-use crate::ingest::{Address, Answer, Head, Reply, loggable_headers};
+use crate::middleware::{client, request_id};
+use crate::tls::fingerprint;
+use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
 use crate::sender::Headers;
 use crate::telemetry::{Kind, Trace, Tracer, Value};

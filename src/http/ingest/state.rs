@@ -12,14 +12,14 @@ use uuid::Uuid;
 
 use crate::catalog::Caller;
 use crate::clock;
-use crate::error::AcceptError;
-use crate::http::envelope::{self, Success};
-use crate::http::error::ApiError;
-use crate::http::middleware::client;
-use crate::http::rate;
-use crate::http::sink_state::SinkStateData;
-use crate::http::tls::fingerprint;
-use crate::ingest::{Ingest, check_place};
+use ::ingest::error::AcceptError;
+use crate::envelope::{self, Success};
+use crate::error::ApiError;
+use crate::middleware::client;
+use crate::rate;
+use crate::sink_state::SinkStateData;
+use crate::tls::fingerprint;
+use ::ingest::{Ingest, check_place};
 use crate::operate::requests::{Report, Requests};
 
 /// The caller of a request without items, once its rate allows it.
@@ -40,7 +40,7 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
 
 /// What became of a request, for its caller.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct RequestState {
+pub struct RequestState {
     /// UUIDv7.
     request_id: String,
     /// When it arrived, RFC 3339 in UTC.
@@ -76,9 +76,9 @@ impl From<&Report> for RequestState {
 }
 
 /// `GET /api/requests/{request_id}`
-pub(in crate::http) struct GetRequest(
-    pub(in crate::http) Arc<Ingest>,
-    pub(in crate::http) Requests,
+pub struct GetRequest(
+    pub Arc<Ingest>,
+    pub Requests,
 );
 
 /// What became of a request.

@@ -13,8 +13,8 @@ use salvo_core::http::ResBody;
 use salvo_core::{BoxedError, Response};
 
 use crate::catalog::Reader;
-use crate::http::error::ApiError;
-use crate::live::{Live, Room};
+use crate::error::ApiError;
+use ::live::{Live, Room};
 
 /// What is handed to the connection at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -23,7 +23,7 @@ const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 const BUSY: &str = "as many pages are being sent as may be at once; ask again, for fewer items at once, or raise live.max_page_bytes_per_key";
 
 /// Room for a page of so many bytes, when its turn has come.
-pub(in crate::http) async fn room(
+pub async fn room(
     live: &Live,
     reader: &Reader,
     bytes: usize,
@@ -39,7 +39,7 @@ struct Pieces {
 }
 
 /// Has the page that is answered go out in pieces, with the room that it needs.
-pub(in crate::http) fn in_pieces(res: &mut Response, mut room: Room) {
+pub fn in_pieces(res: &mut Response, mut room: Room) {
     match res.take_body() {
         ResBody::Once(page) => {
             room.shrink_to(page.len());

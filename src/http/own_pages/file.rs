@@ -11,7 +11,7 @@ use std::path::Path;
 use percent_encoding::percent_decode_str;
 use rustix::fs::{Mode, OFlags, open, openat};
 
-use crate::http::error::ApiError;
+use crate::error::ApiError;
 
 /// The most that a file may have.
 pub(super) const BYTES_MAX: u64 = 32 << 20;

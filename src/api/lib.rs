@@ -1,0 +1,94 @@
+//! The admin API: what operators and the command line read and do.
+//!
+//! Each file lists its routes, describes what it takes and answers, and translates; the work is done in
+//! [`crate::operate`].
+//!
+//! **Invariant**: every route here needs a token with the role that [`routes`] names for its subject, and no answer holds
+//! a secret, except those that make a key, a ticket or a link to sign in.
+#![deny(unsafe_code)]
+
+use ::backup;
+use ::catalog;
+use ::settings as config;
+use ::delivery;
+use ::http;
+use ::ingest;
+use ::journal;
+use ::operate;
+use ::pool;
+use ::webhook as sender;
+use base::clock;
+
+mod audit;
+mod backups;
+mod body;
+mod connectors;
+mod dead_letters;
+mod keys;
+pub mod openapi;
+mod paging;
+mod read_keys;
+mod renderers;
+mod requests;
+mod resend;
+mod retries;
+mod sessions;
+mod sign_in_link;
+mod sinks;
+mod status;
+mod streams;
+mod trigger;
+
+use std::sync::Arc;
+
+use salvo_core::{Request, Router};
+
+use http::access::{Needs, by_token as by, require_token};
+use crate::http::sessions::Sessions;
+use crate::http::error::ApiError;
+use crate::operate::Operator;
+
+/// Every route of the admin API, and the roles that it needs.
+pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
+    let subjects = [
+        (Needs::VIEW, status::routes(operator)),
+        (Needs::MANAGE, streams::routes(operator)),
+        (Needs::MANAGE, connectors::routes(operator)),
+        (Needs::MANAGE, keys::routes(operator)),
+        (Needs::RUN, trigger::routes(operator)),
+        (Needs::MANAGE, read_keys::routes(operator)),
+        (Needs::RUN, requests::routes(operator)),
+        (Needs::RUN, resend::routes(operator)),
+        (Needs::RUN, sinks::routes(operator)),
+        (Needs::RUN, retries::routes(operator)),
+        (Needs::RUN, dead_letters::routes(operator)),
+        // A ticket reads, which every viewer may.
+        (Needs::VIEW, renderers::routes(operator)),
+        (Needs::RUN, backups::routes(operator)),
+        (Needs::RUN, audit::routes(operator)),
+        // Who comes with the link may do no more than who asked for it.
+        (Needs::VIEW, sign_in_link::routes(operator, signed_in)),
+        (Needs::MANAGE, sessions::routes(operator, signed_in)),
+    ];
+    let all = Router::with_path("api/admin");
+    (subjects.into_iter()).fold(all, |all, (needs, routes)| {
+        all.push(require_token(operator, needs, routes))
+    })
+}
+
+/// A time of the query, Unix milliseconds; none: it is not there.
+fn time(req: &mut Request, name: &str) -> Result<Option<u64>, ApiError> {
+    match req.query::<String>(name) {
+        None => Ok(None),
+        Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "{name} must be a time like 2026-01-31T12:00:00Z (a + must be sent as %2B)"
+            ))
+        }),
+    }
+}
+
+/// A part of the path.
+fn param(req: &Request, name: &str) -> String {
+    req.param::<String>(name).unwrap_or_default()
+}

@@ -1,0 +1,94 @@
+//! Who is signed in to the admin pages.
+//!
+//! **Invariant**: what names a session here opens nothing; its secret is in no answer.
+
+use std::sync::Arc;
+
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
+use serde::Serialize;
+
+use super::{by, param};
+use crate::clock;
+use crate::http::envelope::{self, Listing, Success};
+use crate::http::error::ApiError;
+use crate::http::sessions::{Sessions, SignedIn};
+use crate::operate::Operator;
+
+/// Looking who is signed in, and ending a session.
+pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
+    Router::with_path("sessions")
+        .oapi_tag("status")
+        .get(ListSessions(Arc::clone(sessions)))
+        .push(Router::with_path("{id}").delete(EndSession(operator.clone(), Arc::clone(sessions))))
+}
+
+/// Somebody who is signed in.
+#[derive(Debug, Serialize, ToSchema)]
+struct SessionData {
+    /// What the session is called; opens nothing.
+    id: String,
+    /// Name of the token that it began with.
+    token: String,
+    /// The role of that token: `viewer`, `operator` or `admin`.
+    role: &'static str,
+    /// Address where it began, or `unix`.
+    client: String,
+    /// Since when, RFC 3339.
+    since: String,
+    /// When the last page was asked for, RFC 3339.
+    last_seen: String,
+    /// When it ends if nobody signs out, RFC 3339.
+    ends_at: String,
+}
+
+impl From<SignedIn> for SessionData {
+    fn from(one: SignedIn) -> Self {
+        Self {
+            id: one.id.to_string(),
+            token: one.token.name.to_string(),
+            role: one.token.role.as_str(),
+            client: one.client.to_string(),
+            since: clock::rfc3339(one.since_ms),
+            last_seen: clock::rfc3339(one.seen_ms),
+            ends_at: clock::rfc3339(one.ends_ms),
+        }
+    }
+}
+
+struct ListSessions(Arc<Sessions>);
+
+/// Who is signed in to the admin pages, the newest first.
+#[endpoint(operation_id = "list_sessions")]
+impl ListSessions {
+    async fn handle(&self) -> Listing<SessionData> {
+        let all = self.0.list().into_iter().map(SessionData::from);
+        envelope::list(all.collect(), None)
+    }
+}
+
+struct EndSession(Operator, Arc<Sessions>);
+
+/// End a session.
+///
+/// Who has it is asked to sign in again.
+#[endpoint(
+    operation_id = "end_session",
+    parameters(("id" = String, Path, description = "Id of the session.")),
+    responses(
+        (status_code = 200, body = Success<SessionData>, description = "It was this, and is ended."),
+        (status_code = 404, description = "No such session."),
+    ),
+)]
+impl EndSession {
+    async fn handle(&self, req: &mut Request) -> Result<Success<SessionData>, ApiError> {
+        let Self(operator, sessions) = self;
+        let id = param(req, "id").parse().ok();
+        let ended = id.and_then(|id| sessions.end(id)).ok_or_else(|| {
+            let message = "no such session; /api/admin/sessions lists them";
+            ApiError::not_found("SESSION_NOT_FOUND", message)
+        })?;
+        operator.record(by(req), ended.signed_out()).await;
+        Ok(envelope::ok(ended.into()))
+    }
+}

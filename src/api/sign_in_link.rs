@@ -1,0 +1,60 @@
+//! A link that signs in to the admin pages, for who has an admin token.
+//!
+//! **Invariant**: the answer that holds it is kept by nobody, and the audit trail does not have it.
+
+use std::sync::Arc;
+
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
+use serde::Serialize;
+use serde_json::json;
+
+use super::by;
+use crate::catalog::{AuditChange, Kind};
+use crate::clock;
+use crate::http::sessions::Sessions;
+use crate::http::access::token_of;
+use crate::http::envelope::{self, Success};
+use crate::http::error::ApiError;
+use crate::operate::Operator;
+
+/// Getting a link.
+pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
+    Router::with_path("sign-in-links")
+        .oapi_tag("status")
+        .post(PostSignInLink(operator.clone(), Arc::clone(sessions)))
+}
+
+/// A link to sign in.
+#[derive(Debug, Serialize, ToSchema)]
+struct SignInLinkData {
+    /// Its path, to be opened at the address of the admin listener; what follows `#` is the secret.
+    path: String,
+    /// Until when it works, RFC 3339.
+    expires_at: String,
+}
+
+struct PostSignInLink(Operator, Arc<Sessions>);
+
+/// Get a link that signs in to the admin pages.
+///
+/// It works once, within ten minutes, and ends the one before it. Who comes with it has the role of the token that asked.
+#[endpoint(
+    operation_id = "create_sign_in_link",
+    responses((status_code = 201, body = Success<SignInLinkData>, description = "The link.")),
+)]
+impl PostSignInLink {
+    async fn handle(&self, req: &mut Request) -> Result<Success<SignInLinkData>, ApiError> {
+        let Self(operator, sessions) = self;
+        let token = token_of(req)?;
+        let invitation = sessions.invite(&token)?;
+        let expires_at = clock::rfc3339(invitation.ends_ms);
+        let told = json!({ "expires_at": expires_at });
+        let change = AuditChange::done("create", Kind::SignInLink, &*token.name, told);
+        operator.record(by(req), change).await;
+        Ok(envelope::created(SignInLinkData {
+            path: invitation.path(),
+            expires_at,
+        }))
+    }
+}

@@ -1,0 +1,85 @@
+//! A delivery as a connector's tool would send it.
+//!
+//! **Invariant**: an answer to sending comes after the request is on disk.
+
+use salvo_core::http::StatusCode;
+use salvo_core::{Request, Router};
+use salvo_oapi::{RouterExt, ToSchema, endpoint};
+use serde::{Deserialize, Serialize};
+
+use super::body::{self, Field, optional, text};
+use super::{by, param};
+use crate::http::envelope::{self, Success};
+use crate::http::error::ApiError;
+use crate::operate::Operator;
+
+/// What can be sent for a connector's tool.
+pub(super) fn routes(operator: &Operator) -> Router {
+    Router::with_path("connectors/{id}/trigger")
+        .oapi_tag("connectors")
+        .post(Trigger(operator.clone()))
+}
+
+/// What was sent.
+#[derive(Debug, Serialize, ToSchema)]
+struct TriggeredData {
+    /// The request that was accepted; null: the event is one that is not stored.
+    request_id: Option<String>,
+    /// Its event.
+    event: &'static str,
+    /// The stream.
+    stream: Option<String>,
+    /// Number of items.
+    items_received: u32,
+}
+
+/// What is to be sent.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+struct TriggerBody {
+    /// The event, as the tool names it; absent: its most common one.
+    #[salvo(schema(value_type = String, required = false))]
+    event: Field,
+    /// The preset that the connector is thought to be for; another one is refused.
+    #[salvo(schema(value_type = String, required = false))]
+    preset: Field,
+}
+
+struct Trigger(Operator);
+
+/// Send a sample for a connector's tool.
+///
+/// The sample is signed with the connector's own secret and goes through the pipeline as if the tool had sent it.
+#[endpoint(
+    operation_id = "trigger",
+    parameters(("id" = String, Path, description = "Id of the connector.")),
+    request_body(content = Option<TriggerBody>, description = "May be absent: the most common event.", example = json!({"event": "orders/create"})),
+    responses(
+        (status_code = 202, body = Success<TriggeredData>, description = "Stored."),
+        (status_code = 400, description = "There is no sample of the event, or it was refused."),
+        (status_code = 409, description = "Nothing can be signed for this connector here."),
+    ),
+)]
+impl Trigger {
+    async fn handle(&self, req: &mut Request) -> Result<Success<TriggeredData>, ApiError> {
+        let body: TriggerBody = body::read(req).await?;
+        let event = optional("event", body.event, text)?;
+        let preset = optional("preset", body.preset, text)?;
+        let sent = self
+            .0
+            .trigger(
+                &param(req, "id"),
+                preset.as_deref(),
+                event.as_deref(),
+                by(req),
+            )
+            .await?;
+        let accepted = sent.accepted.as_ref();
+        Ok(envelope::ok(TriggeredData {
+            request_id: accepted.map(|one| one.receipt.request_id.to_string()),
+            event: sent.event,
+            stream: accepted.map(|one| one.stream.to_string()),
+            items_received: accepted.map_or(0, |one| one.receipt.items),
+        })
+        .with_status(StatusCode::ACCEPTED))
+    }
+}

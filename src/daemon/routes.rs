@@ -1,0 +1,165 @@
+//! Every route of both listeners: those of the service listener, the admin API and the admin pages, whose subjects list
+//! their own.
+//!
+//! `daemon` binds and serves what this module builds.
+//!
+//! **Invariant**: what `http` promises of each answer holds for each route, since all pass its middleware.
+
+use std::sync::Arc;
+
+use http::access::Needs;
+use http::document::Document;
+use http::ingest::Submit;
+use http::reader::Readers;
+use http::strangers::Strangers;
+use http::{
+    AdminParts, Outside, ServiceParts, access, head, health, ingest, items, live, middleware, own_pages, pages, reader, ticket,
+};
+use api::openapi;
+use salvo_core::catcher::Catcher;
+use salvo_core::{Router, Service};
+use web::docs;
+
+use crate::config::Networks;
+use crate::operate::Operator;
+
+/// The service listener: what callers and renderers use.
+pub fn service(parts: &ServiceParts) -> Service {
+    let described = parts.clone();
+    let document = openapi::service(move || service_routes(&described));
+    let router = service_routes(parts).push(document_routes(&document, docs::Listener::Service));
+    let outer = outer(&parts.operator, &parts.outside);
+    finish(
+        router,
+        middleware::Outer {
+            strangers: Strangers::new(parts.outside.unauthorized_per_second),
+            ..outer
+        },
+    )
+}
+
+/// Its routes, but for those that describe them.
+fn service_routes(parts: &ServiceParts) -> Router {
+    let ingest = || Arc::clone(&parts.operator.ingest);
+    let submit = || Submit {
+        ingest: ingest(),
+        body_timeout_seconds: parts.body_timeout_seconds,
+    };
+    let readers = || Readers {
+        catalog: Arc::clone(&parts.operator.catalog),
+        pool: Arc::clone(&parts.operator.pool),
+        live: Arc::clone(&parts.operator.live),
+    };
+    let requests = parts.operator.requests.clone();
+    let gate = Arc::clone(&parts.operator.gate);
+    Router::new()
+        .push(Router::with_path("api/ingest").post(ingest::PostIngest(submit())))
+        .push(Router::with_path("api/webhook/{stream}").post(ingest::PostWebhook(submit())))
+        .push(
+            Router::with_path("api/webhook/{stream}/{connector}")
+                .post(ingest::PostAddress(submit()))
+                .get(ingest::Greet(ingest()))
+                .head(ingest::Greet(ingest()))
+                .options(ingest::Greet(ingest())),
+        )
+        .push(
+            Router::with_path("api/requests/{request_id}")
+                .get(ingest::GetRequest(ingest(), requests)),
+        )
+        .push(
+            Router::new()
+                .hoop(reader::CheckOrigin {
+                    listed: Arc::clone(&parts.origins),
+                    catalog: Arc::clone(&parts.operator.catalog),
+                })
+                .push(read_route("api/live").get(live::GetLive(readers())))
+                .push(read_route("api/tickets").post(ticket::PostTicket(readers())))
+                .push(read_route("api/streams/{stream}/items").get(items::ListItems(readers())))
+                .push(read_route("feed/{stream}.{format}").get(feed::GetFeed {
+                    readers: readers(),
+                    feeds: Arc::default(),
+                    metrics: Arc::clone(&parts.operator.metrics),
+                }))
+                .push(
+                    read_route("api/streams/{stream}/items/{key}")
+                        .get(items::GetItem(readers()))
+                        .delete(items::DeleteItem(ingest())),
+                ),
+        )
+        .push(pages::routes())
+        .push(own_pages::routes(&parts.operator.about.data_dir))
+        .push(Router::with_path("healthz").get(health::GetHealth))
+        .push(Router::with_path("readyz").get(health::GetReady(gate)))
+}
+
+/// A path that pages of other origins may read from.
+fn read_route(path: &str) -> Router {
+    Router::with_path(path).options(reader::Preflight)
+}
+
+/// The admin listener: what operators use. Everything but `/healthz` and its documentation needs a token with
+/// the role for it, or, for the pages, a session that was begun with one.
+pub fn admin(parts: &AdminParts) -> Service {
+    let described = parts.clone();
+    let document = openapi::admin(move || admin_routes(&described));
+    let router = admin_routes(parts)
+        .push(document_routes(&document, docs::Listener::Admin))
+        .push(web::routes(parts));
+    let outer = outer(&parts.operator, &parts.outside);
+    finish(
+        router,
+        middleware::Outer {
+            networks: parts.outside.admin_networks.clone(),
+            ..outer
+        },
+    )
+}
+
+/// Its routes, but for the pages and those that describe them.
+fn admin_routes(parts: &AdminParts) -> Router {
+    let operator = &parts.operator;
+    let metrics = Router::with_path("metrics").get(health::GetMetrics(operator.clone()));
+    let guarded = Router::new()
+        .hoop(web::CheckSite::of_api(&parts.hosts))
+        .push(access::require_token(operator, Needs::METRICS, metrics))
+        .push(api::routes(operator, &parts.sessions));
+    Router::new()
+        .push(guarded)
+        .push(Router::with_path("healthz").get(health::GetHealth))
+}
+
+/// What describes a listener. It is the same for everybody and needs no key.
+fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router {
+    let guide = docs::GetGuide {
+        document: Arc::clone(document),
+        listener,
+    };
+    let reference = docs::GetReference {
+        document: Arc::clone(document),
+        listener,
+    };
+    let document = openapi::GetDocument(Arc::clone(document));
+    Router::new()
+        .push(Router::with_path("docs").get(guide))
+        .push(Router::with_path("docs/api").get(reference))
+        .push(Router::with_path("docs/{page}").get(docs::GetGuidePage(listener)))
+        .push(Router::with_path("docs.css").get(docs::style()))
+        .push(Router::with_path("openapi.json").get(document))
+}
+
+/// What surrounds the requests of both listeners.
+fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
+    middleware::Outer {
+        metrics: Arc::clone(&operator.metrics),
+        log_requests: outside.log_requests,
+        proxies: outside.proxies.clone(),
+        networks: Networks::default(),
+        strangers: None,
+    }
+}
+
+fn finish(router: Router, outer: middleware::Outer) -> Service {
+    Service::new(head::with_get(router))
+        .hoop(outer)
+        .catcher(Catcher::new(middleware::Refusal))
+}

@@ -1,0 +1,124 @@
+//! All items of a stream as a table: `export.csv`, `.tsv`, `.json`, `.ndjson` on the admin listener.
+//!
+//! The admin API and the page of a stream answer with it; the writers are those of feeds (`feed/write.rs`).
+//!
+//! **Invariant**: rows come in the order of keys, page by page: a stream of any size takes the memory of one page. What
+//! changes while they are written may be in it or not, but no item comes twice.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
+use salvo_core::{Request, Response};
+
+use http::error::ApiError;
+use crate::{self as feed, Column, Format, Query, Row, Writer};
+use crate::pool::{PageLimit, Pool, PoolError};
+use base::text::percent_encoded;
+
+const PAGE: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: 1 << 20,
+};
+
+/// What it can be written as.
+pub const FORMATS: [&str; 4] = ["csv", "tsv", "json", "ndjson"];
+
+/// An export on its way.
+struct Export {
+    pool: Arc<Pool>,
+    stream: Arc<str>,
+    query: Query,
+    columns: Vec<Column>,
+    /// Key of the last row.
+    after: Option<String>,
+    rows: usize,
+    is_begun: bool,
+    is_done: bool,
+}
+
+/// Answers with all items of a stream.
+pub async fn answer(
+    pool: &Arc<Pool>,
+    stream: &Arc<str>,
+    format: &str,
+    req: &mut Request,
+    res: &mut Response,
+) -> Result<(), ApiError> {
+    let ending = format;
+    let known = FORMATS.contains(&ending).then(|| Format::of(ending));
+    let format = known.flatten().ok_or_else(|| {
+        let message = format!(
+            "there is no such format; an export ends with one of {}",
+            FORMATS.join(", ")
+        );
+        ApiError::not_found("NOT_FOUND", message)
+    })?;
+    let query = Query::read(format, req)?.of_all_rows();
+    let export = Export {
+        columns: feed::columns(&query, pool.fields(stream).await?),
+        pool: Arc::clone(pool),
+        stream: Arc::clone(stream),
+        query,
+        after: None,
+        rows: 0,
+        is_begun: false,
+        is_done: false,
+    };
+    let file = format!("{stream}.{ending}");
+    let disposition = format!("attachment; filename*=UTF-8''{}", percent_encoded(&file));
+    let headers = res.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(format.content_type()),
+    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
+    res.status_code(StatusCode::OK);
+    res.stream(stream::unfold(export, async |mut export| {
+        if export.is_done {
+            return None;
+        }
+        let piece = export.next().await;
+        if let Err(error) = &piece {
+            // The connection ends within the body: who reads knows that it is not whole.
+            tracing::error!(%error, stream = &*export.stream, "an export ended early");
+            export.is_done = true;
+        }
+        Some((piece.map(Bytes::from), export))
+    }));
+    Ok(())
+}
+
+impl Export {
+    /// The next page of rows as text, with what stands before the first and behind the last.
+    async fn next(&mut self) -> Result<String, PoolError> {
+        let items = self
+            .pool
+            .items(&self.stream, self.after.as_deref(), PAGE)
+            .await?;
+        let mut out = String::new();
+        let mut writer = Writer::new(&self.query, &self.stream, &self.columns).after(self.rows);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            writer.begin(0, &mut out);
+        }
+        for item in items.iter().filter(|item| feed::wants(&self.query, item)) {
+            self.rows += 1;
+            let position = self.rows;
+            writer.row(Row { item, position }, &mut out);
+        }
+        self.is_done = items.is_empty();
+        if self.is_done {
+            writer.end(&mut out);
+        }
+        self.after = items.into_iter().last().map(|item| item.key);
+        Ok(out)
+    }
+}

@@ -1,0 +1,213 @@
+//! Feeds, for programs that only poll: `GET /feed/{stream}.{format}`, a flat table without an envelope.
+//!
+//! The query says all (`feed/query.rs`); the columns are in `feed/column.rs`, the rows in `feed/rows.rs`, and each format
+//! has a writer of its own.
+//!
+//! **Invariant**: while nothing has changed, the same URL is answered with the same bytes and the same entity tag, and
+//! with no `Last-Modified`, which is too coarse for two changes within a second.
+#![deny(unsafe_code)]
+
+use ::catalog;
+use ::http;
+use ::item;
+use ::pool;
+use base::clock;
+use observe::metrics;
+mod cell;
+mod column;
+pub mod export;
+mod json;
+mod kept;
+mod list;
+mod natural;
+mod number;
+mod preview;
+mod query;
+mod rows;
+mod rss;
+mod separated;
+mod txt;
+mod write;
+mod xml;
+
+use std::sync::Arc;
+
+use salvo_core::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use salvo_core::http::{Method, ResBody, StatusCode};
+use salvo_core::{Request, Response};
+use salvo_oapi::endpoint;
+
+use http::error::ApiError;
+use http::items::sending;
+use http::reader::{self, Readers};
+use http::tag;
+use crate::metrics::Metrics;
+use crate::pool::{Item, PoolError};
+use kept::{Body, Outcome};
+
+pub use cell::Row;
+pub use column::{Column, columns};
+pub use kept::Feeds;
+pub use preview::{Choice, Preview, entry};
+pub use query::{Format, Query};
+pub use write::Writer;
+
+const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+
+/// Whether a query wants an item.
+pub fn wants(query: &Query, item: &Item) -> bool {
+    let keys = query.keys.as_ref();
+    keys.is_none_or(|keys| keys.contains(&item.key)) && rows::holds(item, &query.conditions)
+}
+
+/// The ends of the paths of feeds.
+pub fn formats() -> [&'static str; 7] {
+    Format::ALL.map(|(name, _)| name)
+}
+
+/// What each is sent as.
+pub fn content_types() -> [&'static str; 7] {
+    Format::ALL.map(|(_, format)| format.content_type())
+}
+
+/// `GET /feed/{stream}.{format}`
+pub struct GetFeed {
+    pub readers: Readers,
+    pub feeds: Arc<Feeds>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// A stream as a table.
+///
+/// For programs that are given a URL and poll it: no envelope, flat rows, all at once. The key may be the password of
+/// Basic authentication, with any user name. While nothing changes the bytes are the same; `ETag` is their digest. What
+/// the query names and is not known is ignored.
+#[endpoint(
+    operation_id = "get_feed",
+    tags("read"),
+    parameters(
+        ("stream" = String, Path, description = "Name of the stream."),
+        ("format" = String, Path, description = "What it is written as."),
+        ("fields" = Option<String>, Query, description = "The columns, in this order: `home.name,home.score`; with new names: `Home:home.name,Score:home.score`. Beside fields there are `_key`, `_updated_at` and `_position`. All fields if absent, in the order in which they were first seen."),
+        ("names" = Option<String>, Query, description = "`_`: dots in names become `_`; `.`: they stay; `nested`: objects (json, ndjson, xml)."),
+        ("key" = Option<String>, Query, description = "One item, or several: `m1,m2`."),
+        ("where" = Option<String>, Query, description = "`status:live,period:1|2,!team:x`: all must hold."),
+        ("sort" = Option<String>, Query, description = "`-home.score,home.name`; by key if absent. Digits count as numbers."),
+        ("limit" = Option<u32>, Query, description = "Rows, 1 to 10000; 1000 if absent."),
+        ("offset" = Option<u32>, Query, description = "Rows that are left out before the first."),
+        ("shape" = Option<String>, Query, description = "`rows`; `object`: by key (json); `one`: the first item alone; `fields`: the fields of the first item, as names and values."),
+        ("decimals" = Option<u32>, Query, description = "Places that numbers are rounded to, 0 to 20."),
+        ("comma" = Option<bool>, Query, description = "Numbers with a decimal comma."),
+        ("text" = Option<String>, Query, description = "A line of txt, a title of rss: `{home.name} {home.score}:{away.score}`."),
+        ("join" = Option<String>, Query, description = "Between lines of txt, in place of a line break."),
+        ("header" = Option<bool>, Query, description = "`false`: csv and tsv without names of columns."),
+        ("sep" = Option<String>, Query, description = "The character between values of csv; a comma if absent."),
+        ("bom" = Option<bool>, Query, description = "csv and tsv with a byte order mark, as Excel wants it."),
+        ("safe" = Option<bool>, Query, description = "csv and tsv with `'` before what a spreadsheet would compute."),
+        ("title" = Option<String>, Query, description = "Title of an item of rss: a field, or a text with `{field}` in it."),
+        ("description" = Option<String>, Query, description = "Its description, likewise."),
+        ("link" = Option<String>, Query, description = "Its link, likewise."),
+        ("image" = Option<String>, Query, description = "Its picture, likewise, as `media:content`."),
+        ("token" = Option<String>, Query, description = "A read key that is marked `allow_in_url`."),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer."),
+    ),
+    responses(
+        (status_code = 200, description = "The rows. `X-Total-Count` says how many there are without limit and offset."),
+        (status_code = 304, description = "The bytes would be the same."),
+        (status_code = 403, description = "The page's origin is not allowed."),
+        (status_code = 404, description = "The key does not read such a stream, or there is no such format."),
+        (status_code = 429, description = "The key asks too often."),
+        (status_code = 503, description = "As many pages are being sent as may be at once."),
+    ),
+)]
+impl GetFeed {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        if let Err(error) = self.answer(req, res).await {
+            let is_unauthorized = error.status == StatusCode::UNAUTHORIZED;
+            error.answer(req, res);
+            if is_unauthorized {
+                // Programs that can do Basic wait to be asked; on other routes pages would open a dialogue.
+                let basic = HeaderValue::from_static("Basic realm=\"headgate\", charset=\"UTF-8\"");
+                res.headers_mut().append(WWW_AUTHENTICATE, basic);
+            }
+        }
+    }
+}
+
+impl GetFeed {
+    async fn answer(&self, req: &mut Request, res: &mut Response) -> Result<(), ApiError> {
+        let reader = self.readers.with_key_token_or_password(req)?;
+        let name = req.param::<String>("stream").unwrap_or_default();
+        let stream = reader.stream(&name).ok_or_else(reader::no_stream)?;
+        let format = req.param::<String>("format").unwrap_or_default();
+        let format = Format::of(&format).ok_or_else(|| {
+            let message = format!(
+                "there is no such format; a feed ends with one of {}",
+                formats().join(", ")
+            );
+            ApiError::not_found("NOT_FOUND", message)
+        })?;
+        reader.take_poll().map_err(|seconds| {
+            let message = format!(
+                "this read key polls more often than it may; wait {seconds} s, or give the key a higher requests_per_second"
+            );
+            ApiError::wait(seconds, message)
+        })?;
+        let query = Query::read(format, req)?;
+        let body = self.body(stream, query).await?;
+        let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
+        let headers = res.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_TOTAL_COUNT, HeaderValue::from(body.total));
+        if tag::is_known(&body.tag, req, res) {
+            return Ok(());
+        }
+        let headers = res.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static(format.content_type()),
+        );
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        res.status_code(StatusCode::OK);
+        res.replace_body(ResBody::Once(body.bytes.clone()));
+        if *req.method() != Method::HEAD {
+            let room = sending::room(&self.readers.live, &reader, body.bytes.len()).await?;
+            sending::in_pieces(res, room);
+        }
+        Ok(())
+    }
+
+    async fn body(&self, stream: &Arc<str>, query: Query) -> Result<Outcome, ApiError> {
+        let build = || self.build(Arc::clone(stream), query.clone());
+        let pool = &self.readers.pool;
+        Ok(self.feeds.body(pool, (stream, &query), build).await?)
+    }
+
+    async fn build(
+        &self,
+        stream: Arc<str>,
+        query: Query,
+    ) -> Result<Result<Body, String>, PoolError> {
+        self.metrics.feeds_built.inc();
+        let pool = &self.readers.pool;
+        let found = {
+            let _turn = self.readers.live.turn_to_read().await;
+            rows::find(pool, &stream, &query).await?
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(sentence) => return Ok(Err(sentence)),
+        };
+        let fields = pool.fields(&stream).await?;
+        let write = move || {
+            let columns = column::columns(&query, fields);
+            let text = write::body(&query, &stream, &columns, &found)?;
+            Ok(Body::new(text, found.total))
+        };
+        let written = tokio::task::spawn_blocking(write).await;
+        Ok(written
+            .unwrap_or_else(|_| Err("the feed could not be written; the log says why".to_owned())))
+    }
+}

@@ -1,0 +1,106 @@
+//! What a feed will look like, for the page that puts its URL together: a few rows, and a sample of each field.
+//!
+//! **Invariant**: it costs the same however large the stream is: the first items by key are looked at, no others.
+
+use super::cell::{Cell, Row};
+use super::column::{Source, columns};
+use super::list::escaped;
+use super::query::{Format, Numbers, Query, listed};
+use super::rows::Found;
+use super::write;
+use crate::http::error::ApiError;
+use crate::pool::{Item, PageLimit, Pool};
+
+/// Rows that are shown.
+const FIRST: PageLimit = PageLimit {
+    rows: 10,
+    bytes: 1 << 20,
+};
+
+/// The beginning of a stream.
+#[derive(Debug)]
+pub struct Preview {
+    stream: String,
+    items: Vec<Item>,
+    fields: Vec<String>,
+}
+
+/// A column that a feed can have.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Where it stands, if it is chosen: 1 is the first.
+    pub place: Option<usize>,
+    /// Where its values come from.
+    pub field: String,
+    /// What it is called in place of that, if it is.
+    pub name: String,
+    /// A value.
+    pub sample: String,
+}
+
+impl Preview {
+    /// Reads it.
+    pub async fn read(pool: &Pool, stream: &str) -> Result<Self, ApiError> {
+        Ok(Self {
+            stream: stream.to_owned(),
+            items: pool.items(stream, None, FIRST).await?,
+            fields: pool.fields(stream).await?,
+        })
+    }
+
+    /// The columns that a feed can have: those that are chosen (`fields=`) in their order; then what identifies the
+    /// item, and its fields in the order in which they were first seen; what is not there unless it is asked for, last.
+    pub fn choices(&self, fields: &str) -> Vec<Choice> {
+        let chosen = listed(fields).unwrap_or_default();
+        let own = |name: &str| Source::of(name);
+        let others = std::iter::once(own("_key"))
+            .chain(self.fields.iter().cloned().map(Source::Field))
+            .chain([own("_updated_at"), own("_position")])
+            .filter(|source| chosen.iter().all(|column| column.source != *source));
+        let others = others.map(|source| (None, String::new(), source));
+        let first = chosen.iter().zip(1..).map(|(column, place)| {
+            let name = column.name.clone().unwrap_or_default();
+            (Some(place), name, column.source.clone())
+        });
+        let choices = first.chain(others).map(|(place, name, source)| Choice {
+            place,
+            name,
+            field: source.name(),
+            sample: self.sample(&source),
+        });
+        choices.collect()
+    }
+
+    /// A value of a column; empty if none of the first items has one.
+    fn sample(&self, source: &Source) -> String {
+        let values = self.items.iter().zip(1..).map(|(item, position)| {
+            let row = Row { item, position };
+            row.value(source, Numbers::default())
+        });
+        let found = values.into_iter().find(|value| *value != Cell::Empty);
+        found.map_or_else(String::new, |value| value.text().to_owned())
+    }
+
+    /// The first rows with these columns (`fields=`), or with all.
+    pub fn first_rows(&self, format: Format, fields: &str) -> String {
+        let query = Query {
+            fields: listed(fields),
+            ..Query::of(format)
+        };
+        let columns = columns(&query, self.fields.clone());
+        let found = Found {
+            items: self.items.clone(),
+            total: self.items.len(),
+        };
+        // A sentence is as good a preview.
+        write::body(&query, &self.stream, &columns, &found).unwrap_or_else(|sentence| sentence)
+    }
+}
+
+/// A column as `fields=` has it: a field, and what it is to be called.
+pub fn entry(field: &str, name: &str) -> String {
+    match name.is_empty() {
+        true => escaped(field),
+        false => format!("{}:{}", escaped(name), escaped(field)),
+    }
+}

@@ -1,0 +1,384 @@
+//! What a feed is asked for: the parameters of its URL.
+//!
+//! **Invariant**: two queries that are equal are answered with the same bytes. A parameter that is not known is no part
+//! of it, and a value that cannot be used is refused in plain words.
+
+use salvo_core::Request;
+
+use super::column::{Source, Wanted};
+use super::list::{Part, pattern, plain, split, split_once};
+use crate::http::error::ApiError;
+
+/// Rows of a feed, at most.
+pub(super) const ROWS_MAX: usize = 10_000;
+/// Items that are looked at for a feed, at most.
+pub(super) const LOOKED_AT_MAX: usize = 100_000;
+const ROWS_DEFAULT: usize = 1_000;
+/// Columns, keys, conditions, sort fields, at most of each.
+const ENTRIES_MAX: usize = 1_000;
+const DECIMALS_MAX: u32 = 20;
+
+/// What a feed is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    Json,
+    Ndjson,
+    Csv,
+    Tsv,
+    Xml,
+    Rss,
+    Txt,
+}
+
+/// How the names of fields become those of columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) enum Names {
+    /// `home_score`
+    #[default]
+    Underscores,
+    /// `home.score`
+    Dots,
+    /// `home`, with `score` in it.
+    Nested,
+}
+
+/// What the rows are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) enum Shape {
+    /// The items.
+    #[default]
+    Rows,
+    /// The items, found by their keys.
+    Object,
+    /// The first item alone.
+    One,
+    /// The fields of the first item.
+    Fields,
+}
+
+/// `where=`: one of several that must all hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Condition {
+    pub(super) source: Source,
+    /// The value is one of these; or, if negated, none of them.
+    pub(super) values: Vec<String>,
+    pub(super) is_negated: bool,
+}
+
+/// `sort=`: one of several that count one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct SortBy {
+    pub(super) source: Source,
+    pub(super) descends: bool,
+}
+
+/// How numbers are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Numbers {
+    /// Rounded to so many places.
+    pub(super) decimals: Option<u32>,
+    /// With a comma in place of the point.
+    pub(super) comma: bool,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Query {
+    pub(super) format: Format,
+    pub(super) fields: Option<Vec<Wanted>>,
+    pub(super) names: Names,
+    pub(super) keys: Option<Vec<String>>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) sort: Vec<SortBy>,
+    pub(super) limit: usize,
+    pub(super) offset: usize,
+    pub(super) shape: Shape,
+    pub(super) numbers: Numbers,
+    /// The lines of txt, the titles of rss.
+    pub(super) text: Option<Vec<Part>>,
+    /// Between lines of txt.
+    pub(super) join: Option<String>,
+    pub(super) header: bool,
+    pub(super) separator: char,
+    pub(super) bom: bool,
+    pub(super) safe: bool,
+    pub(super) title: Option<Vec<Part>>,
+    pub(super) description: Option<Vec<Part>>,
+    pub(super) link: Option<Vec<Part>>,
+    pub(super) image: Option<Vec<Part>>,
+}
+
+impl Format {
+    /// All of them, by the ends of their paths.
+    pub(super) const ALL: [(&'static str, Self); 7] = [
+        ("json", Self::Json),
+        ("csv", Self::Csv),
+        ("tsv", Self::Tsv),
+        ("xml", Self::Xml),
+        ("rss", Self::Rss),
+        ("txt", Self::Txt),
+        ("ndjson", Self::Ndjson),
+    ];
+
+    pub fn of(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format)
+    }
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json; charset=utf-8",
+            Self::Ndjson => "application/x-ndjson; charset=utf-8",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Tsv => "text/tab-separated-values; charset=utf-8",
+            Self::Xml => "application/xml; charset=utf-8",
+            Self::Rss => "application/rss+xml; charset=utf-8",
+            Self::Txt => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+impl Query {
+    /// What is asked for without parameters.
+    pub fn of(format: Format) -> Self {
+        Self {
+            format,
+            fields: None,
+            names: Names::default(),
+            keys: None,
+            conditions: Vec::new(),
+            sort: Vec::new(),
+            limit: ROWS_DEFAULT,
+            offset: 0,
+            shape: Shape::default(),
+            numbers: Numbers::default(),
+            text: None,
+            join: None,
+            header: true,
+            separator: if format == Format::Tsv { '\t' } else { ',' },
+            bom: false,
+            safe: false,
+            title: None,
+            description: None,
+            link: None,
+            image: None,
+        }
+    }
+
+    /// Reads the query of a request.
+    pub fn read(format: Format, req: &mut Request) -> Result<Self, ApiError> {
+        let fields: Option<String> = req.query("fields");
+        let keys = entries(req, "key")?;
+        let keys = keys.map(|keys| keys.iter().map(|key| plain(key)).collect());
+        let query = Self {
+            format,
+            fields: listed(fields.as_deref().unwrap_or_default()),
+            names: names(req)?,
+            keys,
+            conditions: conditions(req)?,
+            sort: sort(req)?,
+            limit: number(req, "limit", 1, ROWS_MAX)?.unwrap_or(ROWS_DEFAULT),
+            offset: number(req, "offset", 0, LOOKED_AT_MAX)?.unwrap_or(0),
+            shape: shape(req)?,
+            numbers: Numbers {
+                decimals: number(req, "decimals", 0, DECIMALS_MAX)?,
+                comma: flag(req, "comma", false)?,
+            },
+            text: template(req, "text"),
+            join: req.query("join"),
+            header: flag(req, "header", true)?,
+            separator: separator(format, req)?,
+            bom: flag(req, "bom", false)?,
+            safe: flag(req, "safe", false)?,
+            title: field_or_template(req, "title"),
+            description: field_or_template(req, "description"),
+            link: field_or_template(req, "link"),
+            image: field_or_template(req, "image"),
+        };
+        query.check()?;
+        Ok(query)
+    }
+
+    /// The same for all rows, in the order of their keys.
+    pub fn of_all_rows(self) -> Self {
+        Self {
+            sort: Vec::new(),
+            shape: Shape::Rows,
+            ..self
+        }
+    }
+
+    /// What does not go together.
+    fn check(&self) -> Result<(), ApiError> {
+        let is_json = matches!(self.format, Format::Json | Format::Ndjson);
+        if self.shape == Shape::Object && self.format != Format::Json {
+            let message = "shape=object is for json; ask for .json, or for another shape";
+            return Err(ApiError::invalid(message));
+        }
+        if self.names == Names::Nested && !is_json && self.format != Format::Xml {
+            let message =
+                "names=nested is for json, ndjson and xml; ask for one of them, or leave it out";
+            return Err(ApiError::invalid(message));
+        }
+        Ok(())
+    }
+}
+
+/// The entries of a list, still with their backslashes; none if it is absent or empty.
+fn entries(req: &mut Request, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(text) = req.query::<String>(name) else {
+        return Ok(None);
+    };
+    let entries: Vec<String> = (split(&text, ',').into_iter())
+        .filter(|entry| !entry.is_empty())
+        .map(str::to_owned)
+        .collect();
+    if entries.len() > ENTRIES_MAX {
+        let message = format!("{name} may list {ENTRIES_MAX} at most; ask for fewer at once");
+        return Err(ApiError::invalid(message));
+    }
+    Ok((!entries.is_empty()).then_some(entries))
+}
+
+/// The columns of `fields=`; none if it names none.
+pub(super) fn listed(fields: &str) -> Option<Vec<Wanted>> {
+    let entries = split(fields, ',')
+        .into_iter()
+        .filter(|entry| !entry.is_empty());
+    let columns: Vec<Wanted> = entries.take(ENTRIES_MAX).map(wanted).collect();
+    (!columns.is_empty()).then_some(columns)
+}
+
+/// `new name:field`, or `field`.
+fn wanted(entry: &str) -> Wanted {
+    match split_once(entry, ':') {
+        Some((name, field)) if !name.is_empty() => Wanted {
+            name: Some(plain(name)),
+            source: Source::of(&plain(field)),
+        },
+        _ => Wanted {
+            name: None,
+            source: Source::of(&plain(entry)),
+        },
+    }
+}
+
+/// `status:live,period:1|2,!team:x`
+fn conditions(req: &mut Request) -> Result<Vec<Condition>, ApiError> {
+    let entries = entries(req, "where")?.unwrap_or_default();
+    let conditions = entries.iter().map(|entry| {
+        let (is_negated, entry) = match entry.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, entry.as_str()),
+        };
+        let Some((field, values)) = split_once(entry, ':') else {
+            let message = "where wants a field, a colon and a value, such as where=status:live; several are separated by commas, several values of one by |";
+            return Err(ApiError::invalid(message));
+        };
+        Ok(Condition {
+            source: Source::of(&plain(field)),
+            values: split(values, '|').into_iter().map(plain).collect(),
+            is_negated,
+        })
+    });
+    conditions.collect()
+}
+
+/// `-home.score,home.name`
+fn sort(req: &mut Request) -> Result<Vec<SortBy>, ApiError> {
+    let entries = entries(req, "sort")?.unwrap_or_default();
+    let sort = entries.iter().map(|entry| {
+        let (descends, field) = match entry.strip_prefix('-') {
+            Some(field) => (true, field),
+            None => (false, entry.as_str()),
+        };
+        SortBy {
+            source: Source::of(&plain(field)),
+            descends,
+        }
+    });
+    Ok(sort.collect())
+}
+
+fn names(req: &mut Request) -> Result<Names, ApiError> {
+    match req.query::<String>("names").as_deref() {
+        None | Some("_") => Ok(Names::Underscores),
+        Some(".") => Ok(Names::Dots),
+        Some("nested") => Ok(Names::Nested),
+        Some(_) => Err(ApiError::invalid(
+            "names must be _ (home_score), . (home.score) or nested (objects)",
+        )),
+    }
+}
+
+fn shape(req: &mut Request) -> Result<Shape, ApiError> {
+    match req.query::<String>("shape").as_deref() {
+        None | Some("rows") => Ok(Shape::Rows),
+        Some("object") => Ok(Shape::Object),
+        Some("one") => Ok(Shape::One),
+        Some("fields") => Ok(Shape::Fields),
+        Some(_) => Err(ApiError::invalid(
+            "shape must be rows, object, one or fields",
+        )),
+    }
+}
+
+fn separator(format: Format, req: &mut Request) -> Result<char, ApiError> {
+    if format == Format::Tsv {
+        return Ok('\t');
+    }
+    let Some(text) = req.query::<String>("sep") else {
+        return Ok(',');
+    };
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) if !matches!(one, '"' | '\r' | '\n') => Ok(one),
+        _ => Err(ApiError::invalid(
+            "sep must be one character, such as ; (write it as %3B), and not a quote",
+        )),
+    }
+}
+
+fn number<T>(req: &mut Request, name: &str, min: T, max: T) -> Result<Option<T>, ApiError>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
+{
+    let Some(text) = req.query::<String>(name) else {
+        return Ok(None);
+    };
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (min..=max).contains(number));
+    number.map(Some).ok_or_else(|| {
+        let message = format!("{name} must be a whole number from {min} to {max}");
+        ApiError::invalid(match name {
+            "limit" => format!("{message}; get more rows page by page, with offset"),
+            _ => message,
+        })
+    })
+}
+
+/// A parameter that is there, or `true`, or is not, or `false`.
+fn flag(req: &mut Request, name: &str, default: bool) -> Result<bool, ApiError> {
+    match req.query::<String>(name).as_deref() {
+        None => Ok(default),
+        Some("" | "true" | "1") => Ok(true),
+        Some("false" | "0") => Ok(false),
+        Some(_) => Err(ApiError::invalid(format!("{name} must be true or false"))),
+    }
+}
+
+fn template(req: &mut Request, name: &str) -> Option<Vec<Part>> {
+    let text: String = req.query(name)?;
+    Some(pattern(&text))
+}
+
+/// A text with values in it, or the name of one field.
+fn field_or_template(req: &mut Request, name: &str) -> Option<Vec<Part>> {
+    let text: String = req.query(name)?;
+    Some(match text.contains('{') {
+        true => pattern(&text),
+        false => vec![Part::Value(Source::of(&plain(&text)))],
+    })
+}

@@ -1,0 +1,200 @@
+//! Who is signed in to the pages.
+//!
+//! The sign-in page makes sessions, every page asks for one; the command line and the admin API give invitations, and list
+//! and end sessions.
+//!
+//! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
+//! [`SESSIONS_MAX`] sessions of a token; each ends at sign-out, after [`SESSION_MS`], with its token, or with the process,
+//! and has the role that its token has at the moment. A key that was just issued is held until the page that shows it, is
+//! given to it once, and to nobody after [`visitor::ISSUED_MS`].
+
+mod invitation;
+mod visitor;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::catalog::{AuditChange, KeyHash, Kind};
+use crate::clock;
+use crate::journal::log::Client;
+use crate::operate::access::{Access, Token};
+use crate::text::hex;
+pub use invitation::Invitation;
+pub use visitor::{IssuedKey, Visitor};
+
+/// How long somebody stays signed in.
+pub const SESSION_MS: u64 = 12 * 3_600_000;
+/// When a token has more, the oldest of them ends.
+const SESSIONS_MAX: usize = 100;
+
+/// The sessions and the invitations of a daemon.
+#[derive(Debug)]
+pub struct Sessions {
+    access: Arc<Access>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: HashMap<KeyHash, Session>,
+    /// By the digests of the tokens that gave them: that of the secret, and until when.
+    invitations: HashMap<KeyHash, (KeyHash, u64)>,
+}
+
+/// Somebody who is signed in, as others see it.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// What it is called; opens nothing.
+    pub id: Uuid,
+    /// The token that it began with.
+    pub token: Arc<Token>,
+    /// Where it began.
+    pub client: Client,
+    /// When: Unix time in milliseconds.
+    pub since_ms: u64,
+    /// When the last page was asked for, likewise.
+    pub seen_ms: u64,
+    /// When it ends if nobody signs out, likewise.
+    pub ends_ms: u64,
+}
+
+impl SignedIn {
+    /// For the audit trail: that it ended before its time.
+    pub fn signed_out(&self) -> AuditChange {
+        let was = json!({
+            "token": &*self.token.name,
+            "client": self.client.to_string(),
+            "since": clock::rfc3339(self.since_ms),
+        });
+        AuditChange {
+            before: Some(was),
+            after: None,
+            ..AuditChange::done("sign_out", Kind::Session, self.id.to_string(), Value::Null)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Session {
+    id: Uuid,
+    /// Digest of the token that it began with.
+    token: KeyHash,
+    client: Client,
+    since_ms: u64,
+    seen_ms: u64,
+    /// Time lived.
+    ends_ms: u64,
+    form_token: Arc<str>,
+    /// What the next page says of the write before it.
+    flash: Option<String>,
+    /// A key that was just issued, and until when it is handed out.
+    issued: Option<(IssuedKey, u64)>,
+}
+
+impl Sessions {
+    /// None yet; their tokens are those of `access`.
+    pub fn new(access: &Arc<Access>) -> Self {
+        Self {
+            access: Arc::clone(access),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A new session of somebody with this token; its id, and its secret.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn begin(
+        &self,
+        token: &Token,
+        client: Client,
+    ) -> Result<(Uuid, String), getrandom::Error> {
+        let secret = random()?;
+        let (id, now_ms) = (Uuid::now_v7(), clock::unix_ms());
+        let session = Session {
+            id,
+            token: token.hash(),
+            client,
+            since_ms: now_ms,
+            seen_ms: now_ms,
+            ends_ms: clock::lived_ms() + SESSION_MS,
+            form_token: random()?.into(),
+            flash: None,
+            issued: None,
+        };
+        let mut state = self.lock();
+        self.forget_ended(&mut state);
+        let sessions = &mut state.sessions;
+        let own = |session: &Session| session.token == token.hash();
+        let count = sessions.values().filter(|session| own(session)).count();
+        if count >= SESSIONS_MAX {
+            let own = sessions.iter().filter(|(_, session)| own(session));
+            let oldest = own.min_by_key(|(_, session)| session.ends_ms);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                sessions.remove(&oldest);
+            }
+        }
+        sessions.insert(KeyHash::of(&secret), session);
+        Ok((id, secret))
+    }
+
+    /// Everybody who is signed in, the newest first.
+    pub fn list(&self) -> Vec<SignedIn> {
+        let mut state = self.lock();
+        self.forget_ended(&mut state);
+        let sessions = state.sessions.values();
+        let mut all: Vec<_> = sessions.filter_map(|it| self.shown(it)).collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.id));
+        all
+    }
+
+    /// Ends a session: what it was. None: there is no such session.
+    pub fn end(&self, id: Uuid) -> Option<SignedIn> {
+        let mut state = self.lock();
+        self.forget_ended(&mut state);
+        let mut all = state.sessions.iter();
+        let (secret, _) = all.find(|(_, session)| session.id == id)?;
+        let secret = *secret;
+        let session = state.sessions.remove(&secret)?;
+        self.shown(&session)
+    }
+
+    fn shown(&self, session: &Session) -> Option<SignedIn> {
+        let token = self.access.with_hash(session.token)?;
+        let left_ms = session.ends_ms.saturating_sub(clock::lived_ms());
+        let ends_ms = clock::unix_ms() + left_ms;
+        Some(SignedIn {
+            id: session.id,
+            client: session.client,
+            since_ms: session.since_ms,
+            seen_ms: session.seen_ms,
+            ends_ms: token.expires_ms.map_or(ends_ms, |end| end.min(ends_ms)),
+            token,
+        })
+    }
+
+    fn forget_ended(&self, state: &mut State) {
+        let now_ms = clock::lived_ms();
+        let goes_on = |session: &Session| {
+            now_ms < session.ends_ms && self.access.with_hash(session.token).is_some()
+        };
+        state.sessions.retain(|_, session| goes_on(session));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 256 random bits as hexadecimal digits.
+fn random() -> Result<String, getrandom::Error> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}

@@ -1,0 +1,65 @@
+//! Links that sign in once.
+//!
+//! **Invariant**: of each token the last invitation counts, and it is used up by whoever comes with it.
+
+use std::sync::Arc;
+
+use super::{Sessions, random};
+use crate::catalog::KeyHash;
+use crate::clock;
+use crate::operate::access::Token;
+
+/// How long an invitation can be used.
+const INVITATION_MS: u64 = 10 * 60_000;
+/// What an invitation begins with.
+const INVITATION_PREFIX: &str = "once_";
+
+/// What signs in once.
+#[derive(Debug)]
+pub struct Invitation {
+    /// Its secret.
+    pub(super) secret: String,
+    /// Until when: Unix time in milliseconds.
+    pub ends_ms: u64,
+}
+
+impl Invitation {
+    /// The path that signs in, below the address of the admin listener. The secret stands in the fragment: no server is
+    /// asked for it.
+    pub fn path(&self) -> String {
+        format!("/sign-in#{}", self.secret)
+    }
+}
+
+impl Sessions {
+    /// What signs in once, within ten minutes, as with this token. An earlier one of the token ends.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn invite(&self, token: &Token) -> Result<Invitation, getrandom::Error> {
+        let secret = format!("{INVITATION_PREFIX}{}", random()?);
+        let ends_ms = clock::lived_ms() + INVITATION_MS;
+        let mut state = self.lock();
+        let access = &self.access;
+        (state.invitations).retain(|token, _| access.with_hash(*token).is_some());
+        (state.invitations).insert(token.hash(), (KeyHash::of(&secret), ends_ms));
+        Ok(Invitation {
+            secret,
+            ends_ms: clock::unix_ms() + INVITATION_MS,
+        })
+    }
+
+    /// Uses an invitation up: the token that gave it. None: it is no invitation, its time is over, or its token's.
+    pub fn accept_invitation(&self, secret: &str) -> Option<Arc<Token>> {
+        let hash = KeyHash::of(secret);
+        let mut state = self.lock();
+        let mut all = state.invitations.iter();
+        let (token, _) = all.find(|(_, (invitation, _))| *invitation == hash)?;
+        let token = *token;
+        let (_, ends_ms) = state.invitations.remove(&token)?;
+        match clock::lived_ms() < ends_ms {
+            true => self.access.with_hash(token),
+            false => None,
+        }
+    }
+}

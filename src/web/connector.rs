@@ -1,0 +1,160 @@
+//! `/sources/{name}`: a connector, how to send to it, and its request log.
+//!
+//! **Invariant**: a key's text is shown only on the page that follows its making.
+
+mod change;
+mod first;
+mod identity;
+mod key;
+mod keys;
+mod list;
+mod log;
+mod new;
+mod own_secret;
+mod sending;
+mod settings;
+mod tools;
+mod verification;
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Router, handler};
+
+use super::frame::{self, NoPage, Page, Place, WithAside};
+use super::guard::AsWrite;
+use super::key::shown_once;
+use http::sessions::IssuedKey;
+use super::text::grouped;
+use super::{chart, form, paths, snippets};
+use crate::catalog::Connector;
+use crate::clock;
+use crate::metrics::Minute;
+use crate::operate::Operator;
+use first::First;
+use list::error_rate;
+use log::LogQuery;
+
+/// Connectors, their keys, and what can be done to both.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    Router::new()
+        .push(form::route("new/source", || new::NewConnector(p())))
+        .push(
+            Router::with_path("new/tool")
+                .hoop(AsWrite)
+                .get(tools::Tools),
+        )
+        .push(Router::with_path("sources").get(list::Connectors(p())))
+        .push(
+            Router::with_path("sources/{name}")
+                .get(ShowConnector(p()))
+                .push(form::route("change", || change::ChangeConnector(p())))
+                .push(form::route("delete", || change::DeleteConnector(p())))
+                .push(key::routes(operator)),
+        )
+}
+
+/// `GET /sources/{name}`
+struct ShowConnector(Operator);
+
+#[handler]
+impl ShowConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<WithAside, NoPage> {
+        let issued = shown_once::take(req, depot);
+        page(&self.0, req, depot, issued.as_ref()).await
+    }
+}
+
+/// The page, and its keys.
+async fn page(
+    operator: &Operator,
+    req: &mut Request,
+    depot: &Depot,
+    issued: Option<&IssuedKey>,
+) -> Result<WithAside, NoPage> {
+    let name = paths::param(req, "name");
+    let query = LogQuery::read(req)?;
+    let Some(connector) = operator.catalog.connector(&name) else {
+        let page = deleted(operator, name, &query).await?;
+        return Ok(WithAside(page, html! {}));
+    };
+    let page_of_log = log::read(operator, &connector.name, &query).await?;
+    let address = snippets::address(operator, req);
+    let path = paths::connector(&name);
+    let first = First::of(&connector, &page_of_log, &query);
+    let is_missing = identity::is_missing(&connector, &page_of_log);
+    // What stays as it is while the page is open is not sent again.
+    let question = match is_missing && !frame::is_poll(req) {
+        true => identity::question(operator, &connector, &page_of_log).await,
+        false => html! {},
+    };
+    let keys = keys::table(&connector);
+    let page = Page {
+        title: connector.name.to_string(),
+        place: Place::Connectors,
+        still: html! {
+            @if let Some(issued) = issued { (sending::issued(&connector, &address, issued)) }
+            (first.line(issued.is_some(), is_missing))
+            (sending::in_the_tool(&connector, &address, operator.catalog.public_url()))
+            (question)
+            (sending::facts(operator, &connector, &address))
+            @if issued.is_none() { (sending::test(&connector, &address)) }
+            (frame::aside(&keys))
+            h2 #log { "Request log" }
+            (log::filter(&path, &query))
+        },
+        live: html! {
+            @if query.before.is_none() { (own_secret::awaited(&connector, depot)) (last_hour(operator, &connector)) }
+            (first.news(is_missing))
+            (log::entries(&page_of_log, &query))
+            (log::paging(&path, &page_of_log, &query))
+        },
+        old: query.before.is_some(),
+    };
+    Ok(WithAside(page, keys))
+}
+
+/// The log of a connector that was deleted.
+async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<Page, NoPage> {
+    if !operator.journal.log_has_connector(&name).await? {
+        return Err(NoPage::NotFound(
+            "There is no connector of this name. The page Data sources lists them.",
+        ));
+    }
+    let page_of_log = log::read(operator, &name.as_str().into(), query).await?;
+    let path = paths::connector(&name);
+    Ok(Page {
+        title: name,
+        place: Place::Connectors,
+        still: html! {
+            p.panel { "This connector was deleted. Its requests stay in the log until they are too old." }
+            h2 #log { "Request log" }
+            (log::filter(&path, query))
+        },
+        live: html! {
+            (log::entries(&page_of_log, query))
+            (log::paging(&path, &page_of_log, query))
+        },
+        old: query.before.is_some(),
+    })
+}
+
+fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
+    let hour = (operator.metrics.recent).hour(Some(&connector.name), clock::unix_ms());
+    let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+    html! {
+        p.row {
+            span { "Last hour: " strong { (grouped(sum.requests)) } " requests, " strong { (grouped(sum.items)) } " items, " (error_rate(sum)) " refused" }
+            (chart::sparkline("requests of each minute of the last hour", &hour))
+        }
+    }
+}
+
+/// The connector that the path names.
+fn find_connector(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
+    let connector = operator.catalog.connector(&paths::param(req, "name"));
+    connector.ok_or(NoPage::NotFound(
+        "There is no connector of this name. The page Data sources lists them.",
+    ))
+}

@@ -1,0 +1,110 @@
+//! `/sources/{name}/change` and `/sources/{name}/delete`: what can be done to a connector.
+//!
+//! **Invariant**: a connector that is declared has neither page.
+
+use std::sync::Arc;
+
+use maud::html;
+use salvo_core::{Depot, Request, handler};
+
+use super::{find_connector, settings};
+use crate::catalog::{Connector, Kind};
+use crate::form::{self, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::paths;
+use crate::text::{count, text};
+use crate::operate::Operator;
+
+/// Longest item key.
+const ITEM_KEY_CHARS_MAX: usize = 255;
+
+/// `/sources/{name}/change`, with an item key to choose `?item_key=FIELD`
+pub(super) struct ChangeConnector(pub(super) Operator);
+
+#[handler]
+impl ChangeConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let connector = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let chosen = req.query::<String>("item_key");
+            let typed = settings::initial(depot, &connector, chosen.map(beginning));
+            return Ok(typed.show(change_page(&self.0, &connector, &typed)));
+        };
+        let changed = settings::read(&mut typed, connector.settings.clone());
+        let id = Arc::clone(&connector.name);
+        let changed = typed.submit(
+            &self.0,
+            req,
+            &[("delete_when", "delete_values")],
+            move |catalog, by| catalog.change_connector(&id, |settings| *settings = changed, by),
+        );
+        let Some(changed) = changed.await? else {
+            return Ok(typed.show(change_page(&self.0, &connector, &typed)));
+        };
+        let flash = format!("The connector {} is changed.", changed.name);
+        Ok(FormAnswer::Done(paths::connector(&changed.name), flash))
+    }
+}
+
+/// As much of an item key as there may be.
+fn beginning(item_key: String) -> String {
+    item_key.chars().take(ITEM_KEY_CHARS_MAX).collect()
+}
+
+fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> FormPage {
+    let fields = html! {
+        p.quiet { "Its name stays, because its log is kept under it. The stream is its keys': make a key for another one." }
+        (settings::kind_field(typed))
+        (settings::tool_fields(typed))
+        (settings::fields(typed, &operator.catalog))
+        (form::buttons("Save", &paths::connector(&connector.name)))
+    };
+    FormPage {
+        title: format!("Change {}", connector.name),
+        place: Place::Connectors,
+        content: typed.panel(None, &fields),
+    }
+}
+
+/// `/sources/{name}/delete`
+pub(super) struct DeleteConnector(pub(super) Operator);
+
+#[handler]
+impl DeleteConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let connector = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = Typed::new(depot, "", &[]);
+            return Ok(typed.show(delete_page(&connector, &typed)));
+        };
+        let id = Arc::clone(&connector.name);
+        let deleted = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.delete_connector(&id, by)
+        });
+        let Some(deleted) = deleted.await? else {
+            return Ok(typed.show(delete_page(&connector, &typed)));
+        };
+        let flash = format!("The connector {} and its keys are deleted.", deleted.name);
+        Ok(FormAnswer::Done("/sources".to_owned(), flash))
+    }
+}
+
+fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
+    let keys = count(connector.keys.len() as u64, "key");
+    let what = html! {
+        p { "The connector " strong { (text(&connector.name)) } " and its " (keys) " are deleted for good: what they send is refused from then on. What was accepted is delivered, and its requests stay in the log." }
+    };
+    let back = paths::connector(&connector.name);
+    FormPage {
+        title: format!("Delete {}?", connector.name),
+        place: Place::Connectors,
+        content: typed.question(&what, "Delete the connector", &back),
+    }
+}
+
+/// The connector that the path names, if it was made at run time.
+fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
+    let connector = find_connector(operator, req)?;
+    NoPage::if_declared(connector.created_ms, Kind::Connector)?;
+    Ok(connector)
+}

@@ -1,0 +1,151 @@
+//! The line that waits for the first request of a connector.
+//!
+//! **Invariant**: it is green only for what was believed: a request that was not refused, or a greeting. Why the newest
+//! one was refused is said until a good one comes.
+
+use maud::{Markup, html};
+
+use super::log::LogQuery;
+use crate::catalog::Connector;
+use crate::clock;
+use crate::text::{as_sentence, text_of, time};
+use crate::{paths, tool};
+use crate::journal::Outcome;
+use crate::journal::log::Client;
+use crate::operate::requests::{self, Report};
+
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 400;
+
+/// The first request of a connector, as far as the page knows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct First<'a> {
+    connector: &'a Connector,
+    state: State<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State<'a> {
+    /// It is not asked for: a program's connector is declared, or good requests came long ago.
+    Unknown,
+    /// None has come.
+    Waiting,
+    /// What came was refused, this one last.
+    Refused(&'a Report),
+    /// The tool has greeted, this time last, and sent nothing else that is good.
+    Greeted(&'a Report),
+    Came(&'a Report),
+}
+
+impl<'a> First<'a> {
+    pub(super) fn of(connector: &'a Connector, log: &'a requests::Page, query: &LogQuery) -> Self {
+        Self {
+            connector,
+            state: State::of(connector, log, query),
+        }
+    }
+
+    /// For the script of the page, which shows it in place of the line.
+    pub(super) fn news(self, nothing_identifies: bool) -> Markup {
+        html! {
+            @match self.state {
+                State::Came(_) | State::Greeted(_) => p #first-came hidden { (self.says(nothing_identifies)) },
+                State::Refused(_) => p #first-refused hidden { (self.says(nothing_identifies)) },
+                State::Waiting | State::Unknown => {},
+            }
+        }
+    }
+
+    /// The line that is shown while somebody waits for it.
+    pub(super) fn line(self, is_new: bool, nothing_identifies: bool) -> Markup {
+        let says = self.says(nothing_identifies);
+        html! {
+            @match self.state {
+                State::Waiting => p #first.panel role="status" { (says) },
+                State::Refused(_) => p #first.panel.refused role="status" { (says) },
+                State::Greeted(_) => p #first.panel.good role="status" { (says) },
+                State::Came(_) if is_new || self.connector.preset().is_some() => p #first.panel.good role="status" { (says) },
+                State::Came(_) | State::Unknown => {},
+            }
+        }
+    }
+
+    fn says(self, nothing_identifies: bool) -> Markup {
+        let preset = self.connector.preset();
+        html! {
+            @match self.state {
+                State::Waiting => "Waiting for your first request.",
+                State::Came(report) => {
+                    "Your first request came at " (at(report)) ": " (link(report, "see what became of it")) "."
+                    @if nothing_identifies {
+                        " Nothing in it identifies an item: " a href=(paths::connector(&self.connector.name)) { "choose the field that does" } "."
+                    }
+                },
+                State::Greeted(report) => {
+                    (tool::name(preset)) " greeted at " (at(report)) " and was answered: the URL is right. Waiting for the first event."
+                },
+                State::Refused(report) => {
+                    "A request was refused at " (at(report)) ": " (reason(report)) " " (link(report, "See the request")) "."
+                },
+                State::Unknown => {},
+            }
+        }
+    }
+}
+
+impl<'a> State<'a> {
+    fn of(connector: &Connector, log: &'a requests::Page, query: &LogQuery) -> Self {
+        let is_asked_for = connector.created_ms.is_some() || connector.preset().is_some();
+        if !is_asked_for || query.before.is_some() || query.is_filtered() {
+            return Self::Unknown;
+        }
+        // A connector of the same name that is gone has left its log.
+        let since_ms = connector.created_ms.unwrap_or(0);
+        let own = |report: &&Report| report.row.entry.received_ms >= since_ms;
+        let is_good = |report: &&Report| {
+            !matches!(
+                report.row.entry.outcome,
+                Outcome::Rejected | Outcome::Handshake
+            )
+        };
+        let mut reports = log.reports.iter().filter(own);
+        if let Some(first) = reports.clone().rfind(is_good) {
+            return match log.next {
+                None => Self::Came(first),
+                Some(_) => Self::Unknown,
+            };
+        }
+        // An entry that stands for many has not their reasons.
+        let of_one = |report: &&Report| report.row.entry.client != Client::Many;
+        match reports.clone().find(of_one).or_else(|| reports.next()) {
+            None => Self::Waiting,
+            // What there is to do about it is said beside.
+            Some(newest)
+                if newest.row.entry.outcome == Outcome::Handshake
+                    && connector.keys.iter().any(|key| key.awaits_secret()) =>
+            {
+                Self::Unknown
+            }
+            Some(newest) if newest.row.entry.outcome == Outcome::Handshake => Self::Greeted(newest),
+            Some(newest) => Self::Refused(newest),
+        }
+    }
+}
+
+fn at(report: &Report) -> Markup {
+    time(&clock::rfc3339(report.row.entry.received_ms))
+}
+
+fn link(report: &Report, words: &str) -> Markup {
+    html! { a href=(paths::request(&report.row.entry.request_id.to_string())) { (words) } }
+}
+
+fn reason(report: &Report) -> Markup {
+    let why = report
+        .row
+        .entry
+        .error
+        .as_deref()
+        .unwrap_or("no reason is known");
+    text_of(&as_sentence(why), REASON_CHARS_MAX)
+}

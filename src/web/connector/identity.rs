@@ -1,0 +1,144 @@
+//! What identifies the items of a connector, and the question where nothing does.
+//!
+//! **Invariant**: it is asked only where single objects would take the place of one another, and a choice only fills in
+//! the form that changes the connector.
+
+use maud::{Markup, html};
+
+use crate::catalog::Connector;
+use crate::config::ConnectorKind;
+use crate::paths;
+use crate::text::{segment, text};
+use crate::journal::Outcome;
+use crate::operate::Operator;
+use crate::operate::content::{Content, FieldContent};
+use crate::operate::requests::{self, Report};
+use crate::sender::Preset;
+
+/// The item key of those whose deliveries are items of their own.
+const DELIVERY: &str = "@delivery";
+/// Fields to choose from.
+const CHOICES_MAX: usize = 12;
+/// Longest item key.
+const NAME_BYTES_MAX: usize = 255;
+/// What names end in that identify.
+const LIKELY: [&str; 8] = ["id", "key", "uuid", "number", "sku", "code", "ref", "name"];
+
+/// What counts: the connector's own item key, or what its tool is known for.
+pub(super) fn fact(connector: &Connector) -> Markup {
+    let preset = connector.preset();
+    let by_delivery = html! { "each delivery is an item of its own" };
+    html! {
+        @match (&connector.item_key, preset) {
+            (Some(field), _) if field == DELIVERY => { (by_delivery) },
+            (Some(field), _) => { (text(field)) },
+            (None, Some(Preset { item_key: Some(DELIVERY), title, .. })) => { (by_delivery) span.quiet { ", as usual for " (title) } },
+            (None, Some(Preset { item_key: Some(field), item_key_or: other, title, .. })) => { (field) @if let Some(other) = other { ", or " (other) } span.quiet { ", as usual for " (title) } },
+            (None, Some(preset)) if !preset.is_generic() => { (by_delivery) span.quiet { ", as usual for " (preset.title) } },
+            (None, _) => span.quiet { "none: a request names it with X-Item-Key, or items are identified by their position" },
+        }
+    }
+}
+
+/// Whether an object that comes takes the place of the one before.
+pub(super) fn is_missing(connector: &Connector, log: &requests::Page) -> bool {
+    connector.kind == ConnectorKind::Webhook
+        && connector.item_key.is_none()
+        && connector
+            .preset()
+            .is_none_or(|preset| preset.is_generic() && preset.item_key.is_none())
+        && !connector.keys.is_empty()
+        && newest(connector, log).is_none_or(|report| report.row.entry.item_key.is_none())
+}
+
+/// The question what identifies an item, with the fields of the newest request if they can be read: a page that shows a
+/// key once must not fail for them.
+pub(super) async fn question(
+    operator: &Operator,
+    connector: &Connector,
+    log: &requests::Page,
+) -> Markup {
+    let kept = match newest(connector, log) {
+        Some(report) => operator.ingest.kept(&report.row).await.ok(),
+        None => None,
+    };
+    let content = kept.as_ref().map(Content::from);
+    let fields = match &content {
+        Some(Content::Items { items, .. }) => items.first().map(|item| choices(&item.fields)),
+        _ => None,
+    };
+    panel(connector, &fields.unwrap_or_default())
+}
+
+fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
+    let path = format!("{}/change", paths::connector(&connector.name));
+    html! {
+        div.panel.asks #identity {
+            p {
+                strong { "Nothing identifies an item: every single object takes the place of the one before." }
+                " What identifies an order, a person, a machine in what is sent?"
+            }
+            @if connector.created_ms.is_none() {
+                p { "Set " code { "item_key" } " of this connector in the configuration." }
+            } @else if fields.is_empty() {
+                p { "When a request has come, its fields stand here to choose from. " a href={ (path) "?item_key=" } { "Name the field now" } "." }
+            } @else {
+                p { "The newest request has these fields:" }
+                ul.choices { @for field in fields {
+                    li { a href={ (path) "?item_key=" (segment(&field.name)) } { (text(&field.name)) } " " span.quiet { (text(&field.value)) } }
+                } }
+                p.quiet { "For things that happen once, like messages, " a href={ (path) "?item_key=" (segment(DELIVERY)) } { "let each delivery be an item of its own" } "." }
+            }
+        }
+    }
+}
+
+/// The newest request that was accepted.
+fn newest<'a>(connector: &Connector, log: &'a requests::Page) -> Option<&'a Report> {
+    let since_ms = connector.created_ms.unwrap_or(0);
+    log.reports.iter().find(|report| {
+        let entry = &report.row.entry;
+        entry.outcome == Outcome::Accepted && entry.received_ms >= since_ms
+    })
+}
+
+/// Fields that could identify, the likely ones first.
+fn choices(fields: &[FieldContent]) -> Vec<&FieldContent> {
+    let could = |field: &&FieldContent| {
+        let is_scalar = !field.value.starts_with(['[', '{']) && field.value != "null";
+        is_scalar && field.bytes_left_out == 0 && (1..=NAME_BYTES_MAX).contains(&field.name.len())
+    };
+    let is_unlikely = |field: &&FieldContent| {
+        let name = field.name.to_lowercase();
+        !LIKELY.iter().any(|end| name.ends_with(end))
+    };
+    let mut fields: Vec<&FieldContent> = fields.iter().filter(could).collect();
+    // Stable: otherwise in their order.
+    fields.sort_by_key(is_unlikely);
+    fields.truncate(CHOICES_MAX);
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn likely_fields_stand_first_and_what_cannot_identify_does_not_stand_there() {
+        let field = |name: &str, value: &str| FieldContent {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            bytes_left_out: 0,
+        };
+        let fields = [
+            field("total", "12"),
+            field("lines", "[1]"),
+            field("customer.id", "7"),
+            field("note", "null"),
+            field("order_number", "\"A-1\""),
+        ];
+        let chosen = choices(&fields);
+        let names: Vec<&str> = chosen.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["customer.id", "order_number", "total"]);
+    }
+}

@@ -1,0 +1,294 @@
+//! `/sources/{name}/keys/{key}`: an ingest key, rotating and changing it.
+//!
+//! **Invariant**: a key's text goes from here only to the page that shows it once. A key that is declared has none of
+//! these pages.
+
+mod end;
+mod new;
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Router, handler};
+
+use super::{find_connector, own_secret, verification};
+use crate::catalog::{GRACE_SECONDS_MAX, IngestKey, KeyPatch, KeyState, Kind, Rotation};
+use crate::clock;
+use crate::description;
+use crate::form::{self, Field, Typed, form_time};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::key::{self, ENDS, Ending};
+use crate::text::{text, time};
+use crate::{paths, tool};
+use crate::operate::Operator;
+
+/// Whether a key may stand in a URL.
+const IN_URL: Field<'_> = Field {
+    name: "allow_in_url",
+    label: "May stand in a URL",
+    hint: "As ?access_token=, only for tools that have a field for the URL and nothing else: URLs are kept in logs and histories.",
+};
+
+/// Words of the field `grace_unit`, in seconds.
+const UNITS: [(&str, u64); 4] = [
+    ("seconds", 1),
+    ("minutes", 60),
+    ("hours", 3_600),
+    ("days", 86_400),
+];
+
+/// The keys of a connector, below its path.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path, ending| form::route(path, || end::EndKey(p(), ending));
+    Router::new()
+        .push(form::route("new-key", || new::NewKey(p())))
+        .push(
+            Router::with_path("keys/{key}")
+                .get(ShowKey(p()))
+                .push(Router::with_path("change").post(ChangeKey(p())))
+                .push(Router::with_path("rotate").post(RotateKey(p())))
+                .push(Router::with_path("take-secret").post(own_secret::TakeSecret(p())))
+                .push(end_key("revoke", Ending::Revoke))
+                .push(end_key("delete", Ending::Delete)),
+        )
+}
+
+/// `GET /sources/{name}/keys/{key}`
+struct ShowKey(Operator);
+
+#[handler]
+impl ShowKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        Ok(show(depot, &key, Typed::new(depot, "", &[])))
+    }
+}
+
+/// The page of the key, with what was sent in the one of its forms that was sent.
+fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
+    // A box that is not ticked is not sent.
+    let in_url = key.allow_in_url && !typed.has(ENDS.name);
+    let values = [
+        description::initial(key.description.as_deref()),
+        ("expires_at", form_time(key.expires_ms)),
+        key::initial_networks(&key.networks),
+        ("grace", "24".to_owned()),
+        ("grace_unit", "hours".to_owned()),
+        (IN_URL.name, if in_url { "yes" } else { "" }.to_owned()),
+    ];
+    let typed = typed.with_defaults(Typed::new(depot, "", &values));
+    typed.show(page(key, &typed))
+}
+
+/// `POST /sources/{name}/keys/{key}/change`
+struct ChangeKey(Operator);
+
+#[handler]
+impl ChangeKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        let mut typed = Typed::sent(depot).unwrap_or_default();
+        let patch = KeyPatch {
+            description: Some(description::read(&typed)),
+            expires_ms: Some(typed.time(ENDS.name)),
+            networks: Some(key::read_networks(&mut typed)),
+            allow_in_url: takes_url(&key).then(|| typed.is_ticked(IN_URL.name)),
+        };
+        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_key(&id, &name, patch, by)
+        });
+        if changed.await?.is_none() {
+            return Ok(show(depot, &key, typed));
+        }
+        let flash = format!("The key {} is changed.", key.name);
+        Ok(FormAnswer::Done(paths::connector(&key.connector), flash))
+    }
+}
+
+/// `POST /sources/{name}/keys/{key}/rotate`
+struct RotateKey(Operator);
+
+#[handler]
+impl RotateKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let key = find_key(&self.0, req)?;
+        let mut typed = Typed::sent(depot).unwrap_or_default();
+        let rotation = read_rotation(&mut typed, &key);
+        let (id, name) = (Arc::clone(&key.connector), key.name.clone());
+        let fields = [
+            ("grace_seconds", "grace"),
+            ("expires_at", "new_end"),
+            ("scheme", "secret"),
+        ];
+        let rotated = typed.submit(&self.0, req, &fields, move |catalog, by| {
+            catalog.rotate_key(&id, &name, rotation, by)
+        });
+        let Some((secret, new, old)) = rotated.await? else {
+            return Ok(show(depot, &key, typed));
+        };
+        let ends_ms = old.revoked_ms.or(old.expires_ms).unwrap_or_default();
+        let path = paths::connector(&key.connector);
+        let mut made = FormAnswer::made(path, &new.name, secret);
+        match &mut made {
+            FormAnswer::Issued(issued) => issued.previous = Some((old.name.to_string(), ends_ms)),
+            FormAnswer::Done(_, flash) => {
+                *flash = format!(
+                    "The key {} verifies with the new secret. The one before it is called {} now, and ends {}.",
+                    new.name,
+                    old.name,
+                    clock::rfc3339(ends_ms)
+                );
+            }
+            FormAnswer::Form(..) => {}
+        }
+        Ok(made)
+    }
+}
+
+/// How the form says that the key is to be rotated.
+fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
+    let unit = typed.choice("grace_unit", &UNITS).unwrap_or(1);
+    let grace = typed.text("grace").parse::<u64>().ok();
+    let grace = grace.and_then(|grace| grace.checked_mul(unit));
+    let grace = grace.filter(|seconds| *seconds <= GRACE_SECONDS_MAX);
+    if grace.is_none() {
+        let days = GRACE_SECONDS_MAX / 86_400;
+        let message =
+            format!("Give a whole number; 0 ends the old key at once, {days} days are the most.");
+        typed.reject("grace", message);
+    }
+    let new_end = typed.time("new_end");
+    Rotation {
+        grace_seconds: grace.unwrap_or_default(),
+        expires_ms: match new_end {
+            None if typed.is_ticked("new_never_ends") => Some(None),
+            None => None,
+            ends => Some(ends),
+        },
+        secret: (key.signing.is_some()).then(|| verification::read_secret(typed)),
+    }
+}
+
+fn page(key: &IngestKey, typed: &Typed) -> FormPage {
+    let path = paths::ingest_key(key);
+    let is_revoked = key.state() == KeyState::Revoked;
+    FormPage {
+        title: format!("Key {} of {}", key.name, key.connector),
+        place: Place::Connectors,
+        content: html! {
+            (typed.problems())
+            div.panel { (facts(key)) }
+            @if !is_revoked {
+                h2 { "Rotate" }
+                (typed.form(&format!("{path}/rotate"), &html! { (rotate_fields(typed, key)) p.row { button { "Rotate the key" } } }))
+                h2 { "Change" }
+                (typed.form(&format!("{path}/change"), &html! { (description::field(typed)) (typed.time_input(ENDS)) (key::networks_field(typed)) @if takes_url(key) { (typed.tick(IN_URL)) } p.row { button.plain { "Save" } } }))
+            }
+            p.row {
+                @if !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
+                a.button.danger href={ (path) "/delete" } { "Delete…" }
+                a.button.plain href=(paths::connector(&key.connector)) { "Back to the connector" }
+            }
+        },
+    }
+}
+
+fn facts(key: &IngestKey) -> Markup {
+    html! { dl {
+        (description::fact(key.description.as_deref()))
+        dt { @if key.signing.is_some() { "Kind" } @else { "Begins with" } } dd { (form_of(key)) }
+        dt { "Stream" } dd { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
+        dt { "State" } dd { (state(key)) }
+        (key::networks_fact(&key.networks))
+        dt { "Last used" } dd { (last_used(key)) }
+        @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
+    } }
+}
+
+/// What it begins with, or verifies; and whether it may stand in a URL.
+pub(super) fn form_of(key: &IngestKey) -> Markup {
+    let prefix = key.prefix();
+    html! { span {
+        @match key.verify() {
+            Some(verify) if verify.awaits_secret() => { "will verify " (tool::scheme(&verify.options.scheme)) br; span.badge.warn { "no secret yet" } },
+            Some(verify) => { "verifies " (tool::scheme(&verify.options.scheme)) br; span.mono.quiet { (text(&verify.shown())) "…" } },
+            None if prefix.is_empty() => span.quiet { "known after its first request" },
+            None => span.mono { (text(&prefix)) "…" },
+        }
+        @if key.allow_in_url { br; span.badge { "may stand in a URL" } }
+    } }
+}
+
+/// Whether it has a text that could stand in one.
+fn takes_url(key: &IngestKey) -> bool {
+    key.signing.is_none()
+}
+
+/// Whether it can be used, and how long.
+pub(super) fn state(of: &IngestKey) -> Markup {
+    html! {
+        (key::state(of.state(), of.expires_ms, of.is_replaced()))
+        @if of.is_test() { " " span.badge { "test" } }
+    }
+}
+
+/// When somebody came with it.
+pub(super) fn last_used(key: &IngestKey) -> Markup {
+    html! { @match key.used_ms() {
+        Some(used_ms) => { (time(&clock::rfc3339(used_ms))) },
+        None => span.quiet { "not yet, as far as is known" },
+    } }
+}
+
+fn rotate_fields(typed: &Typed, key: &IngestKey) -> Markup {
+    let grace = Field {
+        name: "grace",
+        label: "The old key works for another",
+        hint: "",
+    };
+    let unit = Field {
+        name: "grace_unit",
+        label: "Unit",
+        hint: "",
+    };
+    let new_end = Field {
+        name: "new_end",
+        label: "The new key ends (UTC, optional)",
+        hint: "Without a time: when the old one would have.",
+    };
+    let never = Field {
+        name: "new_never_ends",
+        label: "The new key never ends",
+        hint: "",
+    };
+    html! {
+        @match &key.signing {
+            Some(signing) => {
+                @let word = signing.verifier.preset().published().unwrap_or("secret");
+                @if key.awaits_secret() { p { "The key has no secret yet. The one that its tool sends is taken on the page of the connector; one that you know already can be entered here." } }
+                @else { p { "A key with the new " (word) " takes the name. What is signed with the old " (word) " is taken until the end of the grace." } }
+                (verification::secret(typed, signing.verifier.preset(), "new "))
+            },
+            None => p { "A new key takes the name. Whoever sends with the old one has until the end of the grace to change." },
+        }
+        div.fields {
+            (typed.number_input(grace, "24"))
+            (typed.select(unit, &UNITS.map(|(unit, _)| (unit, unit))))
+        }
+        (typed.time_input(new_end))
+        (typed.tick(never))
+    }
+}
+
+/// The key that the path names, if it was made at run time.
+fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage> {
+    let connector = find_connector(operator, req)?;
+    let key = connector.key(&paths::param(req, "key"));
+    let key = key.cloned().ok_or(NoPage::NotFound(
+        "The connector has no key of this name. Its page lists its keys.",
+    ))?;
+    NoPage::if_declared(key.created_ms, Kind::Key)?;
+    Ok(key)
+}

@@ -1,0 +1,162 @@
+//! `/sources/{name}/new-key`: another key of a connector; with `?tool=NAME` one that verifies what that tool signs.
+//!
+//! **Invariant**: a connector that is declared may have keys that are made here.
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, handler};
+
+use super::IN_URL;
+use crate::catalog::{self, Connector};
+use crate::connector::{find_connector, verification};
+use crate::description;
+use crate::form::{self, Field, NAME, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::key::{ENDS, networks_field, read_networks};
+use crate::paths;
+use crate::operate::Operator;
+use crate::sender::{self, Preset};
+
+/// `/sources/{name}/new-key`
+pub(super) struct NewKey(pub(super) Operator);
+
+#[handler]
+impl NewKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let connector = find_connector(&self.0, req)?;
+        let signs = match &*req.query::<String>("tool").unwrap_or_default() {
+            "" => None,
+            name => Some(signing_tool(name)?),
+        };
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = initial(depot, &connector, signs);
+            return Ok(typed.show(page(&self.0, &connector, signs, &typed)));
+        };
+        let key = read(&mut typed, &connector, signs);
+        let fields = signs.map(verification::named).unwrap_or_default();
+        let created = typed.submit(&self.0, req, &fields, |catalog, by| {
+            catalog.create_key(key, by)
+        });
+        let Some((secret, key)) = created.await? else {
+            return Ok(typed.show(page(&self.0, &connector, signs, &typed)));
+        };
+        let path = paths::connector(&connector.name);
+        if key.awaits_secret() {
+            let flash = format!("The key {} waits for the secret of its tool.", key.name);
+            return Ok(FormAnswer::Done(path, flash));
+        }
+        Ok(FormAnswer::made(path, &key.name, secret))
+    }
+}
+
+/// A tool whose signatures can be verified.
+fn signing_tool(name: &str) -> Result<&'static Preset, NoPage> {
+    let preset = sender::preset(name).filter(|preset| preset.signed());
+    preset.ok_or(NoPage::NotFound(
+        "No tool of this name signs what it sends. The form of a new key lists those that do.",
+    ))
+}
+
+/// The form with the stream of another key of the connector.
+fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Typed {
+    let stream = connector.keys.first().map(|key| key.stream.to_string());
+    let mut values = signs.map(verification::initial).unwrap_or_default();
+    values.push(("stream", stream.unwrap_or_default()));
+    values.push(("mode", "live".to_owned()));
+    Typed::new(depot, "name", &values)
+}
+
+/// What the form asks for.
+fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> catalog::NewKey {
+    let name = typed.name();
+    let test = match signs {
+        None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),
+        Some(_) => false,
+    };
+    let key = catalog::NewKey {
+        connector: connector.name.to_string(),
+        name,
+        description: description::read(typed),
+        test,
+        expires_ms: typed.time(ENDS.name),
+        networks: read_networks(typed),
+        stream: typed.raw("stream").to_owned(),
+        allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),
+        verify: signs.and_then(|preset| verification::read(typed, preset)),
+    };
+    if key.stream.is_empty() {
+        typed.reject("stream", "Choose a stream.");
+    }
+    key
+}
+
+fn page(
+    operator: &Operator,
+    connector: &Connector,
+    signs: Option<&Preset>,
+    typed: &Typed,
+) -> FormPage {
+    let path = paths::connector(&connector.name);
+    let stream = Field {
+        name: "stream",
+        label: "Stream",
+        hint: "The one that it may send to.",
+    };
+    let mode = Field {
+        name: "mode",
+        label: "Live or test",
+        hint: "What a test key sends is checked and logged, and nothing is stored.",
+    };
+    let fields = html! {
+        (typed.input(NAME, 64, true))
+        (description::field(typed))
+        (typed.stream_select(stream, &operator.catalog, None))
+        @match signs {
+            Some(preset) => { (verification::fields(typed, preset)) },
+            None => { (typed.select(mode, &[("live", "live"), ("test", "test")])) },
+        }
+        (typed.time_input(ENDS))
+        (networks_field(typed))
+        @if signs.is_none() { (typed.tick(IN_URL)) }
+        (form::buttons("Create key", &path))
+    };
+    let own = match signs {
+        Some(preset) => format!("{path}/new-key?tool={}", preset.name),
+        None => format!("{path}/new-key"),
+    };
+    FormPage {
+        title: match signs {
+            Some(preset) if !preset.is_generic() => {
+                let word = preset.published().unwrap_or("secret");
+                format!("New {word} of {} for {}", preset.title, connector.name)
+            }
+            _ => format!("New key of {}", connector.name),
+        },
+        place: Place::Connectors,
+        content: html! {
+            @if signs.is_none() { (choice_of_tool(connector, &path)) }
+            (typed.panel(Some(&own), &fields))
+        },
+    }
+}
+
+/// The way to a key that verifies signatures.
+fn choice_of_tool(connector: &Connector, path: &str) -> Markup {
+    let mut known: Vec<&Preset> = sender::presets().iter().collect();
+    known.retain(|preset| preset.signed());
+    known.sort_by_key(|preset| (preset.is_generic(), preset.title.to_lowercase()));
+    let own = connector.preset().map(|preset| preset.name);
+    html! {
+        div.panel {
+            form.filter method="get" action={ (path) "/new-key" } {
+                div {
+                    label for="tool" { "It signs what it sends" }
+                    select #tool name="tool" { @for preset in known {
+                        option value=(preset.name) selected[own == Some(preset.name)] { (preset.title) }
+                    } }
+                }
+                button.plain { "Enter its secret" }
+            }
+            p.quiet { "The form below makes a key to send along." }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The keys of a connector, on its page.
+//!
+//! **Invariant**: of a key only what may be shown stands here.
+
+use maud::{Markup, html};
+
+use super::key::{form_of, last_used, state};
+use crate::catalog::Connector;
+use crate::text::{plain, text};
+use crate::{description, paths};
+
+/// The list.
+pub(super) fn table(connector: &Connector) -> Markup {
+    html! {
+        div.heading {
+            h2 { "Keys" }
+            a.button.plain href={ (paths::connector(&connector.name)) "/new-key" } { "New key" }
+        }
+        @if connector.keys.is_empty() {
+            p.panel { "It has no key, so nothing can be sent." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Key" } th { "Begins with" } th { "Stream" } th { "State" } th { "Last used" } th { "" } } }
+                tbody { @for key in &connector.keys { tr {
+                    td data-label="Key" { span { (text(&key.name)) (description::below(key.description.as_deref())) } }
+                    td data-label="Begins with" { (form_of(key)) }
+                    td data-label="Stream" { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
+                    td data-label="State" { span { (state(key)) } }
+                    td data-label="Last used" { (last_used(key)) }
+                    td.tight data-label="" { @if key.created_ms.is_some() {
+                        a.button.plain href=(paths::ingest_key(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
+                    } @else { span.badge { "declared" } } }
+                } } }
+            } }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `/sources`: the connectors, and whether data comes from them.
+//!
+//! **Invariant**: it costs one indexed look into the log for each connector, however long the log is.
+
+use maud::html;
+use salvo_core::handler;
+
+use crate::catalog::Connector;
+use crate::clock;
+use crate::frame::{NoPage, Page, Place};
+use crate::text::{grouped, text, time};
+use crate::{badge, chart, description, paths};
+use crate::journal::log::Filter;
+use crate::metrics::Minute;
+use crate::operate::Operator;
+use crate::operate::requests::Report;
+
+/// `GET /sources`
+pub(super) struct Connectors(pub(super) Operator);
+
+#[handler]
+impl Connectors {
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
+    }
+}
+
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
+    let now_ms = clock::unix_ms();
+    let mut rows = Vec::new();
+    for connector in operator.catalog.connectors() {
+        let hour = operator.metrics.recent.hour(Some(&connector.name), now_ms);
+        let newest = newest(operator, &connector).await?;
+        rows.push((connector, newest, hour));
+    }
+    let mut deleted = operator.journal.log_connectors().await?;
+    deleted.retain(|name| !rows.iter().any(|(connector, ..)| *connector.name == **name));
+    let live = html! {
+        @if rows.is_empty() {
+            p.panel { "There is no connector. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "make one for a program" } ", or declare it in the configuration." }
+        } @else {
+            div.table { table {
+                thead { tr { th { "Connector" } th { "Streams" } th { "Kind" } th { "Last request" } th.number { "Last hour" } th.number { "Refused" } th { "" } } }
+                tbody { @for (connector, newest, hour) in &rows { tr {
+                    @let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
+                    td data-label="Connector" { span {
+                        a href=(paths::connector(&connector.name)) { (text(&connector.name)) }
+                        @if connector.created_ms.is_none() { " " span.badge { "declared" } }
+                        (description::below(connector.description.as_deref()))
+                    } }
+                    td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
+                        @if place > 0 { ", " } (text(stream))
+                    } } }
+                    td data-label="Kind" { span { (connector.kind.as_str()) @if let Some(preset) = connector.preset() { br; span.quiet { (preset.title) } } } }
+                    td data-label="Last request" { span { @match newest {
+                        Some(report) => { (time(&clock::rfc3339(report.row.entry.received_ms))) " " (badge::status(report.status)) },
+                        None => span.quiet { "none yet" },
+                    } } }
+                    td.number data-label="Last hour" { (grouped(sum.requests)) }
+                    td.number data-label="Refused" { (error_rate(sum)) }
+                    td data-label="" { (chart::sparkline("requests of each minute of the last hour", hour)) }
+                } } }
+            } }
+        }
+        @if !deleted.is_empty() {
+            p { "Deleted, with requests in the log: " @for (place, name) in deleted.iter().enumerate() {
+                @if place > 0 { ", " } a href=(paths::connector(name)) { (text(name)) }
+            } }
+        }
+    };
+    Ok(Page {
+        title: "Data sources".to_owned(),
+        place: Place::Connectors,
+        still: html! { p.row { a.button href="/new/tool" { "Connect a tool" } a.button.plain href="/new/source" { "New connector" } } },
+        live,
+        old: false,
+    })
+}
+
+async fn newest(operator: &Operator, connector: &Connector) -> Result<Option<Report>, NoPage> {
+    let filter = Filter {
+        connector: Some(connector.name.clone()),
+        ..Filter::default()
+    };
+    let page = operator.requests.page(&filter, &[], 1).await?;
+    Ok(page.reports.into_iter().next())
+}
+
+/// The streams that its keys submit to, each once.
+pub(super) fn streams(connector: &Connector) -> Vec<&str> {
+    let mut streams: Vec<&str> = connector.keys.iter().map(|key| &*key.stream).collect();
+    streams.sort_unstable();
+    streams.dedup();
+    streams
+}
+
+/// How many of the requests were refused.
+pub(super) fn error_rate(sum: Minute) -> String {
+    match (sum.errors, sum.requests) {
+        (_, 0) => "–".to_owned(),
+        (0, _) => "0 %".to_owned(),
+        (errors, requests) => match errors.saturating_mul(1_000) / requests {
+            0 => "< 0.1 %".to_owned(),
+            tenths => format!("{}.{} %", tenths / 10, tenths % 10),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_rate_is_never_rounded_to_nothing() {
+        let check = |errors, requests, expected| {
+            let sum = Minute {
+                requests,
+                errors,
+                ..Minute::default()
+            };
+            assert_eq!(error_rate(sum), expected);
+        };
+        check(0, 0, "–");
+        check(0, 10, "0 %");
+        check(1, 3, "33.3 %");
+        check(1, 1_000_000, "< 0.1 %");
+        check(7, 7, "100.0 %");
+    }
+}

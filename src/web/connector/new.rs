@@ -1,0 +1,120 @@
+//! `/new/source`: a connector with its stream and its first key, from one form.
+//!
+//! **Invariant**: all of it is made, or nothing.
+
+mod tool;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, handler};
+
+use super::settings;
+use crate::catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
+use crate::config::{self, ConnectorKind};
+use crate::form::{self, Field, NAME, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::paths;
+use crate::operate::Operator;
+use crate::sender;
+
+/// `/new/source`, for a tool `/new/source?tool=NAME`
+pub(super) struct NewConnector(pub(super) Operator);
+
+#[handler]
+impl NewConnector {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let name = req.query::<String>("tool").unwrap_or_default();
+        if !matches!(&*name, "" | "none") {
+            let preset = sender::preset(&name).ok_or(NoPage::NotFound(
+                "There is no tool of this name. The page of a new connector leads to the list of them.",
+            ))?;
+            return tool::answer(&self.0, req, depot, preset).await;
+        }
+        let Some(mut typed) = Typed::sent(depot) else {
+            let values = [("kind", ConnectorKind::Webhook.as_str().to_owned())];
+            let typed = Typed::new(depot, "name", &values);
+            return Ok(typed.show(page(&self.0, &typed)));
+        };
+        let set_up = read(&mut typed);
+        let path = paths::connector(&set_up.connector.name);
+        let created = typed.submit(&self.0, req, &[], |catalog, by| catalog.set_up(set_up, by));
+        let Some((secret, key)) = created.await? else {
+            return Ok(typed.show(page(&self.0, &typed)));
+        };
+        Ok(FormAnswer::made(path, &key.name, secret))
+    }
+}
+
+fn page(operator: &Operator, typed: &Typed) -> FormPage {
+    let fields = html! {
+        (typed.input(NAME, 64, true))
+        (settings::kind_field(typed))
+        (stream_fields(typed, &operator.catalog))
+        (settings::fields(typed, &operator.catalog))
+        (form::buttons("Create connector", "/sources"))
+    };
+    FormPage {
+        title: "New connector".to_owned(),
+        place: Place::Connectors,
+        content: html! {
+            p.panel {
+                "Which tool sends? " a href="/new/tool" { "Choose it from the list" } ": Shopify, Stripe, GitHub, Slack, Twilio and others that sign what they send. "
+                "This form is for a tool or program with an ingest key."
+            }
+            (typed.panel(Some("/new/source"), &fields))
+        },
+    }
+}
+
+/// Where the items go.
+fn stream_fields(typed: &Typed, catalog: &Catalog) -> Markup {
+    let stream = Field {
+        name: "stream",
+        label: "Stream",
+        hint: "Where its items go.",
+    };
+    let new_stream = Field {
+        name: "new_stream",
+        label: "Name of the new stream",
+        hint: "Without one it is called like the connector.",
+    };
+    html! {
+        (typed.stream_select(stream, catalog, Some("a new stream")))
+        (typed.input(new_stream, 256, false))
+    }
+}
+
+/// The stream of a connector of this name.
+fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
+    match (typed.raw("stream"), typed.optional("new_stream")) {
+        ("", new) => FirstStream::New(config::Stream {
+            name: new.unwrap_or_else(|| connector.to_owned()),
+            ..config::Stream::default()
+        }),
+        (existing, new) => {
+            let existing = existing.to_owned();
+            if new.is_some() {
+                let message = "Choose a stream above, or name a new one here, not both.";
+                typed.reject("new_stream", message);
+            }
+            FirstStream::Existing(existing)
+        }
+    }
+}
+
+/// What the form asks for.
+fn read(typed: &mut Typed) -> SetUp {
+    let name = typed.name();
+    SetUp {
+        stream: read_stream(typed, &name),
+        key: FIRST_KEY.to_owned(),
+        allow_in_url: false,
+        verify: None,
+        connector: settings::read(
+            typed,
+            config::Connector {
+                name,
+                ..config::Connector::default()
+            },
+        ),
+    }
+}

@@ -1,0 +1,133 @@
+//! `/new/source?tool=NAME`: a connector for a tool that is known by name, or that signs.
+//!
+//! **Invariant**: the form asks for nothing that the tool's preset knows.
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request};
+
+use super::{read_stream, stream_fields};
+use crate::catalog::{Catalog, FIRST_KEY, SetUp};
+use crate::config::{self, ConnectorKind};
+use crate::connector::verification;
+use crate::form::{self, Field, NAME, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::{paths, tool};
+use crate::operate::Operator;
+use crate::sender::Preset;
+
+/// The item key of those whose deliveries are items of their own.
+const DELIVERY: &str = "@delivery";
+
+/// The form as it is asked for, or what was sent with it.
+pub(super) async fn answer(
+    operator: &Operator,
+    req: &Request,
+    depot: &Depot,
+    preset: &'static Preset,
+) -> Result<FormAnswer, NoPage> {
+    let Some(mut typed) = Typed::sent(depot) else {
+        let mut values = verification::initial(preset);
+        values.push(("name", free_name(&operator.catalog, preset)));
+        let typed = Typed::new(depot, "name", &values);
+        return Ok(typed.show(page(operator, preset, &typed)));
+    };
+    let set_up = read(&mut typed, preset);
+    let path = paths::connector(&set_up.connector.name);
+    let fields = verification::named(preset);
+    let created = typed.submit(operator, req, &fields, |catalog, by| {
+        catalog.set_up(set_up, by)
+    });
+    let Some((secret, key)) = created.await? else {
+        return Ok(typed.show(page(operator, preset, &typed)));
+    };
+    Ok(match secret {
+        Some(_) => FormAnswer::made(path, &key.name, secret),
+        None => {
+            let within = tool::name_within(Some(preset));
+            let flash = format!(
+                "The connector {} is made. Now paste its URL into {within}.",
+                key.connector
+            );
+            FormAnswer::Done(path, flash)
+        }
+    })
+}
+
+/// The preset's name, with a number if there is such a connector already.
+fn free_name(catalog: &Catalog, preset: &Preset) -> String {
+    if preset.is_generic() {
+        return String::new();
+    }
+    let numbered = (2..100).map(|number| format!("{}-{number}", preset.name));
+    let mut names = std::iter::once(preset.name.to_owned()).chain(numbered);
+    names
+        .find(|name| catalog.connector(name).is_none())
+        .unwrap_or_default()
+}
+
+fn page(operator: &Operator, preset: &Preset, typed: &Typed) -> FormPage {
+    let item_key = Field {
+        name: "item_key",
+        label: "What identifies an item? (optional)",
+        hint: &item_key_hint(preset),
+    };
+    let fields = html! {
+        (typed.input(NAME, 64, true))
+        (stream_fields(typed, &operator.catalog))
+        @if preset.signed() { (verification::fields(typed, preset)) } @else { (unsigned(preset)) }
+        (typed.input(item_key, 255, false))
+        (form::buttons("Create connector", "/new/tool"))
+    };
+    FormPage {
+        title: match preset.is_generic() {
+            true => preset.title.to_owned(),
+            false => format!("Connect {}", preset.title),
+        },
+        place: Place::Connectors,
+        content: typed.panel(Some(&format!("/new/source?tool={}", preset.name)), &fields),
+    }
+}
+
+/// In place of a secret.
+fn unsigned(preset: &Preset) -> Markup {
+    html! { p #no-secret {
+        "What " (tool::name_within(Some(preset))) " sends cannot be verified by a signature here, so it is given a key in its URL. "
+        "The next page shows that URL once. Who knows it can send: URLs are kept in logs and histories."
+    } }
+}
+
+/// What counts if nothing is typed.
+fn item_key_hint(preset: &Preset) -> String {
+    let example = "A field such as order.id: sent again, it updates the item.";
+    match preset.item_key {
+        None if preset.is_generic() => {
+            format!("{example} Without one every object takes the place of the one before.")
+        }
+        None | Some(DELIVERY) => {
+            format!("{example} Without one each delivery is an item of its own.")
+        }
+        Some(field) => match preset.item_key_or {
+            Some(other) => format!("{example} Without one it is {field}, or {other}."),
+            None => format!("{example} Without one it is {field}."),
+        },
+    }
+}
+
+/// What the form asks for.
+fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
+    let name = typed.name();
+    SetUp {
+        stream: read_stream(typed, &name),
+        key: FIRST_KEY.to_owned(),
+        allow_in_url: !preset.signed(),
+        verify: verification::read(typed, preset),
+        connector: config::Connector {
+            name,
+            kind: ConnectorKind::Webhook,
+            // Of a key that signs, its scheme says so.
+            preset: (!preset.signed()).then(|| preset.name.to_owned()),
+            item_key: typed.optional("item_key"),
+            ..config::Connector::default()
+        },
+    }
+}

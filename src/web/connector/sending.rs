@@ -1,0 +1,203 @@
+//! How to send to a connector: the URL for its tool, what is known of it, and requests to paste.
+//!
+//! **Invariant**: of a key only what may be shown stands here; with its text only in [`issued`], which is shown once.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::list::streams;
+use super::{identity, own_secret};
+use crate::catalog::{Connector, IngestKey, KeyState};
+use crate::key::shown_once;
+use crate::origin::origin;
+pub use crate::http::sessions::IssuedKey;
+use crate::snippets::{Address, Sample};
+use crate::text::{bytes, grouped, text};
+use crate::{description, paths, tool};
+use crate::operate::Operator;
+use crate::sender::{self, Preset};
+
+/// The key that was just issued, and requests to paste that hold it.
+pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {
+    let key = connector.key(&issued.key);
+    if let Some(key) = key.filter(|key| key.verify().is_some()) {
+        return own_secret::taken(key, issued);
+    }
+    html! {
+        div.panel.made {
+            (shown_once::panel(issued, "key"))
+            @if let Some(key) = key {
+                @if key.allow_in_url {
+                    p { "The URL to paste into " (tool::name_within(key.preset)) ". It holds the key, so it is shown only now, too:" }
+                    div.copy data-once {
+                        code #url-with-key { (address.for_tools(&key.path())) "?access_token=" (issued.secret.expose()) }
+                        button type="button" data-copy="url-with-key" { "Copy" }
+                    }
+                }
+                p { "A first request to " (text(&key.stream)) ", ready to paste:" }
+                (shown_once::snippets(address, &Sample::of(key), Some(issued)))
+            }
+        }
+    }
+}
+
+/// What to do in the tool, if there is one.
+pub(super) fn in_the_tool(
+    connector: &Connector,
+    address: &Address,
+    public: Option<&str>,
+) -> Markup {
+    let Some(preset) = connector.preset() else {
+        return html! {};
+    };
+    let keys = connector.keys.iter();
+    let keys = keys.filter(|key| is_of_tool(key) && key.state() == KeyState::Active);
+    let mut urls: Vec<(&str, String, bool)> = keys
+        .map(|key| (&*key.stream, key.path(), key.allow_in_url))
+        .collect();
+    urls.sort_unstable();
+    urls.dedup_by(|next, kept| {
+        let is_same = next.1 == kept.1;
+        kept.2 |= is_same && next.2;
+        is_same
+    });
+    let within = tool::name_within(Some(preset));
+    html! {
+        @if !urls.is_empty() {
+            div.panel #in-the-tool {
+                @for (place, (stream, path, in_url)) in urls.iter().enumerate() {
+                    p { "The URL to paste into " (within) @if urls.len() > 1 { ", for " (text(stream)) } ":" }
+                    (copied(&format!("tool-url-{place}"), &address.for_tools(path)))
+                    @if *in_url { p.quiet { "At its end stands the key: " code { "?access_token=" } " and what was shown when it was made. A new key is shown with its URL." } }
+                }
+                @if public.is_none() {
+                    p { "This is the address of the service here. A tool needs the one that the internet knows: set " code { "server.public_url" } " in the configuration to what stands before " code { "/api" } " there, and this page shows the whole URL." }
+                }
+                @if !preset.events_hint.is_empty() { p { "Events worth choosing: " (preset.events_hint) } }
+            }
+        }
+    }
+}
+
+/// What is known of a connector, and what can be done with it.
+pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Address) -> Markup {
+    let path = paths::connector(&connector.name);
+    let preset = connector.preset();
+    let items = (connector.items.as_deref()).or_else(|| preset.and_then(|preset| preset.items));
+    let signs = |key: &IngestKey| key.signing.is_some();
+    html! {
+        div.panel {
+            dl {
+                (description::fact(connector.description.as_deref()))
+                dt { "Kind" } dd { (connector.kind.as_str()) }
+                @if let Some(preset) = preset {
+                    dt { "Tool" } dd { (preset.title) }
+                    dt { "Verified by" } dd { (verified_by(connector, preset)) }
+                }
+                dt { "Item key" } dd { (identity::fact(connector)) }
+                @if let Some(items) = items { dt { "Its items are at" } dd { (text(items)) } }
+                dt { "May remove items" } dd { @if connector.may_delete() { "yes" } @else { "no" } }
+                dt { "Limit of each key" } dd { (limit(operator, connector)) }
+                @for (place, stream) in plain_streams(connector).iter().enumerate() {
+                    dt { "Webhook URL for " (text(stream)) }
+                    dd { (copied(&format!("url-{place}"), &address.for_tools(&plain_path(connector, stream)))) }
+                }
+                @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
+                    dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }
+                }
+                dt { "Made" } dd { (origin(operator, "connectors", &connector.name, connector.created_ms)) }
+            }
+            @if connector.created_ms.is_some() {
+                p.row {
+                    a.button.plain href={ (path) "/change" } { "Change" }
+                    a.button.danger href={ (path) "/delete" } { "Delete…" }
+                }
+            }
+        }
+    }
+}
+
+/// Requests to paste, without the key.
+pub(super) fn test(connector: &Connector, address: &Address) -> Markup {
+    let mut keys: Vec<&IngestKey> = connector.keys.iter().map(|key| &**key).collect();
+    keys.sort_by_key(|key| &*key.stream);
+    let sends = keys.iter().find(|key| key.signing.is_none());
+    html! {
+        @if let Some(key) = sends {
+            div.panel {
+                p { "Send a test. Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
+                (shown_once::snippets(address, &Sample::of(key), None))
+            }
+        } @else if !keys.is_empty() {
+            p.panel { "To send a test, let the tool send one: most have a button for it where the URL is entered." }
+        }
+    }
+}
+
+/// By what its requests are believed.
+fn verified_by(connector: &Connector, preset: &Preset) -> Markup {
+    let signing = connector.keys.iter().filter_map(|key| {
+        let verify = key.verify().filter(|_| key.state() == KeyState::Active)?;
+        Some((key, verify))
+    });
+    let signing: Vec<_> = signing.collect();
+    html! {
+        @for (place, (key, verify)) in signing.iter().enumerate() {
+            @if place > 0 { br; }
+            @if verify.awaits_secret() { "nothing yet: the key " (text(&key.name)) " has no secret" }
+            @else { (tool::scheme(&verify.options.scheme)) ", secret " span.mono { (text(&verify.shown())) "…" } " of the key " (text(&key.name)) }
+        }
+        @if signing.is_empty() {
+            @if preset.signed() { "its key: no key of this connector verifies signatures" } @else { "its key, which stands in the URL or in a header" }
+        }
+    }
+}
+
+/// Whether what comes with it comes to the address of the connector.
+fn is_of_tool(key: &IngestKey) -> bool {
+    key.signing.is_some() || key.preset.is_some()
+}
+
+/// The streams whose data comes with keys of their own.
+fn plain_streams(connector: &Connector) -> Vec<&str> {
+    let is_plain = |stream: &&str| {
+        let mut keys = connector.keys.iter();
+        keys.any(|key| *key.stream == **stream && !is_of_tool(key))
+    };
+    streams(connector).into_iter().filter(is_plain).collect()
+}
+
+/// Where that data is sent: only at its own address items are looked for.
+fn plain_path(connector: &Connector, stream: &str) -> String {
+    let own = connector.items.is_some().then_some(&*connector.name);
+    sender::path(stream, own)
+}
+
+fn copied(id: &str, url: &str) -> Markup {
+    html! { div.copy { code id=(id) { (url) } button.plain type="button" data-copy=(id) { "Copy" } } }
+}
+
+fn limit(operator: &Operator, connector: &Connector) -> String {
+    let limits = operator.catalog.limits();
+    let mut words = format!(
+        "{} requests per second, {} at once",
+        grouped(
+            (connector
+                .requests_per_second
+                .unwrap_or(limits.requests_per_second))
+            .into()
+        ),
+        grouped((connector.burst.unwrap_or(limits.burst)).into())
+    );
+    let of_second = connector
+        .bytes_per_second
+        .unwrap_or(limits.bytes_per_second);
+    let of_day = connector.bytes_per_day.unwrap_or(limits.bytes_per_day);
+    for (max, time) in [(of_second, "second"), (of_day, "day")] {
+        if max > 0 {
+            let _ = write!(words, ", {} per {time}", bytes(max));
+        }
+    }
+    words
+}

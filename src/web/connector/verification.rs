@@ -1,0 +1,285 @@
+//! How what a tool signs is verified: the fields that the forms of a connector and of a key share.
+//!
+//! **Invariant**: a secret is read from the form that was sent, and shown by none.
+
+use maud::{Markup, html};
+
+use crate::config::{Secret, Verify};
+use crate::form::{Field, Typed};
+use crate::text::as_sentence;
+use crate::sender::{Detail, Handshake, Options, Preset, Timestamp};
+
+/// Of the fields of a signature, those that begin with what most tools do.
+const USUAL: [(&str, &str); 6] = [
+    ("signed", "{body}"),
+    ("hash", "sha256"),
+    ("encoding", "hex"),
+    ("secret_encoding", "text"),
+    ("timestamp_in", "header"),
+    ("unit", "s"),
+];
+const HASHES: [(&str, &str); 4] = [
+    ("sha256", "SHA-256"),
+    ("sha1", "SHA-1"),
+    ("sha384", "SHA-384"),
+    ("sha512", "SHA-512"),
+];
+const ENCODINGS: [(&str, &str); 2] = [("hex", "hexadecimal"), ("base64", "Base64")];
+const SECRET_ENCODINGS: [(&str, &str); 3] = [
+    ("text", "as it is"),
+    ("hex", "hexadecimal"),
+    ("base64", "Base64"),
+];
+const PLACES: [(&str, &str); 3] = [
+    ("header", "in a header of its own"),
+    ("part", "in a part of the signature's header"),
+    ("body", "in a field of the body"),
+];
+const UNITS: [(&str, &str); 3] = [
+    ("s", "seconds since 1970"),
+    ("ms", "milliseconds since 1970"),
+    ("rfc3339", "like 2030-01-31T12:00:00Z"),
+];
+
+/// What the fields hold at first.
+pub(super) fn initial(preset: &Preset) -> Vec<(&'static str, String)> {
+    match preset.name {
+        "hmac" => USUAL.map(|(name, value)| (name, value.to_owned())).into(),
+        _ => Vec::new(),
+    }
+}
+
+/// The fields of a tool that signs.
+pub(super) fn fields(typed: &Typed, preset: &Preset) -> Markup {
+    html! {
+        @if preset.sends_secret().is_some() { (secret_of_tool(typed, preset)) } @else { (secret(typed, preset, "")) }
+        @for detail in preset.details { (self::detail(typed, detail)) }
+        @if asks_for_word(preset) { (verify_token(typed)) }
+        @if preset.is_generic() { (header(typed)) }
+        @if preset.name == "hmac" { (layout(typed)) }
+        @if asks_for_url(preset) { (url(typed)) }
+    }
+}
+
+/// The field of the secret, or of what the tool publishes in place of one. `new ` may stand before its name.
+pub(super) fn secret(typed: &Typed, preset: &Preset, before: &str) -> Markup {
+    let published = preset.published();
+    let label = as_sentence(&[before, published.unwrap_or("secret")].concat());
+    let field = Field {
+        name: "secret",
+        label: label.trim_end_matches('.'),
+        hint: preset.secret_hint,
+    };
+    match published {
+        None => typed.secret_input(field),
+        Some(_) => typed.lines_input(field),
+    }
+}
+
+/// The field of a secret that the tool sends itself, if nothing is typed.
+fn secret_of_tool(typed: &Typed, preset: &Preset) -> Markup {
+    let hint = format!(
+        "{} Leave this empty: the page of the connector says when it has come.",
+        preset.secret_hint
+    );
+    typed.known_secret_input(Field {
+        name: "secret",
+        label: "Secret (optional)",
+        hint: &hint,
+    })
+}
+
+fn detail(typed: &Typed, detail: &Detail) -> Markup {
+    let (label, hint) = match detail.without {
+        None => (detail.label.to_owned(), detail.hint.to_owned()),
+        Some(without) => (
+            format!("{} (optional)", detail.label),
+            format!("{} Without it {without}.", detail.hint),
+        ),
+    };
+    let field = Field {
+        name: detail.name,
+        label: &label,
+        hint: &hint,
+    };
+    typed.input(field, 256, detail.without.is_none())
+}
+
+/// The secret as it was typed.
+pub(super) fn read_secret(typed: &Typed) -> Secret {
+    Secret::new(typed.text("secret"))
+}
+
+/// What the fields say; none: the tool signs nothing.
+pub(super) fn read(typed: &mut Typed, preset: &Preset) -> Option<Verify> {
+    if !preset.signed() {
+        return None;
+    }
+    let verify_token = asks_for_word(preset).then(|| {
+        let word = typed.text("verify_token");
+        if word.is_empty() {
+            typed.reject("verify_token", "Choose a word.");
+        }
+        Secret::new(word)
+    });
+    Some(Verify {
+        secret: match preset.sends_secret() {
+            Some(_) => typed.optional("secret").map(Secret::new),
+            None => Some(read_secret(typed)),
+        },
+        verify_token,
+        options: options(typed, preset),
+        ..Verify::default()
+    })
+}
+
+/// Where the form shows what is wrong with the scheme as a whole.
+pub(super) fn named(preset: &Preset) -> [(&'static str, &'static str); 1] {
+    let field = if asks_for_url(preset) {
+        "url"
+    } else {
+        "secret"
+    };
+    [("scheme", field)]
+}
+
+fn options(typed: &Typed, preset: &Preset) -> Options {
+    let mut options = Options {
+        url: typed.optional("url").filter(|_| asks_for_url(preset)),
+        ..Options::of(preset.name)
+    };
+    for detail in preset.details {
+        options.set_detail(detail.name, typed.optional(detail.name));
+    }
+    if preset.is_generic() {
+        options.header = typed.optional("header");
+    }
+    if preset.name == "hmac" {
+        options.prefix = typed.optional("prefix");
+        options.separator = separator(typed);
+        options.signed = typed.optional("signed");
+        options.hash = typed.optional("hash");
+        options.encoding = typed.optional("encoding");
+        options.secret_encoding = typed.optional("secret_encoding");
+        options.timestamp = (typed.optional("timestamp")).map(|name| timestamp(typed, name));
+        options.id = typed.optional("id").map(|name| format!("header:{name}"));
+    }
+    options
+}
+
+/// The one character, which may be a space.
+fn separator(typed: &Typed) -> Option<String> {
+    let text = match typed.text("separator") {
+        text if text.is_empty() => typed.raw("separator").to_owned(),
+        text => text,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Where the form says that the timestamp stands, and how it is written.
+fn timestamp(typed: &Typed, name: String) -> Timestamp {
+    let unit = typed.optional("unit");
+    let place = Timestamp {
+        unit,
+        ..Timestamp::default()
+    };
+    let name = Some(name);
+    match typed.raw("timestamp_in") {
+        "part" => Timestamp {
+            part: name,
+            ..place
+        },
+        "body" => Timestamp {
+            body: name,
+            ..place
+        },
+        _ => Timestamp {
+            header: name,
+            ..place
+        },
+    }
+}
+
+/// Whether the tool's greeting holds a word that was agreed on.
+fn asks_for_word(preset: &Preset) -> bool {
+    preset.handshake == Some(Handshake::VerifyToken)
+}
+
+fn asks_for_url(preset: &Preset) -> bool {
+    preset.signs_url() || preset.name == "hmac"
+}
+
+fn verify_token(typed: &Typed) -> Markup {
+    typed.secret_input(Field {
+        name: "verify_token",
+        label: "Verify token",
+        hint: "A word that you choose: enter the same one in the tool, beside the URL.",
+    })
+}
+
+fn header(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "header",
+        label: "Header",
+        hint: "Where the tool sends its signature or its secret, such as X-Signature.",
+    };
+    typed.input(field, 256, true)
+}
+
+fn layout(typed: &Typed) -> Markup {
+    let prefix = Field {
+        name: "prefix",
+        label: "Before the signature (optional)",
+        hint: "What stands in the header before the signature itself, such as sha256=.",
+    };
+    let signed = Field {
+        name: "signed",
+        label: "What is signed",
+        hint: "Text with {body}, and with {ts}, {id}, {url} or {method} where the tool signs them, such as {ts}.{body}.",
+    };
+    let field = |name, label| Field {
+        name,
+        label,
+        hint: "",
+    };
+    let separator = Field {
+        name: "separator",
+        label: "Between several parts (optional)",
+        hint: "The one character between them, such as the comma of t=…,v1=…. Without one the header has one part.",
+    };
+    let timestamp = Field {
+        name: "timestamp",
+        label: "Timestamp (optional)",
+        hint: "The name of its header or field, or how its part begins, such as t=. Needed for {ts}.",
+    };
+    let id = Field {
+        name: "id",
+        label: "Header of the delivery's id (optional)",
+        hint: "A delivery with the id of another is a repeat. Needed for {id}.",
+    };
+    html! {
+        (typed.input(prefix, 256, false))
+        (typed.input(separator, 1, false))
+        (typed.input(signed, 256, false))
+        div.fields {
+            (typed.select(field("hash", "Hash"), &HASHES))
+            (typed.select(field("encoding", "Signature written as"), &ENCODINGS))
+            (typed.select(field("secret_encoding", "Secret written as"), &SECRET_ENCODINGS))
+        }
+        (typed.input(timestamp, 256, false))
+        div.fields {
+            (typed.select(field("timestamp_in", "It stands"), &PLACES))
+            (typed.select(field("unit", "It is written as"), &UNITS))
+        }
+        (typed.input(id, 256, false))
+    }
+}
+
+fn url(typed: &Typed) -> Markup {
+    let field = Field {
+        name: "url",
+        label: "URL in the tool (optional)",
+        hint: "For tools that sign the URL that they were given: the whole of it, where it is not server.public_url and the path.",
+    };
+    typed.input(field, 2_048, false)
+}

@@ -1,0 +1,183 @@
+//! `/docs/api`: the OpenAPI document of a listener as a page that people can read.
+//!
+//! It is made on the server from the very document that `/openapi.json` serves, and it is as open as that one.
+//!
+//! **Invariant**: the page holds nothing of the daemon's data.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::operation::Operation;
+use super::{Listener, inline, prose};
+use crate::http::document::Document;
+
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// `GET /docs/api`
+pub struct GetReference {
+    pub document: Arc<Document>,
+    pub listener: Listener,
+}
+
+#[async_trait]
+impl Handler for GetReference {
+    async fn handle(&self, req: &mut Request, _: &mut Depot, res: &mut Response, _: &mut FlowCtrl) {
+        let document = &self.document.made().await.value;
+        page(document, self.listener, &base(req.headers())).send(res);
+    }
+}
+
+/// The listener's address as the reader reaches it, for the examples.
+fn base(headers: &HeaderMap) -> String {
+    let in_a_host = |byte: u8| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte);
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.filter(|host| !host.is_empty() && host.bytes().all(in_a_host));
+    let forwarded = headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes);
+    let scheme = match forwarded {
+        Some(b"https") => "https",
+        _ => "http",
+    };
+    format!("{scheme}://{}", host.unwrap_or("localhost"))
+}
+
+/// The operations of a document by tag: the tags in the document's order, paths in theirs.
+fn groups(document: &Value) -> Vec<(&Value, Vec<Operation<'_>>)> {
+    let tags = document["tags"].as_array().into_iter().flatten();
+    let groups = tags.map(|tag| {
+        let operations = Operation::all(document);
+        let own = operations.filter(|operation| operation.tag() == tag["name"].as_str());
+        (tag, own.collect())
+    });
+    groups.collect()
+}
+
+fn page<'a>(document: &'a Value, listener: Listener, base: &str) -> Frame<'a> {
+    let title = document["info"]["title"].as_str().unwrap_or_default();
+    let groups = groups(document);
+    let contents = html! {
+        @for (tag, operations) in &groups {
+            h2 { a href={ "#" (anchor(tag)) } { (tag["name"].as_str().unwrap_or_default()) } }
+            ul { @for operation in operations {
+                li { a href={ "#" (operation.id()) } { (operation.method_badge()) " " span { (operation.summary()) } } }
+            } }
+        }
+    };
+    let content = html! {
+        h1 { (title) " API " small.quiet { (document["info"]["version"].as_str().unwrap_or_default()) } }
+        (prose(document["info"]["description"].as_str().unwrap_or_default()))
+        (access(document))
+        @for (tag, operations) in &groups {
+            section aria-labelledby=(anchor(tag)) {
+                h2 #(anchor(tag)) { (tag["name"].as_str().unwrap_or_default()) }
+                (prose(tag["description"].as_str().unwrap_or_default()))
+                @for operation in operations { (operation.show(document, base)) }
+            }
+        }
+    };
+    Frame {
+        listener,
+        path: "/docs/api",
+        title: "API",
+        query: "",
+        contents,
+        content,
+    }
+}
+
+/// How callers say who they are, and what the examples stand for.
+fn access(document: &Value) -> Markup {
+    let schemes = document["components"]["securitySchemes"].as_object();
+    html! {
+        div.panel {
+            dl {
+                @for (name, scheme) in schemes.into_iter().flatten() {
+                    dt { code { (name) } }
+                    dd { "In the header " code { "Authorization: Bearer …" } ". " (inline(scheme["description"].as_str().unwrap_or_default())) }
+                }
+            }
+            p { "In the examples words in capitals stand for values of yours; those that begin with " code { "$" } " are variables of the shell." }
+        }
+    }
+}
+
+fn anchor(tag: &Value) -> String {
+    let name = tag["name"].as_str().unwrap_or_default();
+    format!("tag-{}", name.replace(' ', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(schemas: &Value) -> Value {
+        json!({
+            "info": {"title": "<T>", "version": "1", "description": "One `a<b` two.\n\nThree."},
+            "tags": [{"name": "read keys", "description": "Those."}],
+            "paths": {"/a/{name}": {"post": {
+                "tags": ["read keys"],
+                "summary": "Do \"it\".",
+                "operationId": "do_it",
+                "parameters": [{"name": "name", "in": "path", "required": true, "description": "Which.", "schema": {"type": "string"}}],
+                "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}},
+                "responses": {"200": {"description": "Done."}},
+                "security": [{"token": []}, {}],
+            }}},
+            "components": {"schemas": schemas, "securitySchemes": {"token": {"description": "A `token`."}}},
+        })
+    }
+
+    #[test]
+    fn the_page_is_the_document() {
+        let document = document(
+            &json!({"Tree": {"type": "object", "required": ["a"], "properties": {
+                "a": {"type": ["string", "null"], "description": "The `a`."},
+                "children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+                "other": {"$ref": "#/components/schemas/Missing"},
+            }}}),
+        );
+        let page = page(&document, Listener::Admin, "http://h:1");
+        let page = page.markup().into_string();
+        for part in [
+            "&lt;T&gt; API",
+            "One <code>a&lt;b</code> two.</p><p>Three.",
+            "href=\"#tag-read-keys\"",
+            "id=\"do_it\"",
+            "Do &quot;it&quot;.",
+            "array of <code>Tree</code>",
+            "as above",
+            "The <code>a</code>.",
+            "curl -X POST",
+            "http://h:1/a/NAME",
+            "$TOKEN",
+            "or without",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert!(!page.contains("<script"), "{page}");
+    }
+
+    #[test]
+    fn only_a_host_stands_in_the_examples() {
+        let base_of = |host: &str, proto: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_str(host).expect("a header"));
+            headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
+            base(&headers)
+        };
+        assert_eq!(base_of("[::1]:8080", "http"), "http://[::1]:8080");
+        assert_eq!(
+            base_of("data.example.com", "https"),
+            "https://data.example.com"
+        );
+        for other in ["", "a b", "a'; rm -rf /", "$(id)", "a/b", "a@b"] {
+            assert_eq!(base_of(other, "ftp"), "http://localhost", "{other}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The controls of a form: inputs with their labels, hints and messages.
+//!
+//! **Invariant**: a control has the name of its field as its id, and names its hint and its message to screen readers.
+
+use maud::{Markup, html};
+
+use super::{Typed, unix_ms};
+use crate::catalog::Catalog;
+use crate::config::looks_secret;
+use crate::text::plain;
+
+/// Streams that a form lists; where there are more, a name is typed.
+const STREAMS_LISTED_MAX: usize = 500;
+
+/// Characters of a secret: a browser cuts what is longer, so it is more than any tool has.
+const SECRET_CHARS_MAX: usize = 4_096;
+/// The same of several lines: certificates with their chains, key sets.
+const LINES_CHARS_MAX: usize = 32_768;
+
+/// The name and the words of a control.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field<'a> {
+    /// In the form that is sent, and the id.
+    pub(crate) name: &'static str,
+    /// What it is called.
+    pub(crate) label: &'a str,
+    /// What may be typed; empty: nothing needs to be said.
+    pub(crate) hint: &'a str,
+}
+
+impl Typed {
+    /// A line of text.
+    pub(crate) fn input(
+        &self,
+        field: Field<'_>,
+        chars_max: usize,
+        required: bool,
+    ) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
+                required[required] autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// A secret. What was typed never comes back.
+    pub(crate) fn secret_input(&self, field: Field<'_>) -> Markup {
+        self.any_secret_input(field, true)
+    }
+
+    /// The same where somebody else may make the secret.
+    pub(crate) fn known_secret_input(&self, field: Field<'_>) -> Markup {
+        self.any_secret_input(field, false)
+    }
+
+    fn any_secret_input(&self, field: Field<'_>, required: bool) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="password" maxlength=(SECRET_CHARS_MAX) required[required]
+                autocomplete="off" autocapitalize="off" spellcheck="false"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// The contents of a file of text. What was typed never comes back: it may have been another file.
+    pub(crate) fn lines_input(&self, field: Field<'_>) -> Markup {
+        self.around(field, html! {
+            textarea.mono id=(field.name) name=(field.name) rows="6" maxlength=(LINES_CHARS_MAX) required
+                autocomplete="off" autocapitalize="off" spellcheck="false"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)] {}
+        })
+    }
+
+    /// A whole number; `usual` is what counts if there is none.
+    pub(crate) fn number_input(&self, field: Field<'_>, usual: &str) -> Markup {
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type="text" inputmode="numeric" value=(self.shown(field.name)) maxlength="16"
+                placeholder=(usual) autocomplete="off" size="14"
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// A time in UTC.
+    pub(crate) fn time_input(&self, field: Field<'_>) -> Markup {
+        let value = self.shown(field.name);
+        // A browser shows nothing of what is no time.
+        let is_time = value.is_empty() || unix_ms(value).is_some();
+        let kind = if is_time { "datetime-local" } else { "text" };
+        self.around(field, html! {
+            input id=(field.name) name=(field.name) type=(kind) step=[is_time.then_some("1")] value=(value)
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)];
+        })
+    }
+
+    /// One of some words.
+    pub(crate) fn select(&self, field: Field<'_>, words: &[(&str, &str)]) -> Markup {
+        let chosen = self.raw(field.name);
+        self.around(field, html! {
+            select id=(field.name) name=(field.name)
+                aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[self.is_first(field.name)] {
+                @for (word, shown) in words { option value=(word) selected[*word == chosen] { (shown) } }
+            }
+        })
+    }
+
+    /// One of the streams. `other` is the first choice, if none of them needs to be chosen.
+    pub(crate) fn stream_select(
+        &self,
+        field: Field<'_>,
+        catalog: &Catalog,
+        other: Option<&str>,
+    ) -> Markup {
+        let streams = catalog.streams();
+        if streams.len() > STREAMS_LISTED_MAX {
+            return self.input(field, 256, other.is_none());
+        }
+        let shown: Vec<String> = streams.iter().map(|one| plain(&one.name)).collect();
+        let mut words: Vec<(&str, &str)> = other.map(|other| ("", other)).into_iter().collect();
+        let names = streams.iter().map(|one| &*one.name);
+        words.extend(names.zip(shown.iter().map(String::as_str)));
+        self.select(field, &words)
+    }
+
+    /// Any of the streams, and of those that were chosen before and are gone.
+    pub(crate) fn stream_boxes(&self, field: Field<'_>, catalog: &Catalog) -> Markup {
+        let chosen = self.all(field.name);
+        let mut names: Vec<String> = chosen.clone();
+        names.extend(catalog.streams().iter().map(|one| one.name.to_string()));
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        let beyond = names.len() > STREAMS_LISTED_MAX;
+        if beyond {
+            names.retain(|name| chosen.contains(name));
+        }
+        let focus = self.is_first(field.name);
+        html! {
+            fieldset.field #(field.name) tabindex="-1" aria-describedby=[self.described(field)] aria-invalid=[self.invalid(field.name)] autofocus[focus] {
+                legend { (field.label) }
+                (self.beside(field))
+                @for name in &names {
+                    label.box { input type="checkbox" name=(field.name) value=(name) checked[chosen.contains(name)]; " " bdi { (plain(name)) } }
+                }
+                @if beyond { label { "One more, by its name " input name=(field.name) type="text" maxlength="256" dir="auto"; } }
+                @if names.is_empty() && !beyond { p.quiet { "There is no stream yet. " a href="/new/stream" { "Make one" } " first." } }
+            }
+        }
+    }
+
+    /// A box to tick.
+    pub(crate) fn tick(&self, field: Field<'_>) -> Markup {
+        html! {
+            div.field {
+                label.box {
+                    input id=(field.name) type="checkbox" name=(field.name) value="yes" checked[self.is_ticked(field.name)]
+                        aria-describedby=[self.described(field)] autofocus[self.is_first(field.name)];
+                    " " (field.label)
+                }
+                (self.beside(field))
+            }
+        }
+    }
+
+    fn around(&self, field: Field<'_>, control: Markup) -> Markup {
+        html! {
+            div.field {
+                label for=(field.name) { (field.label) }
+                (control)
+                (self.beside(field))
+            }
+        }
+    }
+
+    /// The hint, and what is wrong.
+    fn beside(&self, field: Field<'_>) -> Markup {
+        html! {
+            @if !field.hint.is_empty() { p.hint id={ (field.name) "-hint" } { (field.hint) } }
+            @if let Some(message) = self.message(field.name) { p.wrong id={ (field.name) "-wrong" } { (message) } }
+        }
+    }
+
+    fn message(&self, name: &str) -> Option<&str> {
+        let found = self.wrong.iter().find(|(wrong, _)| *wrong == name);
+        found.map(|(_, message)| message.as_str())
+    }
+
+    fn described(&self, field: Field<'_>) -> Option<String> {
+        let hint = (!field.hint.is_empty()).then(|| format!("{}-hint", field.name));
+        let wrong = self.invalid(field.name);
+        let wrong = wrong.map(|_| format!("{}-wrong", field.name));
+        let ids: Vec<String> = wrong.into_iter().chain(hint).collect();
+        (!ids.is_empty()).then(|| ids.join(" "))
+    }
+
+    fn invalid(&self, name: &str) -> Option<&'static str> {
+        self.message(name).map(|_| "true")
+    }
+
+    fn is_first(&self, name: &str) -> bool {
+        match self.wrong.first() {
+            Some((first, _)) => *first == name,
+            None => self.why.is_none() && self.first == name,
+        }
+    }
+
+    fn shown(&self, name: &str) -> &str {
+        let text = self.raw(name);
+        if looks_secret(text.trim()) { "" } else { text }
+    }
+}
+
+/// Buttons at the end of a form: what it does, and the way back.
+pub(crate) fn buttons(does: &str, back: &str) -> Markup {
+    html! { p.row { button { (does) } a.button.plain href=(back) { "Cancel" } } }
+}
+
+/// The field that [`Typed::name`] reads.
+pub(crate) const NAME: Field<'_> = Field {
+    name: "name",
+    label: "Name",
+    hint: "What it is called here: letters, digits, dots, dashes and underscores.",
+};
+
+#[cfg(test)]
+mod tests {
+    use salvo_core::Depot;
+
+    use super::*;
+
+    #[test]
+    fn what_was_typed_comes_back_escaped_and_a_secret_does_not() {
+        let values = [
+            ("name", "\"><script>".to_owned()),
+            ("item_key", "ik_live_x".to_owned()),
+        ];
+        let mut typed = Typed::new(&Depot::new(), "name", &values);
+        typed.reject("item_key", "It is wrong.");
+        let field = |name| Field {
+            name,
+            label: "L",
+            hint: "",
+        };
+        let shown = typed.input(field("name"), 64, true).into_string();
+        assert!(
+            shown.contains("value=\"&quot;&gt;&lt;script&gt;\""),
+            "{shown}"
+        );
+        assert!(!shown.contains("autofocus"), "{shown}");
+        let shown = typed.input(field("item_key"), 64, true).into_string();
+        assert!(
+            shown.contains("value=\"\"") && shown.contains("autofocus"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("aria-describedby=\"item_key-wrong\""),
+            "{shown}"
+        );
+        assert!(shown.contains("It is wrong."), "{shown}");
+    }
+
+    #[test]
+    fn a_secret_comes_back_neither_in_its_field_nor_in_debug() {
+        let values = [("secret", "typed-by-hand".to_owned())];
+        let mut typed = Typed::new(&Depot::new(), "secret", &values);
+        typed.reject("secret", "It is wrong.");
+        let field = Field {
+            name: "secret",
+            label: "L",
+            hint: "",
+        };
+        let shown = typed.secret_input(field).into_string();
+        assert!(shown.contains("type=\"password\""), "{shown}");
+        assert!(
+            shown.contains("aria-invalid") && shown.contains("autofocus"),
+            "{shown}"
+        );
+        let lines = typed.lines_input(field).into_string();
+        assert!(lines.contains("</textarea>"), "{lines}");
+        let debug = format!("{typed:?}");
+        for text in [shown, lines, debug] {
+            assert!(!text.contains("typed-by-hand"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Forms that filter a list of entries, newest first: what their addresses have in common.
+//!
+//! **Invariant**: what cannot be read is refused with a sentence, and never taken for no wish.
+
+use std::str::FromStr;
+
+use salvo_core::Request;
+use salvo_core::http::StatusCode;
+
+use super::unix_ms;
+use crate::frame::NoPage;
+
+/// Why a filter cannot be used.
+pub(crate) fn refusal(why: &str) -> NoPage {
+    NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+}
+
+/// The entry before which the page begins; none: the newest.
+pub(crate) fn before<T: FromStr>(req: &Request) -> Result<Option<T>, NoPage> {
+    let number = req.query::<String>("before").unwrap_or_default();
+    if number.is_empty() {
+        return Ok(None);
+    }
+    let before = number.parse().map(Some);
+    before.map_err(|_| refusal("The page before has the link to this one."))
+}
+
+/// Whether each is a time as forms have it, or empty.
+pub(crate) fn check_times(times: [&str; 2]) -> Result<(), NoPage> {
+    let is_good = |time: &str| time.is_empty() || unix_ms(time).is_some();
+    match times.into_iter().all(is_good) {
+        true => Ok(()),
+        false => Err(refusal("A time is wanted like 2026-01-31T12:00, in UTC.")),
+    }
+}

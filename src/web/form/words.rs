@@ -1,0 +1,101 @@
+//! The sentences of forms, and times as forms have them.
+//!
+//! **Invariant**: what is wrong is a sentence that names no route; times are in UTC.
+
+use crate::catalog::Fault;
+use crate::clock;
+use crate::text::as_sentence;
+
+/// A time as forms send it, in UTC, with or without seconds: Unix time in milliseconds.
+pub(crate) fn unix_ms(text: &str) -> Option<u64> {
+    clock::parse_rfc3339(&format!("{text}Z"))
+        .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
+}
+
+/// A time as a form shows it, or nothing.
+pub(crate) fn form_time(unix_ms: Option<u64>) -> String {
+    let text = unix_ms.map(clock::rfc3339).unwrap_or_default();
+    text.get(..19).unwrap_or_default().to_owned()
+}
+
+/// What is wrong with a field, below the field.
+pub(super) fn of_fault(fault: &Fault) -> String {
+    match fault {
+        Fault::NoStream { meant: None, .. } => {
+            format!(
+                "{} Make it first: the page Data pool has the button New stream.",
+                as_sentence(&fault.to_string())
+            )
+        }
+        Fault::Ended => {
+            "The key has ended: say when the new one ends, or that it never does.".to_owned()
+        }
+        Fault::Verify(unfit) => as_sentence(&unfit.message),
+        Fault::SameSecret => {
+            "Another key of this stream has it: every key needs a secret of its own.".to_owned()
+        }
+        Fault::Candidates => as_sentence(fault.to_string().trim_start_matches("secret: ")),
+        Fault::Secret(why) => as_sentence(why),
+        fault => as_sentence(&fault.to_string()),
+    }
+}
+
+/// The field that a fault is about: of `verify`, which is several fields in a form, the one of them.
+pub(super) fn field_of(field: &'static str, fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Verify(unfit) => unfit.field,
+        Fault::SameSecret | Fault::Candidates | Fault::Secret(_) => "secret",
+        _ => field,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Misfit;
+    use crate::sender::Unfit;
+
+    #[test]
+    fn times_of_a_form_are_utc() {
+        assert_eq!(unix_ms("1970-01-01T00:01"), Some(60_000));
+        assert_eq!(unix_ms("1970-01-01T00:01:02"), Some(62_000));
+        assert_eq!(unix_ms("yesterday"), None);
+        assert_eq!(form_time(Some(62_003)), "1970-01-01T00:01:02");
+        assert_eq!(form_time(None), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_a_sentence_that_names_no_route() {
+        let check = |fault: Fault, expected| assert_eq!(of_fault(&fault), expected);
+        check(
+            Misfit::Form("wants 1 to 64 letters".to_owned()).into(),
+            "Wants 1 to 64 letters.",
+        );
+        check(
+            Misfit::Range { min: 1, max: 9 }.into(),
+            "Must be from 1 to 9.",
+        );
+        check(
+            Fault::SameSecret,
+            "Another key of this stream has it: every key needs a secret of its own.",
+        );
+        let unfit = Unfit {
+            field: "header",
+            message: "it is missing; name it".to_owned(),
+        };
+        assert_eq!(field_of("verify", &Fault::Verify(unfit.clone())), "header");
+        check(Fault::Verify(unfit), "It is missing; name it.");
+        let no_stream = |meant: Option<&str>| Fault::NoStream {
+            name: "none".to_owned(),
+            meant: meant.map(str::to_owned),
+        };
+        check(
+            no_stream(Some("nine")),
+            "There is no stream \"none\"; did you mean \"nine\"?",
+        );
+        check(
+            no_stream(None),
+            "There is no stream \"none\". Make it first: the page Data pool has the button New stream.",
+        );
+    }
+}

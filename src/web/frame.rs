@@ -1,0 +1,344 @@
+//! What is around every page: head, navigation, headers.
+//!
+//! **Invariant**: a page loads nothing from elsewhere, runs no script and applies no style that is not a file of the
+//! program, is never stored, and is shown in no foreign frame.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use salvo_core::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use salvo_core::http::{Method, ResBody, StatusCode};
+use salvo_core::{Depot, Request, Response, Writer, async_trait};
+
+use super::form_data::FORM_TOKEN;
+use http::sessions::{IssuedKey, Visitor};
+use super::text::{plain, text, text_of};
+use crate::catalog::key::KeyText;
+use crate::catalog::{CatalogError, KeyHash, Kind};
+use crate::config::ADMIN;
+use crate::http::error::ApiError;
+use crate::http::middleware::request_id;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// htmx would add a style of its own and evaluate text as script.
+const HTMX: &str = r#"{"includeIndicatorStyles": false, "allowEval": false, "allowScriptTags": false, "historyCacheSize": 0, "selfRequestsOnly": true}"#;
+const HX_REQUEST: HeaderName = HeaderName::from_static("hx-request");
+const X_SEEN: HeaderName = HeaderName::from_static("x-seen");
+
+/// Characters of a sentence that says what was done, or why not.
+const SENTENCE_CHARS_MAX: usize = 2_000;
+
+/// The places of the navigation.
+const PLACES: [(Place, &str, &str); 7] = [
+    (Place::Overview, "/", "Overview"),
+    (Place::Connectors, "/sources", "Data sources"),
+    (Place::Streams, "/streams", "Data pool"),
+    (Place::Sinks, "/sinks", "Sinks"),
+    (Place::Renderers, "/renderers", "Renderers"),
+    (Place::Audit, "/audit", "Audit trail"),
+    (Place::Settings, "/settings", "Settings"),
+];
+
+/// Where in the navigation a page belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Overview,
+    Connectors,
+    Streams,
+    Sinks,
+    Renderers,
+    Audit,
+    Settings,
+}
+
+/// A page.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The window's title and the heading.
+    pub(super) title: String,
+    /// Where it belongs.
+    pub(super) place: Place,
+    /// What stays as it is while the page is open.
+    pub(super) still: Markup,
+    /// What follows the daemon. It is asked for again every two seconds, unless `old`.
+    pub(super) live: Markup,
+    /// It shows the past, which does not change.
+    pub(super) old: bool,
+}
+
+/// A page that holds a form.
+#[derive(Debug)]
+pub(super) struct FormPage {
+    /// The window's title and the heading.
+    pub(super) title: String,
+    /// Where it belongs.
+    pub(super) place: Place,
+    /// The form and what is around it.
+    pub(super) content: Markup,
+}
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(super) enum NoPage {
+    /// There is nothing like this; what to do.
+    NotFound(&'static str),
+    /// What was asked for cannot be understood, or done; why.
+    Refused(StatusCode, String),
+    /// A file cannot be read.
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl NoPage {
+    /// There is no page that changes what a configuration declares.
+    pub(super) fn if_declared(created_ms: Option<u64>, kind: Kind) -> Result<(), Self> {
+        match created_ms {
+            Some(_) => Ok(()),
+            None => {
+                let why = CatalogError::Declared(kind).to_string();
+                Err(Self::Refused(StatusCode::CONFLICT, why))
+            }
+        }
+    }
+}
+
+impl<E: Into<ApiError>> From<E> for NoPage {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        match error.cause {
+            Some(cause) => Self::Failed(cause),
+            None => Self::Refused(error.status, error.message),
+        }
+    }
+}
+
+/// A page with a second live part, inside of what is still: [`aside`] marks its place.
+pub(super) struct WithAside(pub(super) Page, pub(super) Markup);
+
+/// What a page with a form answers.
+pub(super) enum FormAnswer {
+    /// It is done: the page to go to, and what it says there.
+    Done(String, String),
+    /// A key was issued, which a page shows once.
+    Issued(IssuedKey),
+    /// The form: as it is asked for, or as it was sent with what is wrong.
+    Form(StatusCode, FormPage),
+}
+
+impl FormAnswer {
+    /// A key was made: its text, if it has one, is shown once on the page of `path`.
+    pub(super) fn made(path: String, key: &str, secret: Option<KeyText>) -> Self {
+        match secret {
+            Some(secret) => Self::Issued(IssuedKey::new(path, key, secret)),
+            None => Self::Done(
+                path,
+                format!("The key {key} verifies signatures from now on."),
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl Writer for Page {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self, &html! {});
+    }
+}
+
+#[async_trait]
+impl Writer for WithAside {
+    async fn write(self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        answer(req, depot, res, &self.0, &self.1);
+    }
+}
+
+#[async_trait]
+impl Writer for FormAnswer {
+    async fn write(self, _: &mut Request, depot: &mut Depot, res: &mut Response) {
+        let Some(visitor) = Visitor::of(depot) else {
+            return;
+        };
+        match self {
+            Self::Done(path, flash) => {
+                visitor.set_flash(flash);
+                go(res, &path);
+            }
+            Self::Issued(key) => {
+                go(res, &key.path);
+                visitor.keep_issued_key(key);
+            }
+            Self::Form(status, form) => {
+                let page = Page {
+                    title: form.title,
+                    place: form.place,
+                    still: form.content,
+                    live: html! {},
+                    old: true,
+                };
+                write(res, status, whole(&page, &html! {}, visitor, None));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Writer for NoPage {
+    async fn write(self, req: &mut Request, _: &mut Depot, res: &mut Response) {
+        match self {
+            Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),
+            Self::Refused(status, why) => notice(res, status, "That did not work", &why),
+            Self::Failed(error) => {
+                let id = request_id(req);
+                tracing::error!(request_id = %id, path = req.uri().path(), %error, "a page failed");
+                let sentence = format!(
+                    "Something went wrong here; the log has more under the request id {id}."
+                );
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                notice(res, status, "Failed", &sentence);
+            }
+        }
+    }
+}
+
+/// Answers with a page, or with its live parts if they are asked for and have changed.
+fn answer(req: &Request, depot: &Depot, res: &mut Response, page: &Page, aside: &Markup) {
+    let Some(visitor) = Visitor::of(depot) else {
+        return;
+    };
+    let digest = KeyHash::of(&format!("{}{}", page.live.0, aside.0)).to_string();
+    let path = req.uri().path_and_query();
+    let live = live(path.map_or("/", |path| path.as_str()), &digest, page);
+    if is_poll(req) {
+        let seen = req.headers().get(X_SEEN).map(HeaderValue::as_bytes);
+        if seen == Some(digest.as_bytes()) {
+            res.status_code(StatusCode::NO_CONTENT);
+            return;
+        }
+        let aside = html! { @if !aside.0.is_empty() { div #aside hx-swap-oob="true" { (aside) } } };
+        return write(res, StatusCode::OK, html! { (live) (aside) });
+    }
+    let is_shown = *req.method() != Method::HEAD;
+    let flash = is_shown.then(|| visitor.take_flash()).flatten();
+    write(res, StatusCode::OK, whole(page, &live, visitor, flash));
+}
+
+/// Whether this is a poll of a page's live part.
+pub(super) fn is_poll(req: &Request) -> bool {
+    req.headers().contains_key(HX_REQUEST)
+}
+
+/// The place of the second live part of a [`WithAside`].
+pub(super) fn aside(aside: &Markup) -> Markup {
+    html! { div #aside { (aside) } }
+}
+
+/// A page with navigation, and what it says of the write before it.
+fn whole(page: &Page, live: &Markup, visitor: &Visitor, flash: Option<String>) -> Markup {
+    let content = html! {
+        header.top {
+            a.brand href="/" { "Headgate" }
+            nav aria-label="Pages" {
+                @for (place, path, name) in PLACES {
+                    a href=(path) aria-current=[(place == page.place).then_some("page")] { (name) }
+                }
+            }
+            form.out method="post" action="/sign-out" {
+                (form_token(visitor))
+                @if &*visitor.token.name != ADMIN { span.quiet { (visitor.token.name) ", " (visitor.token.role.as_str()) } " " }
+                button.plain { "Sign out" }
+            }
+        }
+        // Forms of who may send none are not shown.
+        main data-role=(visitor.token.role.as_str()) {
+            p #lost.problem role="alert" hidden { "Connection lost, trying again. What stands here is how it was." }
+            @if let Some(flash) = flash { p.said role="status" tabindex="-1" autofocus { (text_of(&flash, SENTENCE_CHARS_MAX)) } }
+            h1 { bdi { (text(&page.title)) } }
+            (page.still)
+            (live)
+        }
+        footer { "Headgate " (env!("CARGO_PKG_VERSION")) " · times are in UTC · " a href="/docs" { "Documentation" } }
+    };
+    document(&page.title, &content)
+}
+
+fn live(path: &str, digest: &str, page: &Page) -> Markup {
+    let headers = format!(r#"{{"X-Seen": "{digest}"}}"#);
+    html! {
+        @if page.old {
+            div #live { (page.live) }
+        } @else {
+            div #live hx-get=(path) hx-trigger="every 2s" hx-swap="outerHTML" hx-headers=(headers) { (page.live) }
+        }
+    }
+}
+
+/// What every form that changes something begins with.
+fn form_token(visitor: &Visitor) -> Markup {
+    html! { input type="hidden" name=(FORM_TOKEN) value=(visitor.form_token); }
+}
+
+/// The same for handlers that build their own forms.
+pub(super) fn token(depot: &Depot) -> Markup {
+    Visitor::of(depot).map(form_token).unwrap_or_default()
+}
+
+/// Leads to a page.
+pub(super) fn go(res: &mut Response, path: &str) {
+    res.status_code(StatusCode::SEE_OTHER);
+    let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    res.headers_mut().insert(LOCATION, path);
+}
+
+/// Answers with a sentence.
+pub(super) fn notice(res: &mut Response, status: StatusCode, title: &str, sentence: &str) {
+    let content = html! {
+        h1 { (title) }
+        p { (text_of(sentence, SENTENCE_CHARS_MAX)) }
+        p { a href="/" { "To the overview" } }
+    };
+    bare(res, status, title, &content);
+}
+
+/// Answers with a page without navigation.
+pub(super) fn bare(res: &mut Response, status: StatusCode, title: &str, content: &Markup) {
+    let content = html! {
+        main.bare { p.brand { "Headgate" } (content) }
+    };
+    write(res, status, document(title, &content));
+}
+
+fn document(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="htmx-config" content=(PreEscaped(HTMX.replace('"', "&quot;")));
+                title { (plain(title)) " · Headgate" }
+                link rel="icon" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/web.css";
+                script src="/assets/htmx.js" defer {}
+                script src="/assets/web.js" defer {}
+            }
+            body { (content) }
+        }
+    }
+}
+
+fn write(res: &mut Response, status: StatusCode, page: Markup) {
+    res.status_code(status);
+    for (name, value) in [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Not none at all: browsers would send writes with the origin `null`.
+        (REFERRER_POLICY, "same-origin"),
+    ] {
+        res.headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    res.replace_body(ResBody::Once(page.into_string().into()));
+}

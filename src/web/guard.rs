@@ -1,0 +1,238 @@
+//! Who may see a page, and from where; and from where the admin API may be called.
+//!
+//! **Invariant**: a page is shown, and a write is done, only when the daemon was asked for by a name that is its
+//! own (against DNS rebinding). A write comes from a page of the same origin, and, but for signing in, with a
+//! session and that session's form token, whose token has the role for it. The admin API takes calls under its own names only too; programs do not say
+//! that they are of an origin, and a browser that says so must name this one.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use salvo_core::http::Method;
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
+use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
+
+use super::form_data::{FORM_TOKEN, FormData};
+use http::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
+use http::sessions::{Sessions, Visitor};
+use super::{cookie, frame, sign_in};
+use crate::catalog::KeyHash;
+use crate::http::AdminParts;
+pub(super) use crate::http::access::by_page as by;
+use crate::http::access::{self, Needs};
+use crate::http::error::ApiError;
+use crate::http::head::only_looks;
+use crate::operate::Operator;
+
+const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
+/// Every field of the largest form with ten thousand characters, percent-encoded.
+const FORM_BYTES_MAX: usize = 2 << 20;
+
+/// Refuses to be asked for by a name that is not the daemon's, and writes that come from elsewhere.
+pub struct CheckSite {
+    hosts: Hosts,
+    of_api: bool,
+}
+
+impl CheckSite {
+    /// For pages: a write must come from a browser that says it is from the same origin.
+    pub(super) fn of_pages(hosts: &Hosts) -> Self {
+        Self {
+            hosts: hosts.clone(),
+            of_api: false,
+        }
+    }
+
+    /// For the admin API: programs send writes that name no origin.
+    pub fn of_api(hosts: &Hosts) -> Self {
+        Self {
+            hosts: hosts.clone(),
+            of_api: true,
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for CheckSite {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let asked = self.check(req);
+        let Err(sentence) = access::go_on(asked, req, depot, res, ctrl).await else {
+            return;
+        };
+        let status = StatusCode::FORBIDDEN;
+        match self.of_api {
+            true => ApiError::new(status, "FORBIDDEN", sentence).answer(req, res),
+            false => frame::notice(res, status, "Refused", sentence),
+        }
+    }
+}
+
+impl CheckSite {
+    fn check(&self, req: &Request) -> Result<(), &'static str> {
+        let headers = req.headers();
+        let silent = headers.get(SEC_FETCH_SITE).is_none() && headers.get(ORIGIN).is_none();
+        let may_write = from_same_origin(headers) || (self.of_api && silent);
+        if !self.hosts.are_asked_by(headers) {
+            return Err(
+                "The admin listener is asked for by an address or as localhost, and as a name below it, such as headgate.localhost, where only this machine reaches it. For any other name add it to hosts of [admin] in the configuration.",
+            );
+        }
+        if !only_looks(req.method()) && !may_write {
+            return Err(
+                "This was sent from a page of another site, so nothing was done. Open the page here and try again.",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Requires a session whose token has the role that is needed; without a session the answer is the sign-in page. Puts the
+/// fields of a form into the depot.
+struct RequireSession {
+    sessions: Arc<Sessions>,
+    guarding: Arc<Guarding>,
+}
+
+/// What a guard admits by, in the depot of what it admitted.
+struct Guarding {
+    operator: Operator,
+    needs: Needs,
+}
+
+/// These pages for those alone who are signed in with a token that has the role that they need.
+pub(super) fn require_session(parts: &AdminParts, needs: Needs, pages: Router) -> Router {
+    let operator = parts.operator.clone();
+    let guard = RequireSession {
+        sessions: Arc::clone(&parts.sessions),
+        guarding: Arc::new(Guarding { operator, needs }),
+    };
+    Router::new().hoop(guard).push(pages)
+}
+
+#[async_trait]
+impl Handler for RequireSession {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let secret = cookie::secret(req).map(str::to_owned);
+        let Some(visitor) = secret.and_then(|secret| self.sessions.visitor(&secret)) else {
+            ctrl.skip_rest();
+            return ask_to_sign_in(req, res);
+        };
+        let admitted = self.admit(visitor, req, depot).await;
+        if let Err(refusal) = access::go_on(admitted, req, depot, res, ctrl).await {
+            refusal.answer(res);
+        }
+    }
+}
+
+impl RequireSession {
+    async fn admit(
+        &self,
+        visitor: Visitor,
+        req: &mut Request,
+        depot: &mut Depot,
+    ) -> Result<(), Refusal> {
+        let Guarding { operator, needs } = &*self.guarding;
+        let needed = needs.role(req.method());
+        let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
+        admitted.map_err(|why| Refusal::of_role(&why))?;
+        if !only_looks(req.method()) {
+            depot.insert_typed(read_form(&visitor, req).await?);
+        }
+        depot.insert_typed(visitor);
+        depot.insert_typed(Arc::clone(&self.guarding));
+        Ok(())
+    }
+}
+
+fn ask_to_sign_in(req: &Request, res: &mut Response) {
+    if frame::is_poll(req) {
+        // The whole page again, which asks to sign in.
+        let yes = HeaderValue::from_static("true");
+        res.headers_mut().insert(HX_REFRESH, yes);
+    }
+    let next = match *req.method() {
+        Method::GET => req.uri().path_and_query().map_or("/", |next| next.as_str()),
+        _ => "/",
+    };
+    let page = sign_in::form(next, None);
+    frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+}
+
+/// The fields of a form of this visitor's session.
+async fn read_form(visitor: &Visitor, req: &mut Request) -> Result<FormData, Refusal> {
+    let form = FormData::read(req, FORM_BYTES_MAX).await;
+    let form = form.map_err(|why| Refusal {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        title: "Refused",
+        sentence: format!("Nothing was done: {why}.").into(),
+    })?;
+    let sent = form.get(FORM_TOKEN).map(KeyHash::of);
+    match sent == Some(KeyHash::of(&visitor.form_token)) {
+        true => Ok(form),
+        false => Err(Refusal {
+            status: StatusCode::FORBIDDEN,
+            title: "Refused",
+            sentence: "The form is of an earlier session, so nothing was done. Go back, load the page again, and repeat.".into(),
+        }),
+    }
+}
+
+/// Shows a form to those alone who may send it.
+pub(super) struct AsWrite;
+
+#[async_trait]
+impl Handler for AsWrite {
+    async fn handle(
+        &self,
+        req: &mut Request,
+        depot: &mut Depot,
+        res: &mut Response,
+        ctrl: &mut FlowCtrl,
+    ) {
+        let guarding = depot.get_typed::<Arc<Guarding>>().ok();
+        let (Some(guarding), Some(visitor)) = (guarding, Visitor::of(depot)) else {
+            return ctrl.skip_rest();
+        };
+        let (operator, needed) = (&guarding.operator, guarding.needs.writes);
+        let admitted = access::admit(operator, needed, &visitor.token, by, req).await;
+        let admitted = admitted.map_err(|why| Refusal::of_role(&why));
+        if let Err(refusal) = access::go_on(admitted, req, depot, res, ctrl).await {
+            refusal.answer(res);
+        }
+    }
+}
+
+/// What a page says in place of what was asked for.
+struct Refusal {
+    status: StatusCode,
+    title: &'static str,
+    sentence: Cow<'static, str>,
+}
+
+impl Refusal {
+    /// Nothing was done, for the role does not allow it.
+    fn of_role(why: &str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            title: "Not with this role",
+            sentence: format!("Nothing was done: {why}.").into(),
+        }
+    }
+
+    fn answer(&self, res: &mut Response) {
+        frame::notice(res, self.status, self.title, &self.sentence);
+    }
+}

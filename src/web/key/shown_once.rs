@@ -1,0 +1,66 @@
+//! A key that was just issued, on the page that shows it once.
+//!
+//! **Invariant**: it is taken from the session by the page that it is shown on, so that no second look, no reload
+//! and no poll finds it; in the browser it is removed when the page is left.
+
+use maud::{Markup, html};
+use salvo_core::http::Method;
+use salvo_core::{Depot, Request};
+
+use crate::clock;
+use crate::frame::is_poll;
+pub use crate::http::sessions::{IssuedKey, Visitor};
+use crate::snippets::{self, Address, Sample};
+use crate::text::{text, time};
+
+/// The key for this page, if one was just issued.
+pub(crate) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
+    // Neither is shown to anybody.
+    if is_poll(req) || *req.method() == Method::HEAD {
+        return None;
+    }
+    Visitor::of(depot)?.take_issued_key(req.uri().path())
+}
+
+/// The key and what to do with it. It has the focus.
+pub(crate) fn panel(issued: &IssuedKey, what: &str) -> Markup {
+    html! {
+        h2 #made tabindex="-1" autofocus { "The " (what) " " (text(&issued.key)) ", shown only now" }
+        p { "Copy it to where it is used. When this page is left or loaded again, nobody can see it any more." }
+        div.copy data-once {
+            code #secret { (issued.secret.expose()) }
+            button type="button" data-copy="secret" { "Copy" }
+        }
+        @if let Some((name, ends_ms)) = &issued.previous {
+            p {
+                "The one before it is called " strong { (text(name)) } " now and "
+                @if *ends_ms <= clock::unix_ms() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_ms))) "." }
+            }
+        }
+    }
+}
+
+/// How to send, in several languages, with the key if it was just issued.
+pub(crate) fn snippets(
+    address: &Address,
+    sample: &Sample<'_>,
+    issued: Option<&IssuedKey>,
+) -> Markup {
+    let all = snippets::all(address, sample, issued.map(|issued| &issued.secret));
+    html! {
+        div data-once[issued.is_some()] {
+            @for (place, snippet) in all.iter().enumerate() {
+                details name="snippet" open[issued.is_some() && place == 0] {
+                    summary { (snippet.language) }
+                    pre { code id={ "snippet-" (place) } { (snippet.code) } }
+                    button.plain type="button" data-copy={ "snippet-" (place) } { "Copy" }
+                    @if let Some(library) = &snippet.library {
+                        p { "With the " a href="/docs/clients" { "library" } ", which batches, retries and doubles nothing:" }
+                        pre { code id={ "snippet-" (place) "-library" } { (library) } }
+                        button.plain type="button" data-copy={ "snippet-" (place) "-library" } { "Copy" }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The pages of the admin listener, made on the server: a folder a subject, a file a page. Each subject lists its routes.
+//!
+//! They show what the admin API answers, and their forms and buttons do what its calls do. What follows the daemon is
+//! asked for again every two seconds by htmx, and sent only if it has changed.
+//!
+//! **Invariant**: nothing of the daemon's data is shown, and nothing is done, without a session ([`sessions`])
+//! whose token has the role that [`routes`] names; the session opens nothing but these pages.
+#![deny(unsafe_code)]
+
+use ::backup;
+use ::catalog;
+use ::settings as config;
+use ::delivery;
+use ::guide;
+use ::http;
+use ::ingest;
+use ::item;
+use ::journal;
+use ::operate;
+use ::pool;
+use ::webhook as sender;
+use base::clock;
+use observe::metrics;
+
+mod assets;
+mod audit;
+mod badge;
+mod chart;
+mod connector;
+mod cookie;
+mod description;
+pub mod docs;
+mod form;
+mod form_data;
+mod frame;
+mod guard;
+mod key;
+mod origin;
+mod overview;
+mod paths;
+mod read_key;
+mod renderers;
+mod request;
+mod rules;
+mod settings;
+mod sign_in;
+mod signed_in;
+mod sink;
+mod sink_table;
+mod snippets;
+mod stream;
+mod text;
+mod tool;
+
+use std::sync::Arc;
+
+use salvo_core::Router;
+
+pub use guard::CheckSite;
+use http::AdminParts;
+use http::access::Needs;
+
+/// The pages and what they load.
+pub fn routes(parts: &AdminParts) -> Router {
+    let p = || parts.operator.clone();
+    let settings = Router::with_path("settings")
+        .get(settings::Settings(p()))
+        .push(Router::with_path("back-up").post(settings::BackUp(p())));
+    let subjects = [
+        (Needs::VIEW, Router::new().get(overview::Overview(p()))),
+        (Needs::MANAGE, connector::routes(&parts.operator)),
+        (Needs::RUN, request::routes(&parts.operator)),
+        (Needs::RUN, sink::routes(&parts.operator)),
+        (
+            Needs::RUN,
+            Router::with_path("renderers").get(renderers::Renderers(p())),
+        ),
+        (Needs::MANAGE, read_key::routes(&parts.operator)),
+        (
+            Needs::RUN,
+            Router::with_path("audit").get(audit::Audit(p())),
+        ),
+        (Needs::MANAGE, stream::routes(&parts.operator)),
+        (Needs::RUN, settings),
+        (
+            Needs::MANAGE,
+            signed_in::routes(&parts.operator, &parts.sessions),
+        ),
+        (
+            Needs::VIEW,
+            Router::with_path("sign-out").post(sign_in::SignOut(p())),
+        ),
+    ];
+    let pages = (subjects.into_iter()).fold(Router::new(), |all, (needs, pages)| {
+        all.push(guard::require_session(parts, needs, pages))
+    });
+    let assets = Router::with_path("assets")
+        .push(Router::with_path("htmx.js").get(assets::Asset::htmx()))
+        .push(Router::with_path("web.js").get(assets::Asset::script()))
+        .push(Router::with_path("web.css").get(assets::Asset::style()))
+        .push(Router::with_path("icon.svg").get(assets::Asset::icon()));
+    Router::new().push(assets).push(
+        Router::new()
+            .hoop(CheckSite::of_pages(&parts.hosts))
+            .push(
+                Router::with_path("sign-in")
+                    .get(sign_in::ShowSignIn)
+                    .post(sign_in::SignIn(
+                        Arc::clone(&parts.sessions),
+                        parts.operator.clone(),
+                    )),
+            )
+            .push(pages),
+    )
+}

@@ -1,0 +1,165 @@
+//! `/read-keys/{name}`: a read key, and changing it.
+//!
+//! **Invariant**: a key's text is shown only on the page that follows its making. A key that is declared has a page
+//! without forms.
+
+mod end;
+mod new;
+mod settings;
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Router, handler};
+
+use super::form::{self, Typed, form_time};
+use super::frame::{FormAnswer, FormPage, NoPage, Place};
+use super::key::{self, ENDS, Ending, shown_once};
+use super::origin::origin;
+use http::sessions::IssuedKey;
+use super::text::text;
+use super::{description, paths, snippets};
+use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey, ReadKeyPatch};
+use crate::operate::Operator;
+
+/// Read keys, and what can be done to them.
+pub(super) fn routes(operator: &Operator) -> Router {
+    let p = || operator.clone();
+    let end_key = |path, ending| form::route(path, || end::EndReadKey(p(), ending));
+    Router::new()
+        .push(form::route("new/read-key", || new::NewReadKey(p())))
+        .push(
+            Router::with_path("read-keys/{name}")
+                .get(ShowReadKey(p()))
+                .post(ShowReadKey(p()))
+                .push(end_key("revoke", Ending::Revoke))
+                .push(end_key("delete", Ending::Delete)),
+        )
+}
+
+/// `/read-keys/{name}`
+struct ShowReadKey(Operator);
+
+#[handler]
+impl ShowReadKey {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let Some(mut typed) = Typed::sent(depot) else {
+            let issued = shown_once::take(req, depot);
+            let key = find_key(&self.0, req)?;
+            let shown = issued.map(|issued| issued_key(&self.0, req, &key, &issued));
+            let typed = initial(depot, &key);
+            return Ok(typed.show(page(&self.0, &key, shown, &typed)));
+        };
+        let key = find_changeable(&self.0, req)?;
+        let change = ReadKeyPatch {
+            description: Some(description::read(&typed)),
+            streams: Some(settings::streams(&mut typed)),
+            expires_ms: Some(typed.time(ENDS.name)),
+            networks: Some(key::read_networks(&mut typed)),
+            allow_in_url: Some(typed.is_ticked("allow_in_url")),
+            requests_per_second: Some(settings::rate(&mut typed)),
+            origins: Some(settings::origins(&mut typed)),
+        };
+        let name = Arc::clone(&key.name);
+        let changed = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.change_read_key(&name, change, by)
+        });
+        let Some(changed) = changed.await? else {
+            return Ok(typed.show(page(&self.0, &key, None, &typed)));
+        };
+        let flash = format!("The read key {} is changed.", changed.name);
+        Ok(FormAnswer::Done("/renderers".to_owned(), flash))
+    }
+}
+
+/// The form with the key as it is.
+fn initial(depot: &Depot, key: &ReadKey) -> Typed {
+    let streams = key.streams.iter();
+    let streams = streams.map(|name| ("streams", name.to_string()));
+    let mut values: Vec<(&str, String)> = streams.collect();
+    values.push(description::initial(key.description.as_deref()));
+    values.push((ENDS.name, form_time(key.expires_ms)));
+    values.push(key::initial_networks(&key.networks));
+    values.push(settings::initial_origins(&key.origins));
+    if let Some(rate) = key.requests_per_second {
+        values.push((settings::RATE, rate.to_string()));
+    }
+    if key.allow_in_url {
+        values.push(("allow_in_url", "yes".to_owned()));
+    }
+    Typed::new(depot, "", &values)
+}
+
+fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &IssuedKey) -> Markup {
+    let address = snippets::address(operator, req);
+    html! {
+        div.panel.made {
+            (shown_once::panel(issued, "read key"))
+            @if let Some(stream) = key.streams.first() {
+                p { "The page that shows " (text(stream)) ", for a browser, an OBS source or a signage player. The key stands behind the #, which browsers send to nobody." }
+                div.copy data-once {
+                    code #render { (address.render_url(stream)) "#" (issued.secret.expose()) }
+                    button.plain type="button" data-copy="render" { "Copy" }
+                }
+            }
+        }
+    }
+}
+
+fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed) -> FormPage {
+    let path = paths::read_key(&key.name);
+    let is_own = key.created_ms.is_some();
+    let is_revoked = key.state() == KeyState::Revoked;
+    let fields = html! {
+        p.quiet { "Renderers that are connected with it connect again." }
+        (settings::fields(typed, &operator.catalog))
+        p.row { button { "Save" } }
+    };
+    FormPage {
+        title: format!("Read key {}", key.name),
+        place: Place::Renderers,
+        content: html! {
+            (typed.problems())
+            @if let Some(shown) = shown { (shown) }
+            div.panel { (facts(operator, key)) }
+            @if is_own && !is_revoked {
+                h2 { "Change" }
+                (typed.form(&path, &fields))
+            }
+            p.row {
+                @if is_own && !is_revoked { a.button.danger href={ (path) "/revoke" } { "Revoke…" } }
+                @if is_own { a.button.danger href={ (path) "/delete" } { "Delete…" } }
+                a.button.plain href="/renderers" { "Back to the renderers" }
+            }
+        },
+    }
+}
+
+fn facts(operator: &Operator, key: &ReadKey) -> Markup {
+    let prefix = key.prefix.as_deref().unwrap_or_default();
+    html! { dl {
+        (description::fact(key.description.as_deref()))
+        dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
+        dt { "Streams" } dd { (text(&key.streams.join(", "))) }
+        dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
+        (key::networks_fact(&key.networks))
+        @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
+        dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
+        dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
+        dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }
+    } }
+}
+
+fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = operator.catalog.read_key(&paths::param(req, "name"));
+    key.ok_or(NoPage::NotFound(
+        "There is no read key of this name. The page Renderers lists them.",
+    ))
+}
+
+/// The key that the path names, if it was made at run time.
+fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
+    let key = find_key(operator, req)?;
+    NoPage::if_declared(key.created_ms, Kind::ReadKey)?;
+    Ok(key)
+}

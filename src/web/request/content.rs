@@ -1,0 +1,83 @@
+//! What a request held: its headers and its items or body, and the same as a curl command.
+//!
+//! **Invariant**: what a request held is shown bounded and escaped, and only while it is kept.
+
+use maud::{Markup, html};
+
+use crate::text::{count, grouped, text, text_of, visible_json};
+use crate::operate::content::{Content, ItemContent};
+use crate::operate::requests::Report;
+
+/// Its headers.
+pub(super) fn headers(report: &Report) -> Markup {
+    let entry = &report.row.entry;
+    html! {
+        @if entry.headers.is_some() {
+            h2 { "Headers" }
+            div.panel { dl #headers {
+                @for (name, value) in entry.headers() {
+                    dt { (text(name)) }
+                    dd { @match value { Some(value) => (text(value)), None => span.quiet { "not kept" } } }
+                }
+            } }
+        }
+    }
+}
+
+/// What it held.
+pub(super) fn content(content: &Content) -> Markup {
+    html! {
+        @match content {
+            Content::Body { text, left_out } => {
+                h2 { "Body" }
+                div.panel #body {
+                    pre { code { bdi { (visible_json(text)) } } }
+                    @if *left_out > 0 { p.quiet { (grouped(*left_out as u64)) " more bytes are not shown." } }
+                }
+            },
+            Content::Nothing(why) => {
+                h2 { "Content" }
+                p.panel #content { "Not here: " (why) "." }
+            },
+            Content::Items { items, left_out } => {
+                h2 { "Items" }
+                div #items { @for item in items { (item_panel(item)) } }
+                @if items.is_empty() { p.panel { "None: it was an empty list." } }
+                @if *left_out > 0 { p.quiet { (count(*left_out as u64, "more item")) " not shown." } }
+            },
+        }
+    }
+}
+
+fn item_panel(item: &ItemContent) -> Markup {
+    html! {
+        div.panel { dl {
+            dt { "Key" } dd { (text(&item.key)) }
+            @for field in &item.fields {
+                dt { (text(&field.name)) }
+                dd.mono {
+                    (text_of(&field.value, usize::MAX))
+                    @if field.bytes_left_out > 0 { span.quiet { "… (" (grouped(field.bytes_left_out as u64)) " more bytes)" } }
+                }
+            }
+        }
+        @if item.fields_left_out > 0 { p.quiet { (count(item.fields_left_out as u64, "more field")) " not shown." } } }
+    }
+}
+
+/// The command that sends it, or why there is none.
+pub(super) fn as_curl(command: Result<String, Option<&'static str>>) -> Markup {
+    html! {
+        @match command {
+            Ok(command) => {
+                h2 { "As curl" }
+                div.panel {
+                    p { "Put the key's secret into the variable " code { "HEADGATE_KEY" } "; it is not shown here." }
+                    pre { code #curl { (command) } }
+                }
+            },
+            Err(Some(why)) => { h2 { "As curl" } p.panel { (why) } },
+            Err(None) => {},
+        }
+    }
+}

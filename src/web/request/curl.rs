@@ -1,0 +1,88 @@
+//! A request as a curl command, ready to paste into a shell.
+//!
+//! **Invariant**: the command holds no secret, and everything from the request is quoted in it: no shell runs or
+//! expands any of it.
+
+use crate::snippets::Address;
+use crate::text::visible_json;
+use crate::ingest::Kept;
+use crate::journal::LogEntry;
+use crate::journal::log::Endpoint;
+use crate::sender;
+use base::text::shell_quoted as quoted;
+
+/// Longest body: arguments of a program may have 128 KiB on Linux.
+const BODY_BYTES_MAX: usize = 64 << 10;
+const TOO_LONG: &str = "The body is too long for a command to paste. Send the request again with the button, or with headgate requests send-again.";
+const SIGNED: &str = "The tool has signed it, which a command cannot. Send the request again with the button, or with headgate requests send-again.";
+const NO_TEXT: &str =
+    "The body is no text, or its headers are none, so there is no command to paste.";
+
+/// The command that sends what is kept of a request. An error: why there is none; without a reason where nothing is
+/// kept.
+pub(super) fn command(
+    address: &Address,
+    entry: &LogEntry,
+    kept: &Kept,
+) -> Result<String, Option<&'static str>> {
+    let text = |value: &[u8]| match std::str::from_utf8(value) {
+        Ok(text) if !text.contains(char::is_control) => Ok(text.to_owned()),
+        _ => Err(Some(NO_TEXT)),
+    };
+    let is_signed = (entry.sender.as_ref()).is_some_and(|said| said.scheme.is_some());
+    let (stream, content_type, item_key, body) = match kept {
+        Kept::Nothing(_) => return Err(None),
+        _ if is_signed => return Err(Some(SIGNED)),
+        Kept::Items(entry_of_items) => {
+            if entry_of_items.items.byte_len() > BODY_BYTES_MAX {
+                return Err(Some(TOO_LONG));
+            }
+            let items = entry_of_items.items.iter().map(|item| item.fields);
+            let body = format!("[{}]", items.collect::<Vec<_>>().join(",\n"));
+            let json = Some("application/json".to_owned());
+            let item_key = entry.item_key.as_deref().map(str::to_owned);
+            (&*entry.stream, json, item_key, body)
+        }
+        Kept::Body(kept) => {
+            if kept.body.len() > BODY_BYTES_MAX {
+                return Err(Some(TOO_LONG));
+            }
+            let header = |value: &Option<Box<[u8]>>| value.as_deref().map(text).transpose();
+            let body = std::str::from_utf8(&kept.body).map_err(|_| Some(NO_TEXT))?;
+            let (content_type, item_key) = (header(&kept.content_type)?, header(&kept.item_key)?);
+            (&*kept.stream, content_type, item_key, body.to_owned())
+        }
+    };
+    let mut command = "curl -i".to_owned();
+    if let Some(socket) = address.socket() {
+        command.push_str(&format!(" --unix-socket {}", quoted(socket)));
+    }
+    let url = match entry.endpoint {
+        Endpoint::Webhook => address.at(&webhook_path(stream, entry)),
+        Endpoint::Ingest | Endpoint::Items => address.ingest_url(),
+    };
+    command.push_str(&format!(" {}", quoted(&url)));
+    command.push_str(" \\\n  -H \"Authorization: Bearer $HEADGATE_KEY\"");
+    // Without a value curl would say what it likes.
+    let content_type = match content_type {
+        Some(value) => format!("Content-Type: {value}"),
+        None => "Content-Type:".to_owned(),
+    };
+    command.push_str(&format!(" \\\n  -H {}", quoted(&content_type)));
+    if let Some(field) = item_key {
+        command.push_str(&format!(
+            " \\\n  -H {}",
+            quoted(&format!("X-Item-Key: {field}"))
+        ));
+    }
+    // Not -d: an @ at the beginning would name a file.
+    let body = visible_json(&body);
+    command.push_str(&format!(" \\\n  --data-raw {}\n", quoted(&body)));
+    Ok(command)
+}
+
+/// Where it came in: at the address of its connector, if a tool said something there.
+fn webhook_path(stream: &str, entry: &LogEntry) -> String {
+    let connector = entry.sender.as_ref().map(|_| &*entry.connector);
+    sender::path(stream, connector)
+}

@@ -1,0 +1,159 @@
+//! Signing in and out.
+//!
+//! The link that `headgate sign-in` prints carries its secret in the fragment: that is in no request line, so in no log
+//! of a proxy and no `Referer`, and a program that only looks at links does not use it up. The page's script puts it
+//! into the form and sends it.
+//!
+//! **Invariant**: a session begins only with a token of the admin listener or an invitation, and no answer repeats either.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::http::StatusCode;
+use salvo_core::http::header::RETRY_AFTER;
+use salvo_core::{Depot, Request, Response, handler};
+use serde_json::json;
+
+use super::form_data::FormData;
+use http::sessions::{SESSION_MS, Sessions, Visitor};
+use super::text::as_sentence;
+use super::{cookie, frame};
+use crate::catalog::{AuditChange, Kind};
+use crate::config::Role;
+use crate::http::access::by_page;
+use crate::http::middleware;
+use crate::operate::{By, Operator};
+
+/// Anybody may send it.
+const FORM_BYTES_MAX: usize = 64 << 10;
+
+/// `GET /sign-in`
+pub(super) struct ShowSignIn;
+
+#[handler]
+impl ShowSignIn {
+    async fn handle(&self, res: &mut Response) {
+        frame::bare(res, StatusCode::OK, "Sign in", &form("/", None));
+    }
+}
+
+/// `POST /sign-in`
+pub(super) struct SignIn(pub(super) Arc<Sessions>, pub(super) Operator);
+
+#[handler]
+impl SignIn {
+    async fn handle(&self, req: &mut Request, res: &mut Response) {
+        let form_sent = FormData::read(req, FORM_BYTES_MAX)
+            .await
+            .unwrap_or_default();
+        let token = form_sent.get("token").unwrap_or_default().trim();
+        let next = form_sent.get("next").filter(|next| is_path(next));
+        let next = next.unwrap_or("/");
+        let Self(sessions, operator) = self;
+        let with_token = operator.access.token(token);
+        let who = with_token.as_ref().map(|token| token.who());
+        let known = with_token.or_else(|| sessions.accept_invitation(token));
+        let by = By {
+            who: match (who, &known) {
+                (Some(who), _) => who,
+                (None, Some(token)) => token.who_with_link(),
+                (None, None) => "link".into(),
+            },
+            client: middleware::client(req),
+            request_id: middleware::request_id(req),
+        };
+        let Some(known) = known else {
+            if let Some(seconds) = operator.wrong_token(by).await {
+                let why = format!("Too many wrong tokens came from here. Wait {seconds} s.");
+                let page = form(next, Some(&why));
+                res.headers_mut().insert(RETRY_AFTER, seconds.into());
+                return frame::bare(res, StatusCode::TOO_MANY_REQUESTS, "Sign in", &page);
+            }
+            let why = "This is neither the admin token nor a link that still works. A link works once, within ten minutes; `headgate sign-in` prints another.";
+            let page = form(next, Some(why));
+            return frame::bare(res, StatusCode::UNAUTHORIZED, "Sign in", &page);
+        };
+        if known.role < Role::Viewer {
+            let why = operator
+                .refuse_role(&known, Role::Viewer, "sign in to the pages", by)
+                .await;
+            let page = form(next, Some(&as_sentence(&why)));
+            return frame::bare(res, StatusCode::FORBIDDEN, "Sign in", &page);
+        }
+        let Ok((id, secret)) = sessions.begin(&known, by.client) else {
+            let why = "The system has no random numbers at the moment. Try again.";
+            let page = form(next, Some(why));
+            return frame::bare(res, StatusCode::INTERNAL_SERVER_ERROR, "Sign in", &page);
+        };
+        let change = AuditChange::done(
+            "sign_in",
+            Kind::Session,
+            by.client.to_string(),
+            json!({ "session": id.to_string() }),
+        );
+        operator.record(by, change).await;
+        cookie::set(req, res, &secret, SESSION_MS / 1_000);
+        frame::go(res, next);
+    }
+}
+
+/// `POST /sign-out`
+pub(super) struct SignOut(pub(super) Operator);
+
+#[handler]
+impl SignOut {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot, res: &mut Response) {
+        if let Some(ended) = Visitor::of(depot).and_then(Visitor::sign_out) {
+            self.0.record(by_page(req), ended.signed_out()).await;
+        }
+        cookie::set(req, res, "", 0);
+        frame::go(res, "/sign-in");
+    }
+}
+
+/// The form; afterwards the visitor is led to `next`.
+pub(super) fn form(next: &str, why: Option<&str>) -> Markup {
+    html! {
+        h1 { "Sign in" }
+        @if let Some(why) = why { p.problem role="alert" { (why) } }
+        form #sign-in method="post" action="/sign-in" {
+            input type="hidden" name="next" value=(next);
+            // For programs that keep passwords.
+            input type="text" name="username" value="admin" autocomplete="username" hidden;
+            label for="token" { "Admin token" }
+            input #token type="password" name="token" autocomplete="current-password" required autofocus;
+            button { "Sign in" }
+        }
+        p.quiet { "Without a setting it is in the file " code { "admin.token" } " of the data folder. " code { "headgate sign-in" } " on the daemon's machine prints a link that signs in without it, once." }
+    }
+}
+
+/// A path of this site, and not what a browser takes for another one.
+fn is_path(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next() == Some(b'/')
+        && !matches!(bytes.next(), Some(b'/' | b'\\'))
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_path;
+
+    #[test]
+    fn only_paths_of_this_site_are_led_to() {
+        for path in ["/", "/sources", "/sources/a?status=failed"] {
+            assert!(is_path(path), "{path}");
+        }
+        for other in [
+            "",
+            "sources",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a\r\nSet-Cookie: b",
+        ] {
+            assert!(!is_path(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `/sessions`: who is signed in to the pages, and ending a session.
+//!
+//! **Invariant**: it shows what `GET /api/admin/sessions` answers; what names a session here opens nothing.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, Router, handler};
+use uuid::Uuid;
+
+use super::frame::{FormAnswer, NoPage, Page, Place, token};
+use super::guard::by;
+use http::sessions::{Sessions, SignedIn, Visitor};
+use super::text::{text, time};
+use crate::clock;
+use crate::operate::Operator;
+
+/// Who is signed in.
+pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
+    Router::with_path("sessions")
+        .get(ShowSessions(Arc::clone(sessions)))
+        .push(
+            Router::with_path("{id}/end").post(EndSession(operator.clone(), Arc::clone(sessions))),
+        )
+}
+
+/// `GET /sessions`
+struct ShowSessions(Arc<Sessions>);
+
+#[handler]
+impl ShowSessions {
+    async fn handle(&self, depot: &mut Depot) -> Page {
+        let own = Visitor::of(depot).map(Visitor::session);
+        let all = self.0.list();
+        Page {
+            title: "Sessions".to_owned(),
+            place: Place::Settings,
+            still: html! {
+                p.quiet { "Who is signed in to these pages, and with which token. A session ends twelve hours after it began, with its token, and when the daemon stops." }
+            },
+            live: table(&all, own.flatten(), &token(depot)),
+            old: false,
+        }
+    }
+}
+
+fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup) -> Markup {
+    html! {
+        div.table { table {
+            thead { tr { th { "Token" } th { "Role" } th { "From" } th { "Since" } th { "Last seen" } th { "Ends" } th {} } }
+            tbody { @for one in all { tr {
+                td data-label="Token" { span { (text(&one.token.name)) @if own == Some(one.id) { span.quiet { ", you" } } } }
+                td data-label="Role" { (one.token.role.as_str()) }
+                td data-label="From" { span { (text(&one.client.to_string())) } }
+                td.tight data-label="Since" { (time(&clock::rfc3339(one.since_ms))) }
+                td.tight data-label="Last seen" { (time(&clock::rfc3339(one.seen_ms))) }
+                td.tight data-label="Ends" { (time(&clock::rfc3339(one.ends_ms))) }
+                td { form method="post" action={ "/sessions/" (one.id) "/end" } { (token) button.plain { "End" } } }
+            } } }
+        } }
+    }
+}
+
+/// `POST /sessions/{id}/end`
+struct EndSession(Operator, Arc<Sessions>);
+
+#[handler]
+impl EndSession {
+    async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
+        let id = req.param::<String>("id").unwrap_or_default();
+        let ended = id.parse().ok().and_then(|id| self.1.end(id));
+        let ended = ended.ok_or(NoPage::NotFound(
+            "There is no such session any more. Everybody who is signed in is under Settings.",
+        ))?;
+        self.0.record(by(req), ended.signed_out()).await;
+        let said = format!("The session of {} is ended.", ended.token.name);
+        Ok(FormAnswer::Done("/sessions".to_owned(), said))
+    }
+}

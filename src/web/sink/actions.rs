@@ -1,0 +1,147 @@
+//! What the buttons on the page of a sink do.
+//!
+//! **Invariant**: what a button does is what the call of the admin API does, and the next page says how much it did.
+
+use salvo_core::http::StatusCode;
+use salvo_core::{Depot, Request, handler};
+
+use crate::form_data::FormData;
+use crate::frame::{FormAnswer, NoPage};
+use crate::guard::by;
+use crate::paths::{self, param};
+use crate::text::{as_sentence, count};
+use crate::operate::{OperateError, Operator};
+use crate::pool::Selection;
+
+/// `POST /sinks/{name}/retry`
+pub(super) struct Retry(pub(super) Operator);
+
+#[handler]
+impl Retry {
+    async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
+        let retries = self
+            .0
+            .retry(&param(req, "name"), by(req))
+            .await
+            .map_err(refused)?;
+        let flash = match retries {
+            0 => "Nothing waits for a retry.".to_owned(),
+            retries => format!("{} tried again now.", are(retries, "batch")),
+        };
+        Ok(done(req, flash))
+    }
+}
+
+/// `POST /sinks/{name}/again`
+pub(super) struct SendAgain(pub(super) Operator);
+
+#[handler]
+impl SendAgain {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let sink = param(req, "name");
+        let sent = self.0.send_letters_again(&sink, selected(depot)?, by(req));
+        let (sent, skipped) = sent.await.map_err(refused)?;
+        let mut flash = format!("{} sent again.", are(sent, "item"));
+        if skipped > 0 {
+            flash.push_str(&format!(
+                " {} still dead letters: there is nothing to send.",
+                are(skipped, "item")
+            ));
+        }
+        Ok(done(req, flash))
+    }
+}
+
+/// `POST /sinks/{name}/discard`
+pub(super) struct Discard(pub(super) Operator);
+
+#[handler]
+impl Discard {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let sink = param(req, "name");
+        let discarded = self.0.discard_letters(&sink, selected(depot)?, by(req));
+        let discarded = discarded.await.map_err(refused)?;
+        Ok(done(
+            req,
+            format!("{} discarded.", are(discarded, "dead letter")),
+        ))
+    }
+}
+
+/// `POST /sinks/{name}/give-up`
+pub(super) struct GiveUp(pub(super) Operator);
+
+#[handler]
+impl GiveUp {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let id = match (field(depot, "id"), field(depot, "all")) {
+            (Some(id), None) => id.parse().ok().map(Some),
+            (None, Some("yes")) => Some(None),
+            _ => None,
+        };
+        let id = id.ok_or_else(|| {
+            let why = "The form names no waiting retry. Load the page again and repeat.";
+            NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+        })?;
+        let given_up = self.0.give_up(&param(req, "name"), id, by(req)).await;
+        let given_up = given_up.map_err(refused)?;
+        let flash = format!(
+            "{} given up, with {}.",
+            are(given_up.retries, "batch"),
+            count(given_up.items, "dead letter")
+        );
+        Ok(done(req, flash))
+    }
+}
+
+/// `POST /sinks/{name}/forget`
+pub(super) struct Forget(pub(super) Operator);
+
+#[handler]
+impl Forget {
+    async fn handle(&self, req: &mut Request) -> Result<FormAnswer, NoPage> {
+        let name = param(req, "name");
+        let forgotten = self.0.forget_sink(&name, by(req)).await;
+        forgotten.map_err(refused)?;
+        let flash = format!("The sink {name} is forgotten.");
+        Ok(FormAnswer::Done("/sinks".to_owned(), flash))
+    }
+}
+
+fn field<'a>(depot: &'a Depot, name: &str) -> Option<&'a str> {
+    FormData::of(depot)?.get(name)
+}
+
+/// What the form names: one dead letter, those of a request, or all.
+fn selected(depot: &Depot) -> Result<Selection, NoPage> {
+    let field = |name: &str| field(depot, name);
+    let selected = match (field("id"), field("request"), field("all")) {
+        (Some(id), None, None) => id.parse().ok().map(|id| Selection::Ids(vec![id])),
+        (None, Some(request), None) => Some(Selection::Request(request.to_owned())),
+        (None, None, Some("yes")) => Some(Selection::All),
+        _ => None,
+    };
+    selected.ok_or_else(|| {
+        let why = "The form names no dead letter. Load the page again and repeat.";
+        NoPage::Refused(StatusCode::BAD_REQUEST, why.to_owned())
+    })
+}
+
+fn are(number: u64, thing: &str) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{} {verb}", count(number, thing))
+}
+
+/// Why nothing was done. The API's hint at its own lists is left out: this page shows them.
+fn refused(error: OperateError) -> NoPage {
+    let why = as_sentence(&error.to_string());
+    match NoPage::from(error) {
+        NoPage::Refused(status, _) => NoPage::Refused(status, why),
+        no_page => no_page,
+    }
+}
+
+/// The page of the sink, which says what was done.
+fn done(req: &Request, flash: String) -> FormAnswer {
+    FormAnswer::Done(paths::sink(&param(req, "name")), flash)
+}

@@ -1,0 +1,40 @@
+//! `/sinks`: the sinks, and how far behind they are.
+//!
+//! **Invariant**: it shows what `GET /api/admin/sinks` answers.
+
+use maud::html;
+use salvo_core::handler;
+
+use crate::frame::{NoPage, Page, Place};
+use crate::sink_table::{problems, table};
+use crate::text::text_of;
+use crate::operate::Operator;
+
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 600;
+
+/// `GET /sinks`
+pub(super) struct Sinks(pub(super) Operator);
+
+#[handler]
+impl Sinks {
+    async fn handle(&self) -> Result<Page, NoPage> {
+        page(&self.0).await
+    }
+}
+
+async fn page(operator: &Operator) -> Result<Page, NoPage> {
+    let condition = operator.condition().await;
+    let sinks = &condition.sinks;
+    Ok(Page {
+        title: "Sinks".to_owned(),
+        place: Place::Sinks,
+        still: html! {},
+        live: html! {
+            @for why in &condition.unreadable { p.problem role="alert" { (text_of(why, REASON_CHARS_MAX)) } }
+            @for sink in sinks { (problems(sink)) }
+            (table(sinks))
+        },
+        old: false,
+    })
+}

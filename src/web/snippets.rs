@@ -1,0 +1,397 @@
+//! How to send to a stream, ready to paste.
+//!
+//! **Invariant**: a snippet holds no secret but a key that was just issued. The name of a stream is percent-encoded
+//! in it, so that it is part of the URL and of nothing else.
+
+mod library; // the same with the client libraries
+
+use std::net::IpAddr;
+
+use salvo_core::Request;
+
+use http::host;
+use super::text::{segment, visible_json};
+use crate::catalog::IngestKey;
+use crate::catalog::key::KeyText;
+use crate::operate::Operator;
+use base::text::shell_quoted as quoted;
+
+/// Where callers reach the service listener.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// `http://127.0.0.1:8080`
+    base: String,
+    /// What stands before the path in the URLs of tools, if the configuration says so.
+    public: Option<String>,
+    /// The path of the Unix socket, if it listens on one.
+    socket: Option<String>,
+}
+
+/// What a snippet sends, and where to.
+#[derive(Debug)]
+pub(super) struct Sample<'a> {
+    path: String,
+    /// The field that identifies the item, if it is not `id`.
+    item_key: Option<&'a str>,
+    /// Where the item stands in the body, if it is not the whole.
+    items: Option<&'a str>,
+    /// The body is the item, and nothing is signed: a client library can send it.
+    is_plain: bool,
+}
+
+/// A first request in one language.
+#[derive(Debug)]
+pub(super) struct Snippet {
+    pub(super) language: &'static str,
+    /// With what the language brings.
+    pub(super) code: String,
+    /// With the client library, where there is one.
+    pub(super) library: Option<String>,
+}
+
+impl<'a> Sample<'a> {
+    /// What a key is for.
+    pub(super) fn of(key: &'a IngestKey) -> Self {
+        let usual = || key.preset?.item_key;
+        let item_key = key.item_key.as_deref().or_else(usual);
+        Self {
+            path: key.path(),
+            item_key: item_key.filter(|field| !matches!(*field, "id" | "@delivery")),
+            items: (key.items.as_deref()).or_else(|| key.preset?.items),
+            is_plain: key.signing.is_none() && key.preset.is_none() && key.items.is_none(),
+        }
+    }
+}
+
+impl Address {
+    /// The path of the Unix socket, if the service listens on one.
+    pub(super) fn socket(&self) -> Option<&str> {
+        self.socket.as_deref()
+    }
+
+    /// Where this path of the service is.
+    pub(super) fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// The same as tools are given it, who call from elsewhere.
+    pub(super) fn for_tools(&self, path: &str) -> String {
+        format!("{}{path}", self.public.as_deref().unwrap_or(&self.base))
+    }
+
+    /// Where data is posted to whose stream the key says.
+    pub(super) fn ingest_url(&self) -> String {
+        format!("{}/api/ingest", self.base)
+    }
+
+    /// The address of a stream's feeds, without the end that says what they are written as.
+    pub(super) fn feed_base(&self, stream: &str) -> String {
+        format!(
+            "{}/feed/{}",
+            self.public.as_ref().unwrap_or(&self.base),
+            segment(stream)
+        )
+    }
+
+    /// The page that shows a stream; without the key, which goes into its fragment.
+    pub(super) fn render_url(&self, stream: &str) -> String {
+        format!("{}/render/{}", self.base, segment(stream))
+    }
+}
+
+/// The service's address as the visitor reaches it: where it listens on all addresses, the one that these pages were
+/// requested under.
+pub(super) fn address(operator: &Operator, req: &Request) -> Address {
+    let listen = &operator.about.service_address;
+    let public = operator.catalog.public_url().map(str::to_owned);
+    if let Some(path) = listen.strip_prefix("unix:") {
+        return Address {
+            base: "http://localhost".to_owned(),
+            public,
+            socket: Some(path.to_owned()),
+        };
+    }
+    let (scheme, bare) = listen.split_once("://").unwrap_or(("http", listen));
+    let base = bare.rsplit_once(':').and_then(|(host, port)| {
+        let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+        let (asked, _) = host::host(req.headers()).filter(|_| address.is_unspecified())?;
+        Some(match asked.contains(':') {
+            true => format!("{scheme}://[{asked}]:{port}"),
+            false => format!("{scheme}://{asked}:{port}"),
+        })
+    });
+    Address {
+        base: base.unwrap_or_else(|| listen.clone()),
+        public,
+        socket: None,
+    }
+}
+
+/// Over a Unix socket curl only: the others need an address. Without a key they take it from the variable `HEADGATE_KEY`.
+pub(super) fn all(address: &Address, sample: &Sample<'_>, key: Option<&KeyText>) -> Vec<Snippet> {
+    let with_key = |(language, mut code): (&'static str, String)| {
+        if let Some(key) = key {
+            for (from_variable, as_text) in KEY {
+                code = code.replace(from_variable, &as_text.replace("{key}", key.expose()));
+            }
+        }
+        Snippet {
+            language,
+            code,
+            library: library::of(language, address, sample, key),
+        }
+    };
+    let snippets = without_key(address, sample).into_iter();
+    snippets.map(with_key).collect()
+}
+
+/// How each language reads the key from the variable, and how the key is written there as a literal. Nothing in a key needs
+/// quoting.
+const KEY: [(&str, &str); 7] = [
+    ("${process.env.HEADGATE_KEY}", "{key}"),
+    ("$HEADGATE_KEY", "{key}"),
+    (
+        "\"Bearer \" + os.environ[\"HEADGATE_KEY\"]",
+        "\"Bearer {key}\"",
+    ),
+    (
+        "import json, os, urllib.request",
+        "import json, urllib.request",
+    ),
+    (
+        "Environment.GetEnvironmentVariable(\"HEADGATE_KEY\")",
+        "\"{key}\"",
+    ),
+    (
+        "\"Bearer \"+os.Getenv(\"HEADGATE_KEY\")",
+        "\"Bearer {key}\"",
+    ),
+    ("\t\"os\"\n", ""),
+];
+
+/// How each language writes the item, and the same with `{field}` in place of `id`, as a JSON string, which every one of
+/// them reads as it is meant. `{quoted}` is the whole body as a word of a shell, `{literal}` as Go has it.
+const ITEM: [(&str, &str); 5] = [
+    ("'{\"id\": 1, \"name\": \"first\"}'", "{quoted}"),
+    (
+        "{ id: 1, name: \"first\" }",
+        "{ {field}: 1, name: \"first\" }",
+    ),
+    (
+        "{\"id\": 1, \"name\": \"first\"})",
+        "{{field}: 1, \"name\": \"first\"})",
+    ),
+    (
+        "new { id = 1, name = \"first\" }",
+        "new Dictionary<string, object> { [{field}] = 1, [\"name\"] = \"first\" }",
+    ),
+    ("`{\"id\": 1, \"name\": \"first\"}`", "{literal}"),
+];
+
+/// The snippet with the field that identifies items, and with the item where the items are.
+fn with_item(code: &str, field: Option<&str>, items: Option<&str>) -> String {
+    let Some((usual, named)) = ITEM.iter().find(|(usual, _)| code.contains(usual)) else {
+        return code.to_owned();
+    };
+    let field = json(field.unwrap_or("id"));
+    let body = within(
+        &format!("{{{field}: 1, \"name\": \"first\"}}"),
+        items,
+        false,
+    );
+    let item = match *named {
+        "{quoted}" => quoted(&body),
+        // Between backquotes Go reads it as it is, but for backquotes.
+        "{literal}" if body.contains('`') => json(&body),
+        "{literal}" => format!("`{body}`"),
+        named => {
+            let item = match &*field {
+                "\"id\"" => (*usual).to_owned(),
+                field => named.replace("{field}", field),
+            };
+            match item.strip_suffix(')') {
+                Some(item) => format!("{})", within(item, items, false)),
+                None => within(&item, items, item.starts_with("new ")),
+            }
+        }
+    };
+    code.replace(usual, &item)
+}
+
+/// An object as the one item of the array at a path, as C# has it or as the others do.
+fn within(object: &str, items: Option<&str>, c_sharp: bool) -> String {
+    let Some(path) = items else {
+        return object.to_owned();
+    };
+    let array = match c_sharp {
+        true => format!("new[] {{ {object} }}"),
+        false => format!("[{object}]"),
+    };
+    path.rsplit('.').fold(array, |inner, name| match c_sharp {
+        true => format!(
+            "new Dictionary<string, object> {{ [{}] = {inner} }}",
+            json(name)
+        ),
+        false => format!("{{{}: {inner}}}", json(name)),
+    })
+}
+
+fn json(text: &str) -> String {
+    visible_json(&serde_json::Value::from(text).to_string()).into_owned()
+}
+
+fn without_key(address: &Address, sample: &Sample<'_>) -> Vec<(&'static str, String)> {
+    let url = address.at(&sample.path);
+    let filled = |code: &str| with_item(code, sample.item_key, sample.items).replace("{url}", &url);
+    if let Some(socket) = &address.socket {
+        let socket = quoted(socket);
+        let code = CURL.replace("curl -i", &format!("curl -i --unix-socket {socket}"));
+        return vec![("curl", filled(&code))];
+    }
+    [
+        ("curl", CURL),
+        ("Node.js", NODE),
+        ("Python", PYTHON),
+        ("C#", C_SHARP),
+        ("Go", GO),
+    ]
+    .map(|(language, code)| (language, filled(code)))
+    .into()
+}
+
+const CURL: &str = include_str!("snippets/curl.sh");
+const NODE: &str = include_str!("snippets/node.mjs");
+const PYTHON: &str = include_str!("snippets/python.py");
+const C_SHARP: &str = include_str!("snippets/csharp.cs");
+const GO: &str = include_str!("snippets/go.go");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::key::{KeyKind, generate};
+
+    #[test]
+    fn a_key_takes_the_place_of_the_variable_in_every_language() {
+        let key = generate(KeyKind::Ingest).expect("random numbers");
+        let address = Address {
+            base: "http://127.0.0.1:8080".to_owned(),
+            public: None,
+            socket: None,
+        };
+        let sample = Sample {
+            path: "/api/webhook/orders".to_owned(),
+            item_key: None,
+            items: None,
+            is_plain: true,
+        };
+        let both = |key| {
+            let all = all(&address, &sample, key).into_iter();
+            let both: Vec<String> = all
+                .flat_map(|one| [Some(one.code), one.library])
+                .flatten()
+                .collect();
+            assert_eq!(both.len(), 9);
+            both
+        };
+        for code in both(Some(&key)) {
+            assert_eq!(code.matches(key.expose()).count(), 1, "{code}");
+            for left in ["HEADGATE_KEY", "{key}", "os."] {
+                assert!(!code.contains(left), "{code}");
+            }
+        }
+        for code in both(None) {
+            assert_eq!(code.matches("HEADGATE_KEY").count(), 1, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_library_is_shown_for_what_it_can_send() {
+        let sample = |is_plain| Sample {
+            path: "/api/webhook/orders".to_owned(),
+            item_key: Some("it's \"{key}\""),
+            items: None,
+            is_plain,
+        };
+        let address = |socket: Option<&str>| Address {
+            base: "http://127.0.0.1:8080".to_owned(),
+            public: None,
+            socket: socket.map(str::to_owned),
+        };
+        let libraries = |address: &Address, is_plain| -> Vec<String> {
+            let all = all(address, &sample(is_plain), None).into_iter();
+            all.filter_map(|one| one.library).collect()
+        };
+        let shown = libraries(&address(None), true);
+        assert_eq!(shown.len(), 4);
+        for code in shown {
+            let field = r#""it's \"{key}\"""#;
+            assert_eq!(code.matches(field).count(), 2, "{code}");
+            assert!(
+                !code.contains("{field}") && !code.contains("{from}"),
+                "{code}"
+            );
+        }
+        assert!(libraries(&address(None), false).is_empty());
+        assert!(libraries(&address(Some("/run/headgate.sock")), true).is_empty());
+    }
+
+    #[test]
+    fn the_item_key_takes_the_place_of_id_in_every_language() {
+        let check = |field: &str, expected: [&str; 5]| {
+            for (code, expected) in [CURL, NODE, PYTHON, C_SHARP, GO].iter().zip(expected) {
+                let code = with_item(code, Some(field), None);
+                assert!(code.contains(expected), "{expected}: {code}");
+            }
+        };
+        check(
+            "order.id",
+            [
+                r#"-d '{"order.id": 1, "name": "first"}'"#,
+                r#"JSON.stringify({ "order.id": 1, name: "first" })"#,
+                r#"json.dumps({"order.id": 1, "name": "first"}).encode()"#,
+                r#"new Dictionary<string, object> { ["order.id"] = 1, ["name"] = "first" }"#,
+                r#"strings.NewReader(`{"order.id": 1, "name": "first"}`)"#,
+            ],
+        );
+        let hostile = with_item(CURL, Some("it's\u{202e}"), None);
+        assert!(hostile.contains(r#"-d '{"it'\''s\u202e": 1"#), "{hostile}");
+        let hostile = with_item(GO, Some("`"), None);
+        assert!(
+            hostile.contains(r#"strings.NewReader("{\"`\": 1, \"name\": \"first\"}")"#)
+                || hostile.contains(r#":= strings.NewReader("{\"`\": 1"#),
+            "{hostile}"
+        );
+    }
+
+    #[test]
+    fn the_item_stands_where_the_connector_looks_for_items() {
+        let check = |field: Option<&str>, items: &str, expected: [&str; 5]| {
+            for (code, expected) in [CURL, NODE, PYTHON, C_SHARP, GO].iter().zip(expected) {
+                let code = with_item(code, field, Some(items));
+                assert!(code.contains(expected), "{expected}: {code}");
+            }
+        };
+        check(
+            None,
+            "value",
+            [
+                r#"-d '{"value": [{"id": 1, "name": "first"}]}'"#,
+                r#"JSON.stringify({"value": [{ id: 1, name: "first" }]})"#,
+                r#"json.dumps({"value": [{"id": 1, "name": "first"}]}).encode()"#,
+                r#"new Dictionary<string, object> { ["value"] = new[] { new { id = 1, name = "first" } } }"#,
+                r#"strings.NewReader(`{"value": [{"id": 1, "name": "first"}]}`)"#,
+            ],
+        );
+        check(
+            Some("no"),
+            "a.it's",
+            [
+                r#"-d '{"a": {"it'\''s": [{"no": 1, "name": "first"}]}}'"#,
+                r#"JSON.stringify({"a": {"it's": [{ "no": 1, name: "first" }]}})"#,
+                r#"json.dumps({"a": {"it's": [{"no": 1, "name": "first"}]}}).encode()"#,
+                r#"["a"] = new Dictionary<string, object> { ["it's"] = new[] { new Dictionary<string, object> { ["no"] = 1"#,
+                r#"strings.NewReader(`{"a": {"it's": [{"no": 1, "name": "first"}]}}`)"#,
+            ],
+        );
+    }
+}

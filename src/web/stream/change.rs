@@ -1,0 +1,120 @@
+//! `/streams/{name}/change` and `/streams/{name}/delete`: what can be done to a stream.
+//!
+//! **Invariant**: a stream that is declared can be neither changed nor deleted here.
+
+use std::sync::Arc;
+
+use maud::html;
+use salvo_core::{Depot, Request, handler};
+
+use super::{find_stream, settings};
+use crate::catalog::{Kind, Stream};
+use crate::description;
+use crate::form::{self, Field, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::paths;
+use crate::rules::Rules;
+use crate::text::{plain, text};
+use crate::operate::Operator;
+
+/// `/streams/{name}/change`
+pub(super) struct ChangeStream(pub(super) Operator);
+
+#[handler]
+impl ChangeStream {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let stream = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = initial(depot, &stream);
+            return Ok(typed.show(change_page(&stream, &typed)));
+        };
+        let changed = settings::read(&mut typed, stream.settings.clone());
+        let name = Arc::clone(&stream.name);
+        let changed = typed.submit(&self.0, req, &[settings::SHOWN_AT], move |catalog, by| {
+            catalog.change_stream(&name, |settings| *settings = changed, by)
+        });
+        let Some(changed) = changed.await? else {
+            return Ok(typed.show(change_page(&stream, &typed)));
+        };
+        let flash = format!("The stream {} is changed.", plain(&changed.name));
+        Ok(FormAnswer::Done(paths::stream(&changed.name), flash))
+    }
+}
+
+/// The form with the stream as it is.
+fn initial(depot: &Depot, stream: &Stream) -> Typed {
+    let stale = stream.stale_after_seconds;
+    let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
+    let mut values = vec![
+        description::initial(stream.description.as_deref()),
+        ("on_update", stream.on_update.as_str().to_owned()),
+        ("stale_after_seconds", number(stale)),
+        ("items_max", number(stream.items_max)),
+        ("bytes_max", number(stream.bytes_max)),
+    ];
+    values.extend(Rules::initial(
+        stream.version.as_ref(),
+        stream.delete_when.as_ref(),
+        stream.expire_after_seconds,
+    ));
+    Typed::new(depot, "on_update", &values)
+}
+
+fn change_page(stream: &Stream, typed: &Typed) -> FormPage {
+    let fields = html! {
+        (settings::fields(typed))
+        (form::buttons("Save", &paths::stream(&stream.name)))
+    };
+    FormPage {
+        title: format!("Change {}", plain(&stream.name)),
+        place: Place::Streams,
+        content: typed.panel(None, &fields),
+    }
+}
+
+/// `/streams/{name}/delete`
+pub(super) struct DeleteStream(pub(super) Operator);
+
+#[handler]
+impl DeleteStream {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let stream = find_changeable(&self.0, req)?;
+        let Some(mut typed) = Typed::sent(depot) else {
+            let typed = Typed::new(depot, "", &[]);
+            return Ok(typed.show(delete_page(&stream, &typed)));
+        };
+        let (name, force) = (Arc::clone(&stream.name), typed.is_ticked("force"));
+        let deleted = typed.submit(&self.0, req, &[], move |catalog, by| {
+            catalog.delete_stream(&name, force, by)
+        });
+        let Some(deleted) = deleted.await? else {
+            return Ok(typed.show(delete_page(&stream, &typed)));
+        };
+        let flash = format!("The stream {} is deleted.", plain(&deleted.name));
+        Ok(FormAnswer::Done("/streams".to_owned(), flash))
+    }
+}
+
+fn delete_page(stream: &Stream, typed: &Typed) -> FormPage {
+    let force = Field {
+        name: "force",
+        label: "Delete it all the same",
+        hint: "The keys stay, and what they send or ask for is answered 404.",
+    };
+    let what = html! {
+        p { "The stream " strong { (text(&stream.name)) } " is deleted. Its items stay in the data pool's file, and what was accepted is delivered." }
+        @if typed.is_wrong() { (typed.tick(force)) }
+    };
+    FormPage {
+        title: format!("Delete {}?", plain(&stream.name)),
+        place: Place::Streams,
+        content: typed.question(&what, "Delete the stream", &paths::stream(&stream.name)),
+    }
+}
+
+/// The stream that the path names, if it was made at run time.
+fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
+    let stream = find_stream(operator, req)?;
+    NoPage::if_declared(stream.created_ms, Kind::Stream)?;
+    Ok(stream)
+}

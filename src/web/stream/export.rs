@@ -1,0 +1,24 @@
+//! `/streams/{name}/export.csv`: all items of a stream as a file.
+//!
+//! **Invariant**: it is what the admin API exports; the link on the page asks for values that no spreadsheet computes.
+
+use salvo_core::{Request, Response, handler};
+
+use super::find_stream;
+use feed::export;
+use crate::frame::NoPage;
+use crate::paths;
+use crate::operate::Operator;
+
+/// `GET /streams/{name}/export.{format}`
+pub(super) struct ExportStream(pub(super) Operator);
+
+#[handler]
+impl ExportStream {
+    async fn handle(&self, req: &mut Request, res: &mut Response) -> Result<(), NoPage> {
+        let stream = find_stream(&self.0, req)?;
+        let format = paths::param(req, "format");
+        let pool = &self.0.pool;
+        Ok(export::answer(pool, &stream.name, &format, req, res).await?)
+    }
+}

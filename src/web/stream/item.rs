@@ -1,0 +1,94 @@
+//! `/streams/{name}/item?key=…`: an item as a whole, and removing it.
+//!
+//! **Invariant**: a page holds at most [`FIELDS_MAX`] fields of shortened values.
+
+use maud::{Markup, html};
+use salvo_core::{Depot, Request, handler};
+
+use super::find_stream;
+use crate::form_data::FormData;
+use crate::frame::{FormAnswer, NoPage, Page, Place, token};
+use crate::guard::by;
+use crate::paths;
+use crate::text::{grouped, plain, text, text_of, time};
+use crate::item::{field_name, members};
+use crate::operate::Operator;
+
+/// Characters of a value.
+const VALUE_CHARS_MAX: usize = 20_000;
+/// Fields on the page.
+const FIELDS_MAX: usize = 2_000;
+
+/// `GET /streams/{name}/item?key=…`
+pub(super) struct ShowItem(pub(super) Operator);
+
+#[handler]
+impl ShowItem {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<Page, NoPage> {
+        item_page(&self.0, req, &token(depot)).await
+    }
+}
+
+async fn item_page(operator: &Operator, req: &mut Request, token: &Markup) -> Result<Page, NoPage> {
+    let stream = find_stream(operator, req)?;
+    let key = req.query::<String>("key").unwrap_or_default();
+    let item = operator.pool.item(&stream.name, &key).await?;
+    let item = item.ok_or(NoPage::NotFound(
+        "The stream has no item with this key. It may have been removed.",
+    ))?;
+    let path = paths::stream(&stream.name);
+    let fields: Vec<_> = members(&item.fields).take(FIELDS_MAX + 1).collect();
+    Ok(Page {
+        title: plain(&item.key),
+        place: Place::Streams,
+        still: html! {},
+        live: html! {
+            div.panel { dl {
+                dt { "Stream" } dd { a href=(path) { (text(&stream.name)) } }
+                dt { "Key" } dd { (text_of(&item.key, VALUE_CHARS_MAX)) }
+                dt { "Data of" } dd { (time(&item.updated_at)) }
+                dt { "Written by" } dd.mono { a href=(paths::request(&item.request_id)) { (item.request_id) } }
+                dt { "Number of its change" } dd { (item.seq) }
+            } }
+            h2 { "Fields" }
+            div.panel { dl {
+                @for (field, value) in fields.iter().take(FIELDS_MAX) {
+                    dt { (text(&field_name(field))) } dd { (show_value(value, VALUE_CHARS_MAX)) }
+                }
+            } }
+            @if fields.len() > FIELDS_MAX { p.quiet { "The first " (grouped(FIELDS_MAX as u64)) " fields are shown." } }
+            form.row method="post" action={ (path) "/remove" } data-confirm="Remove this item, here and on every screen?" {
+                (token) input type="hidden" name="key" value=(item.key); button.danger { "Remove the item" }
+            }
+        },
+        old: false,
+    })
+}
+
+/// `POST /streams/{name}/remove`
+pub(super) struct RemoveItem(pub(super) Operator);
+
+#[handler]
+impl RemoveItem {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let stream = find_stream(&self.0, req)?;
+        let key = FormData::of(depot).and_then(|form| form.get("key"));
+        let key = key.unwrap_or_default();
+        let gone = self.0.remove_item(&stream.name, key, by(req)).await?;
+        let what = if gone { "removed" } else { "being removed" };
+        let flash = format!("The item {} is {what}.", plain(key));
+        Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
+    }
+}
+
+/// A JSON value as people read it: a text without its quotes, everything else as it was sent.
+pub(super) fn show_value(value: &str, chars_max: usize) -> Markup {
+    match value {
+        "null" => html! { span.quiet { "null" } },
+        value if value.starts_with('"') => {
+            let string = serde_json::from_str::<String>(value);
+            text_of(string.as_deref().unwrap_or(value), chars_max)
+        }
+        value => text_of(value, chars_max),
+    }
+}

@@ -1,0 +1,64 @@
+//! `/new/stream`: making a stream.
+//!
+//! **Invariant**: a stream that is refused is not made, and the form comes back.
+
+use maud::html;
+use salvo_core::{Depot, Request, handler};
+
+use super::settings;
+use crate::config::{self, OnUpdate};
+use crate::form::{self, Field, Typed};
+use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::paths;
+use crate::text::plain;
+use crate::operate::Operator;
+
+/// `/new/stream`
+pub(super) struct NewStream(pub(super) Operator);
+
+#[handler]
+impl NewStream {
+    async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
+        let Some(mut typed) = Typed::sent(depot) else {
+            let values = [("on_update", OnUpdate::default().as_str().to_owned())];
+            let typed = Typed::new(depot, "name", &values);
+            return Ok(typed.show(page(&typed)));
+        };
+        let name = typed.text("name");
+        if name.is_empty() {
+            typed.reject("name", "Give it a name.");
+        }
+        let named = config::Stream {
+            name,
+            ..config::Stream::default()
+        };
+        let stream = settings::read(&mut typed, named);
+        let fields = [("new_stream", "name"), settings::SHOWN_AT];
+        let created = typed.submit(&self.0, req, &fields, |catalog, by| {
+            catalog.create_stream(stream, by)
+        });
+        let Some(stream) = created.await? else {
+            return Ok(typed.show(page(&typed)));
+        };
+        let flash = format!("The stream {} is made.", plain(&stream.name));
+        Ok(FormAnswer::Done(paths::stream(&stream.name), flash))
+    }
+}
+
+fn page(typed: &Typed) -> FormPage {
+    let name = Field {
+        name: "name",
+        label: "Name",
+        hint: "1 to 128 characters. It stands in the webhook's URL.",
+    };
+    let fields = html! {
+        (typed.input(name, 256, true))
+        (settings::fields(typed))
+        (form::buttons("Create stream", "/streams"))
+    };
+    FormPage {
+        title: "New stream".to_owned(),
+        place: Place::Streams,
+        content: typed.panel(Some("/new/stream"), &fields),
+    }
+}

@@ -1,0 +1,136 @@
+//! Text from outside as a page shows it.
+//!
+//! **Invariant**: what is shown is escaped, isolated in its direction, and of bounded length; characters that cannot
+//! be seen, or that turn the text around them, are written out.
+
+use std::borrow::Cow;
+
+use maud::{Markup, html};
+
+use base::text::visible;
+pub(super) use base::text::{percent_encoded as segment, visible_json};
+
+/// Characters of a text in a table or a sentence.
+const CHARS_MAX: usize = 160;
+
+/// A text, shortened.
+pub(super) fn text(text: &str) -> Markup {
+    text_of(text, CHARS_MAX)
+}
+
+/// A text, shortened to `chars_max` characters.
+pub(super) fn text_of(text: &str, chars_max: usize) -> Markup {
+    let (shown, left) = shortened(text, chars_max);
+    html! {
+        bdi { (shown) @if left > 0 { "…" } }
+        @if left > 0 { span.quiet { " (" (grouped(left as u64)) " more characters)" } }
+    }
+}
+
+/// A shortened text without markup, for attributes and titles.
+pub(super) fn plain(text: &str) -> String {
+    let (shown, left) = shortened(text, CHARS_MAX);
+    format!("{shown}{}", if left > 0 { "…" } else { "" })
+}
+
+/// The visible form of the first `chars_max` characters, and how many are left out.
+fn shortened(text: &str, chars_max: usize) -> (Cow<'_, str>, usize) {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => (visible(&text[..end]), text[end..].chars().count()),
+        None => (visible(text), 0),
+    }
+}
+
+/// A whole number with commas: `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A size as people read it: `1.5 MB`.
+pub(super) fn bytes(bytes: u64) -> String {
+    let steps = [("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
+    match steps.into_iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => {
+            let tenths = bytes / (size / 10).max(1);
+            format!("{}.{} {unit}", grouped(tenths / 10), tenths % 10)
+        }
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// A number of things: `1 item`, `2 items`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    let plural = match number {
+        1 => "",
+        _ if thing.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
+/// A time, RFC 3339 in UTC, as people read it.
+pub(super) fn time(rfc3339: &str) -> Markup {
+    let shown = rfc3339.replacen('T', " ", 1).replacen('Z', "", 1);
+    html! { time datetime=(rfc3339) { (shown) } }
+}
+
+/// A message as a sentence of its own.
+pub(super) fn as_sentence(message: &str) -> String {
+    let mut characters = message.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    let end = (!message.ends_with(['.', '?'])).then_some('.');
+    first.into_iter().chain(characters).chain(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_breaks_a_page_is_shown_instead() {
+        let check = |given: &str, expected: &str| {
+            assert_eq!(text(given).into_string(), expected, "{given:?}");
+        };
+        check("Grüße 漢字 👩‍👧", "<bdi>Grüße 漢字 👩‍👧</bdi>");
+        check("<b>\"&'", "<bdi>&lt;b&gt;&quot;&amp;'</bdi>");
+        check("\u{1b}[31mred\u{7}", "<bdi>\\u{1b}[31mred\\u{7}</bdi>");
+        check("a\u{202e}b\u{2066}", "<bdi>a\\u{202e}b\\u{2066}</bdi>");
+        check("a\u{e0041}\u{ad}b", "<bdi>a\\u{e0041}\\u{ad}b</bdi>");
+        check("مرحبا", "<bdi>مرحبا</bdi>");
+    }
+
+    #[test]
+    fn numbers_of_things_are_words() {
+        assert_eq!(count(1, "batch"), "1 batch");
+        assert_eq!(count(0, "batch"), "0 batches");
+        assert_eq!(count(1_200, "item"), "1,200 items");
+    }
+
+    #[test]
+    fn long_text_is_shortened_by_characters_and_says_so() {
+        let shown = text(&"ü".repeat(10_000)).into_string();
+        assert_eq!(shown.matches('ü').count(), CHARS_MAX);
+        assert!(shown.contains("9,840 more characters"), "{shown}");
+        assert_eq!(plain(&"a".repeat(200)).chars().count(), CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_sizes_have_units() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(100_000), "100,000");
+        assert_eq!(bytes(1_023), "1023 bytes");
+        assert_eq!(bytes(1_536), "1.5 kB");
+        assert_eq!(bytes(5 << 30), "5.0 GB");
+        assert_eq!(count(1, "item"), "1 item");
+        assert_eq!(count(2_000, "item"), "2,000 items");
+    }
+}
