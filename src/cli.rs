@@ -7,45 +7,31 @@
 
 pub mod audit;
 pub mod backup;
-pub mod bench;
 pub mod check;
-pub mod client;
 mod compile_plugin;
 pub mod completions;
 pub mod config;
 mod confine;
-pub mod connector;
 pub mod demo;
-pub mod error;
-pub mod export;
-pub mod healthcheck;
-pub mod key;
 pub mod licenses;
 mod logging;
 pub mod man;
-pub mod output;
 pub mod plugin;
-pub mod read_key;
 pub mod repair;
-pub mod requests;
-mod resource;
 pub mod screen;
-pub mod send;
 pub mod serve;
-pub mod session;
-pub mod sign_in;
-pub mod sink;
-pub mod stream;
-pub mod tail;
-pub mod trigger;
 
+use ::client::{
+    bench, client, connector, error, export, healthcheck, key, output, read_key, requests,
+    resource, send, session, sign_in, signals, sink, stream, tail, trigger,
+};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Loaded, Sources};
+pub use ::client::configuration::{ConfigArgs, load};
 use error::CliError;
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
@@ -62,14 +48,6 @@ const BUILD: &str = env!("BUILT_AS");
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-}
-
-/// The file that `--config` names.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ConfigArgs {
-    /// A configuration file over the built-in defaults and the files in ./config
-    #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
-    pub config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -210,15 +188,4 @@ fn program() -> Result<PathBuf, CliError> {
     }
     std::env::current_exe()
         .map_err(|error| CliError::failed(format!("cannot find this program's file: {error}")))
-}
-
-/// Loads the configuration of this process.
-fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
-    let sources = Sources::of_process(args.config.clone())
-        .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
-    crate::config::load(&sources).map_err(|problems| {
-        let count = problems.0.len();
-        let noun = if count == 1 { "problem" } else { "problems" };
-        CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
-    })
 }

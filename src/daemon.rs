@@ -13,7 +13,7 @@ mod hour;
 mod memory;
 mod modes;
 mod reload;
-mod routes;
+pub mod routes;
 mod scrub;
 mod sinks;
 mod stored;

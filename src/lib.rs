@@ -173,31 +173,31 @@
 //! renderer (a subscription is a position), no tree of JSON values on the way of a request.
 #![deny(unsafe_code)]
 
-pub use ::base::backoff;
 pub use ::backup;
-pub use ::item::batch;
+pub use ::base::backoff;
 pub use ::base::budget;
 pub use ::catalog;
+pub use ::item::batch;
 pub mod cli;
 pub use ::base::clock;
 pub use ::settings as config;
 pub mod daemon;
+pub use ::base::opaque;
+pub use ::base::process;
+pub use ::base::text;
 pub use ::delivery;
-pub use ::ingest::error;
 pub use ::guide;
 pub use ::http;
 pub use ::ingest;
+pub use ::ingest::error;
 pub use ::item;
 pub use ::journal;
 pub use ::live;
 pub use ::observe::metrics;
-pub use ::base::opaque;
+pub use ::observe::telemetry;
 pub use ::operate;
 pub use ::plugin;
 pub use ::pool;
-pub use ::base::process;
 pub use ::repair;
-pub use ::webhook as sender;
 pub use ::sqlite;
-pub use ::observe::telemetry;
-pub use ::base::text;
+pub use ::webhook as sender;

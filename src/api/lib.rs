@@ -9,13 +9,13 @@
 
 use ::backup;
 use ::catalog;
-use ::settings as config;
 use ::delivery;
 use ::http;
 use ::ingest;
 use ::journal;
 use ::operate;
 use ::pool;
+use ::settings as config;
 use ::webhook as sender;
 use base::clock;
 
@@ -43,10 +43,10 @@ use std::sync::Arc;
 
 use salvo_core::{Request, Router};
 
-use http::access::{Needs, by_token as by, require_token};
-use crate::http::sessions::Sessions;
 use crate::http::error::ApiError;
+use crate::http::sessions::Sessions;
 use crate::operate::Operator;
+use http::access::{Needs, by_token as by, require_token};
 
 /// Every route of the admin API, and the roles that it needs.
 pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {

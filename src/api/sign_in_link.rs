@@ -12,10 +12,10 @@ use serde_json::json;
 use super::by;
 use crate::catalog::{AuditChange, Kind};
 use crate::clock;
-use crate::http::sessions::Sessions;
 use crate::http::access::token_of;
 use crate::http::envelope::{self, Success};
 use crate::http::error::ApiError;
+use crate::http::sessions::Sessions;
 use crate::operate::Operator;
 
 /// Getting a link.

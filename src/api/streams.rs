@@ -13,8 +13,8 @@ use crate::clock;
 use crate::config::{self, OnUpdate};
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
-use feed::export;
 use crate::operate::Operator;
+use feed::export;
 
 const ON_UPDATE: &[(&str, OnUpdate)] =
     &[("replace", OnUpdate::Replace), ("merge", OnUpdate::Merge)];

@@ -12,11 +12,11 @@
 
 use ::catalog;
 #[cfg(test)]
-use ::settings as config;
-#[cfg(test)]
 use ::item;
 use ::journal;
 use ::pool;
+#[cfg(test)]
+use ::settings as config;
 use ::sqlite;
 use base::{clock, text};
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod backoff;
 pub mod budget;
 pub mod clock;
+pub mod key;
 pub mod opaque;
 pub mod process;
 pub mod text;

@@ -8,17 +8,16 @@
 #![deny(unsafe_code)]
 
 extern crate self as catalog;
-use base::{budget, clock, text};
 use ::settings as config;
-use ::webhook as sender;
 use ::sqlite;
+use ::webhook as sender;
+use base::{budget, clock};
 
 mod audit;
 mod change;
 mod connector;
 mod entries;
 mod error;
-pub mod key;
 mod quota;
 mod reader;
 mod rows;
@@ -45,12 +44,12 @@ pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
+pub use base::key::{self, KeyHash};
 pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
 pub use change::read_key::{NewReadKey, ReadKeyPatch};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
 use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};
-pub use key::KeyHash;
 pub use quota::{Quota, QuotaState};
 pub use reader::{POLLS_PER_SECOND, ReadKey, Reader};
 use rows::Rows;

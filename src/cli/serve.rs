@@ -10,11 +10,11 @@ use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::confine::Confined;
 use super::error::CliError;
+pub use super::signals::Signals;
 use super::{ConfigArgs, load, logging, program};
 use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
@@ -236,50 +236,6 @@ pub(super) async fn run_until_signalled(
         done = serving => done.map_err(failed),
         never = reloading => never,
         () = signalled => Err(CliError::failed("stopped by a second signal; nothing that was accepted is lost")),
-    }
-}
-
-/// SIGTERM, SIGINT and SIGHUP, listened to from before the daemon says that it is ready.
-pub(super) struct Signals {
-    end: End,
-    hang_up: Signal,
-}
-
-struct End {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, CliError> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| CliError::failed(format!("cannot listen to signals: {error}")))
-        };
-        Ok(Self {
-            end: End {
-                terminate: listen(SignalKind::terminate())?,
-                interrupt: listen(SignalKind::interrupt())?,
-            },
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    /// The next of them, whichever it is.
-    pub(super) async fn any(&mut self) {
-        tokio::select! {
-            () = self.end.next() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
-}
-
-impl End {
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

@@ -7,15 +7,16 @@
 
 use std::sync::Arc;
 
+use api::openapi;
 use http::access::Needs;
 use http::document::Document;
 use http::ingest::Submit;
 use http::reader::Readers;
 use http::strangers::Strangers;
 use http::{
-    AdminParts, Outside, ServiceParts, access, head, health, ingest, items, live, middleware, own_pages, pages, reader, ticket,
+    AdminParts, Outside, ServiceParts, access, head, health, ingest, items, live, middleware,
+    own_pages, pages, reader, ticket,
 };
-use api::openapi;
 use salvo_core::catcher::Catcher;
 use salvo_core::{Router, Service};
 use web::docs;

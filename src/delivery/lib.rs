@@ -8,14 +8,14 @@
 #![deny(unsafe_code)]
 
 extern crate self as delivery;
-use base::{backoff, clock};
-use item::batch;
 use ::catalog;
-use ::settings as config;
 use ::item;
 use ::journal;
 use ::plugin;
 use ::pool;
+use ::settings as config;
+use base::{backoff, clock};
+use item::batch;
 use observe::{metrics, telemetry};
 
 mod commands;

@@ -39,12 +39,12 @@ use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::endpoint;
 
+use crate::metrics::Metrics;
+use crate::pool::{Item, PoolError};
 use http::error::ApiError;
 use http::items::sending;
 use http::reader::{self, Readers};
 use http::tag;
-use crate::metrics::Metrics;
-use crate::pool::{Item, PoolError};
 use kept::{Body, Outcome};
 
 pub use cell::Row;

@@ -10,7 +10,6 @@
 //! everybody.
 #![deny(unsafe_code)]
 
-
 /// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {

@@ -14,8 +14,10 @@ use crate::text::hex;
 
 /// A file of the program.
 pub struct Asset {
+    /// The media type.
     pub content_type: &'static str,
-    pub(super) bytes: &'static [u8],
+    /// What is in it.
+    pub bytes: &'static [u8],
     tag: String,
 }
 

@@ -46,9 +46,7 @@ pub async fn at_most(req: &mut Request, bytes_max: usize) -> Result<&Bytes, ApiE
 }
 
 /// The JSON object of a small body, `None` if there is no body.
-pub async fn small_json<T: DeserializeOwned>(
-    req: &mut Request,
-) -> Result<Option<T>, ApiError> {
+pub async fn small_json<T: DeserializeOwned>(req: &mut Request) -> Result<Option<T>, ApiError> {
     let body = small(req).await?;
     if body.is_empty() {
         return Ok(None);

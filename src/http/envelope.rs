@@ -60,7 +60,7 @@ pub(super) struct ErrorInfo {
 
 /// A place in the body, or something that there is or is not.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub(super) struct Place {
+pub struct Place {
     /// Position of the item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<u64>,

@@ -16,14 +16,14 @@ use crate::backup::BackupError;
 use crate::catalog::{CatalogError, Fault, Kind};
 use crate::config::Misfit;
 use crate::delivery::ReadError;
-use ::ingest::error::AcceptError;
-use ::ingest::AgainError;
 use crate::journal::StorageError;
-use ::live::NoSeat;
 use crate::operate::trigger::TriggerError;
 use crate::operate::{OperateError, RemoveError};
 use crate::pool::PoolError;
 use crate::sqlite::damage;
+use ::ingest::AgainError;
+use ::ingest::error::AcceptError;
+use ::live::NoSeat;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 

@@ -17,7 +17,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The proxies that are believed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Proxies {
+pub struct Proxies {
     trusted: Networks,
     header: ProxyHeader,
 }

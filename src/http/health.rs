@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::envelope::{self, Success};
 use super::error::ApiError;
-use ::ingest::Gate;
 use crate::operate::Operator;
+use ::ingest::Gate;
 
 /// How the daemon is.
 #[derive(Debug, Serialize, ToSchema)]

@@ -16,8 +16,8 @@ use salvo_oapi::endpoint;
 
 use super::body;
 use super::envelope::Success;
-use ::ingest::{BodyError, Ingest};
 use crate::journal::log::Endpoint;
+use ::ingest::{BodyError, Ingest};
 pub(super) use answer::ReceiptData;
 use head::Parts;
 pub use state::GetRequest;
@@ -25,9 +25,10 @@ pub use state::GetRequest;
 /// What submitting needs.
 #[derive(Debug, Clone)]
 pub struct Submit {
-    pub(super) ingest: Arc<Ingest>,
+    /// Where requests are accepted.
+    pub ingest: Arc<Ingest>,
     /// Seconds that a body may take.
-    pub(super) body_timeout_seconds: u64,
+    pub body_timeout_seconds: u64,
 }
 
 /// `POST /api/ingest`

@@ -19,9 +19,9 @@ use super::ingest::{self, ReceiptData};
 use super::reader::{self, Readers};
 use super::tag;
 use crate::catalog::Reader;
-use ::ingest::Ingest;
 use crate::item;
 use crate::pool::{Item, PageLimit, Position};
+use ::ingest::Ingest;
 
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;

@@ -8,14 +8,14 @@
 
 use ::backup;
 use ::catalog;
-use ::settings as config;
 use ::delivery;
 use ::item;
 use ::journal;
 use ::operate;
 use ::pool;
-use ::webhook as sender;
+use ::settings as config;
 use ::sqlite;
+use ::webhook as sender;
 use base::{budget, clock, text};
 use observe::{metrics, telemetry};
 

@@ -32,13 +32,16 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives the request its id and catches panics.
 pub struct Outer {
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) log_requests: bool,
-    pub(super) proxies: Proxies,
+    /// Where requests are counted.
+    pub metrics: Arc<Metrics>,
+    /// Whether each request is a line in the log.
+    pub log_requests: bool,
+    /// Whose word on the client is taken.
+    pub proxies: Proxies,
     /// From where requests are taken.
-    pub(super) networks: Networks,
+    pub networks: Networks,
     /// What those may do whom no key vouches for; none: they are not counted.
-    pub(super) strangers: Option<Strangers>,
+    pub strangers: Option<Strangers>,
 }
 
 /// The client of a request that a trusted proxy passes on, in its extensions.
@@ -226,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Listen, Server};
-    use crate::{Places, bind};
+    use crate::listen::{Places, bind};
 
     struct Panics;
 

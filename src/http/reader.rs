@@ -20,9 +20,9 @@ use super::error::ApiError;
 use super::middleware::client;
 use super::tls::fingerprint;
 use crate::catalog::{Catalog, Reader};
+use crate::pool::Pool;
 use ::ingest::check_place;
 use ::live::{Live, tickets};
-use crate::pool::Pool;
 
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
@@ -34,8 +34,11 @@ pub(super) const SUBPROTOCOL: &str = "headgate";
 /// What reading needs.
 #[derive(Debug, Clone)]
 pub struct Readers {
-    pub(super) catalog: Arc<Catalog>,
+    /// Keys and streams.
+    pub catalog: Arc<Catalog>,
+    /// The items.
     pub pool: Arc<Pool>,
+    /// What is pushed.
     pub live: Arc<Live>,
 }
 
@@ -80,9 +83,9 @@ fn from_its_place(req: &Request, reader: Arc<Reader>) -> Result<Arc<Reader>, Api
 /// Lets pages read whose origin is the daemon's own or allowed, and tells browsers so.
 pub struct CheckOrigin {
     /// Those of the configuration, for all keys.
-    pub(super) listed: Arc<[String]>,
+    pub listed: Arc<[String]>,
     /// The keys, with origins of their own.
-    pub(super) catalog: Arc<Catalog>,
+    pub catalog: Arc<Catalog>,
 }
 
 #[async_trait]
@@ -200,10 +203,7 @@ impl Readers {
     }
 
     /// The same, or as the password of Basic authentication, with any user name.
-    pub fn with_key_token_or_password(
-        &self,
-        req: &mut Request,
-    ) -> Result<Arc<Reader>, ApiError> {
+    pub fn with_key_token_or_password(&self, req: &mut Request) -> Result<Arc<Reader>, ApiError> {
         let Some(secret) = password(req.headers()) else {
             return self.with_key_or_token(req);
         };

@@ -110,11 +110,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn begin(
-        &self,
-        token: &Token,
-        client: Client,
-    ) -> Result<(Uuid, String), getrandom::Error> {
+    pub fn begin(&self, token: &Token, client: Client) -> Result<(Uuid, String), getrandom::Error> {
         let secret = random()?;
         let (id, now_ms) = (Uuid::now_v7(), clock::unix_ms());
         let session = Session {

@@ -8,14 +8,14 @@
 //! of a webhook, for a while its body, and that only once its key was recognised.
 #![deny(unsafe_code)]
 
-use item::batch;
-use base::{budget, clock, text};
 use ::catalog;
-use ::settings as config;
 use ::item;
 use ::journal;
 use ::pool;
+use ::settings as config;
 use ::webhook as sender;
+use base::{budget, clock, text};
+use item::batch;
 use observe::{metrics, telemetry};
 
 mod address;
@@ -50,8 +50,8 @@ use crate::metrics::{Metrics, Minute};
 use crate::pool::Pool;
 use crate::telemetry::Tracer;
 
-use address::Proof;
 pub use ::item::flatten;
+use address::Proof;
 pub use gate::Gate;
 pub use header_log::loggable_headers;
 pub use refusal::Refusal;

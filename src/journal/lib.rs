@@ -11,11 +11,11 @@
 #![deny(unsafe_code)]
 
 extern crate self as journal;
-use item::batch;
-use base::{clock, opaque};
-use ::settings as config;
 use ::item;
+use ::settings as config;
 use ::sqlite;
+use base::{clock, opaque};
+use item::batch;
 use observe::metrics;
 
 mod claims;

@@ -9,11 +9,11 @@
 //! nobody, no queue grows for it, and it is not cut off for being slow.
 #![deny(unsafe_code)]
 
-use base::{backoff, clock, text};
 use ::catalog;
-use ::settings as config;
 use ::item;
 use ::pool;
+use ::settings as config;
+use base::{backoff, clock, text};
 use observe::{metrics, telemetry};
 
 mod frame;

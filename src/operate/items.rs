@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{By, Operator};
 use crate::catalog::{AuditChange, Kind};
-use ingest::error::AcceptError;
 use crate::pool::PoolError;
+use ingest::error::AcceptError;
 
 /// How long the answer to a removal waits for the pool.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);

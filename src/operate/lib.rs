@@ -7,7 +7,6 @@
 
 use ::backup;
 use ::catalog;
-use ::settings as config;
 use ::delivery;
 use ::ingest;
 use ::item;
@@ -15,10 +14,11 @@ use ::journal;
 use ::live;
 use ::pool;
 use ::repair;
-use ::webhook as sender;
+use ::settings as config;
 use ::sqlite;
-use item::batch;
+use ::webhook as sender;
 use base::clock;
+use item::batch;
 use observe::metrics;
 
 pub mod access;

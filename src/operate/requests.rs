@@ -109,7 +109,7 @@ impl Requests {
             let parts = u32::try_from(wanted.len()).unwrap_or(1);
             for status in wanted {
                 let filter = Filter {
-                    outcome: Some(status.outcome()),
+                    outcome: Some(report::outcome(status)),
                     ..filter.clone()
                 };
                 let budget = Budget::of(parts);

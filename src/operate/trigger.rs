@@ -11,10 +11,10 @@ use uuid::Uuid;
 use super::{By, Operator};
 use crate::catalog::{AuditChange, IngestKey, Kind};
 use crate::clock;
-use ingest::error::AcceptError;
 use crate::ingest::{Accepted, Address, Head, Reply};
 use crate::journal::log::Endpoint;
 use crate::sender::{CannotSign, Draft, Headers, Preset, Sample, Signed};
+use ingest::error::AcceptError;
 
 /// What was sent.
 #[derive(Debug)]

@@ -14,11 +14,11 @@
 #![deny(unsafe_code)]
 
 extern crate self as plugin;
-use base::{backoff, clock, opaque, process, text};
-use item::batch;
-use ::settings as config;
 use ::item;
 use ::pool;
+use ::settings as config;
+use base::{backoff, clock, opaque, process, text};
+use item::batch;
 use observe::{metrics, telemetry};
 
 mod cache;

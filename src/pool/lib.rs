@@ -10,11 +10,11 @@
 #![deny(unsafe_code)]
 
 extern crate self as pool;
-use item::batch;
-use base::{clock, opaque};
-use ::settings as config;
 use ::item;
+use ::settings as config;
 use ::sqlite;
+use base::{clock, opaque};
+use item::batch;
 
 mod apply;
 pub mod changes;

@@ -12,9 +12,9 @@
 //! or the whole new one is there. The caller holds the lock of the data folder.
 #![deny(unsafe_code)]
 
-use base::clock;
 use ::item;
 use ::sqlite;
+use base::clock;
 
 mod anew;
 mod catalog;
@@ -41,10 +41,10 @@ use std::sync::atomic::AtomicBool;
 use rusqlite::Connection;
 use thiserror::Error;
 
+use crate::sqlite::beside;
 use ::catalog::{CatalogError, FILE as CATALOG};
 use ::journal::{FILE as JOURNAL, StorageError};
 use ::pool::{FILE as POOL, PoolError};
-use crate::sqlite::beside;
 use anew::{finish, make_anew, remove_if_there};
 use report::Repair;
 use salvage::Salvaged;

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 
 use super::report::TableRepair;
 use super::*;
-use ::journal::FORMAT;
 use crate::sqlite::suspect::mark_of;
 use crate::sqlite::{PAGE_BYTES, PAGE_BYTES_BEFORE};
+use ::journal::FORMAT;
 
 /// Requests of the sample, and items.
 const ROWS: i64 = 300;

@@ -17,8 +17,8 @@
 #![deny(unsafe_code)]
 
 extern crate self as config;
-use base::{clock, text};
 use ::webhook as sender;
+use base::{clock, text};
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -72,7 +72,7 @@ pub use settings::{
     Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Otlp, Plugins,
     Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings,
     Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes,
-    digest_of_certificate, shown_certificate,
+    shown_certificate,
 };
 
 use checker::Checker;

@@ -24,8 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{Listen, Networks, Secret};
 
 pub use caller::{
-    Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, digest_of_certificate,
-    shown_certificate,
+    Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, shown_certificate,
 };
 pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use telemetry::{Otlp, Telemetry};

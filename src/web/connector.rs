@@ -24,7 +24,6 @@ use salvo_core::{Depot, Request, Router, handler};
 use super::frame::{self, NoPage, Page, Place, WithAside};
 use super::guard::AsWrite;
 use super::key::shown_once;
-use http::sessions::IssuedKey;
 use super::text::grouped;
 use super::{chart, form, paths, snippets};
 use crate::catalog::Connector;
@@ -32,6 +31,7 @@ use crate::clock;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use first::First;
+use http::sessions::IssuedKey;
 use list::error_rate;
 use log::LogQuery;
 

@@ -14,8 +14,6 @@ use salvo_core::http::header::{HeaderName, HeaderValue, ORIGIN};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trait};
 
 use super::form_data::{FORM_TOKEN, FormData};
-use http::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
-use http::sessions::{Sessions, Visitor};
 use super::{cookie, frame, sign_in};
 use crate::catalog::KeyHash;
 use crate::http::AdminParts;
@@ -24,6 +22,8 @@ use crate::http::access::{self, Needs};
 use crate::http::error::ApiError;
 use crate::http::head::only_looks;
 use crate::operate::Operator;
+use http::host::{Hosts, SEC_FETCH_SITE, from_same_origin};
+use http::sessions::{Sessions, Visitor};
 
 const HX_REFRESH: HeaderName = HeaderName::from_static("hx-refresh");
 /// Every field of the largest form with ten thousand characters, percent-encoded.

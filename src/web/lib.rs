@@ -9,7 +9,6 @@
 
 use ::backup;
 use ::catalog;
-use ::settings as config;
 use ::delivery;
 use ::guide;
 use ::http;
@@ -18,6 +17,7 @@ use ::item;
 use ::journal;
 use ::operate;
 use ::pool;
+use ::settings as config;
 use ::webhook as sender;
 use base::clock;
 use observe::metrics;

@@ -16,11 +16,11 @@ use super::form::{self, Typed, form_time};
 use super::frame::{FormAnswer, FormPage, NoPage, Place};
 use super::key::{self, ENDS, Ending, shown_once};
 use super::origin::origin;
-use http::sessions::IssuedKey;
 use super::text::text;
 use super::{description, paths, snippets};
 use crate::catalog::{KeyState, Kind, POLLS_PER_SECOND, ReadKey, ReadKeyPatch};
 use crate::operate::Operator;
+use http::sessions::IssuedKey;
 
 /// Read keys, and what can be done to them.
 pub(super) fn routes(operator: &Operator) -> Router {

@@ -15,7 +15,6 @@ use salvo_core::{Depot, Request, Response, handler};
 use serde_json::json;
 
 use super::form_data::FormData;
-use http::sessions::{SESSION_MS, Sessions, Visitor};
 use super::text::as_sentence;
 use super::{cookie, frame};
 use crate::catalog::{AuditChange, Kind};
@@ -23,6 +22,7 @@ use crate::config::Role;
 use crate::http::access::by_page;
 use crate::http::middleware;
 use crate::operate::{By, Operator};
+use http::sessions::{SESSION_MS, Sessions, Visitor};
 
 /// Anybody may send it.
 const FORM_BYTES_MAX: usize = 64 << 10;

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::frame::{FormAnswer, NoPage, Page, Place, token};
 use super::guard::by;
-use http::sessions::{Sessions, SignedIn, Visitor};
 use super::text::{text, time};
 use crate::clock;
 use crate::operate::Operator;
+use http::sessions::{Sessions, SignedIn, Visitor};
 
 /// Who is signed in.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {

@@ -9,12 +9,12 @@ use std::net::IpAddr;
 
 use salvo_core::Request;
 
-use http::host;
 use super::text::{segment, visible_json};
 use crate::catalog::IngestKey;
 use crate::catalog::key::KeyText;
 use crate::operate::Operator;
 use base::text::shell_quoted as quoted;
+use http::host;
 
 /// Where callers reach the service listener.
 #[derive(Debug)]

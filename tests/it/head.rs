@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use headgate::http::{Outside, ServiceParts, service};
+use headgate::daemon::routes::service;
+use headgate::http::{Outside, ServiceParts};
 use reqwest::Method;
 
 use crate::app::actor::Caller;

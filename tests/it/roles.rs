@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use headgate::config::{Role, Settings};
-use headgate::http::{AdminParts, Hosts, Outside, Sessions, admin};
+use headgate::daemon::routes::admin;
+use headgate::http::host::Hosts;
+use headgate::http::sessions::Sessions;
+use headgate::http::{AdminParts, Outside};
 use serde_json::{Value, json};
 
 use crate::app::TestApp;

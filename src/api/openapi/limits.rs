@@ -8,11 +8,11 @@
 
 use serde_json::{Value, json};
 
-use feed::export;
 use crate::catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, Kind};
 use crate::config::{DESCRIPTION_CHARS_MAX, ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
 use crate::operate::requests::Status;
 use crate::sender;
+use feed::export;
 
 const SCHEMAS: &str = "#/components/schemas/";
 /// Text without control characters.

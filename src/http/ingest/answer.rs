@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::envelope;
 use crate::error::ApiError;
+use crate::journal::log::Endpoint;
 use crate::middleware::set_request_id;
 use crate::rate;
-use ::ingest::{Accepted, Answer, Reply};
-use crate::journal::log::Endpoint;
 use crate::sender::handshake::Answer as Greeting;
+use ::ingest::{Accepted, Answer, Reply};
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
@@ -23,7 +23,7 @@ const WITHOUT_ITEM_KEY: &str = "nothing says what identifies this item, so the n
 
 /// What a caller is told of an accepted request.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ReceiptData {
+pub(crate) struct ReceiptData {
     /// The key's stream.
     stream: String,
     /// Number of items.

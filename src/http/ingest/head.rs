@@ -12,12 +12,12 @@ use salvo_core::{Request, Response};
 use uuid::Uuid;
 
 use crate::clock;
-use crate::middleware::{client, request_id};
-use crate::tls::fingerprint;
-use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use crate::journal::log::{Client, Endpoint};
+use crate::middleware::{client, request_id};
 use crate::sender::Headers;
 use crate::telemetry::{Kind, Trace, Tracer, Value};
+use crate::tls::fingerprint;
+use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const X_ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");

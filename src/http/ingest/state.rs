@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 use crate::catalog::Caller;
 use crate::clock;
-use ::ingest::error::AcceptError;
 use crate::envelope::{self, Success};
 use crate::error::ApiError;
 use crate::middleware::client;
+use crate::operate::requests::{Report, Requests};
 use crate::rate;
 use crate::sink_state::SinkStateData;
 use crate::tls::fingerprint;
+use ::ingest::error::AcceptError;
 use ::ingest::{Ingest, check_place};
-use crate::operate::requests::{Report, Requests};
 
 /// The caller of a request without items, once its rate allows it.
 fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Caller, AcceptError> {
@@ -40,7 +40,7 @@ fn known_caller(ingest: &Ingest, req: &Request, res: &mut Response) -> Result<Ca
 
 /// What became of a request, for its caller.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct RequestState {
+pub(super) struct RequestState {
     /// UUIDv7.
     request_id: String,
     /// When it arrived, RFC 3339 in UTC.
@@ -76,10 +76,7 @@ impl From<&Report> for RequestState {
 }
 
 /// `GET /api/requests/{request_id}`
-pub struct GetRequest(
-    pub Arc<Ingest>,
-    pub Requests,
-);
+pub struct GetRequest(pub Arc<Ingest>, pub Requests);
 
 /// What became of a request.
 ///

@@ -23,11 +23,7 @@ const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 const BUSY: &str = "as many pages are being sent as may be at once; ask again, for fewer items at once, or raise live.max_page_bytes_per_key";
 
 /// Room for a page of so many bytes, when its turn has come.
-pub async fn room(
-    live: &Live,
-    reader: &Reader,
-    bytes: usize,
-) -> Result<Room, ApiError> {
+pub async fn room(live: &Live, reader: &Reader, bytes: usize) -> Result<Room, ApiError> {
     let room = tokio::time::timeout(TURN_TIME_MAX, live.pages().room(reader, bytes)).await;
     room.ok().flatten().ok_or_else(|| ApiError::busy(BUSY))
 }

@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: a sink that was added after a request says nothing about it.
 
+pub use wire::Status;
+
 use super::Requests;
 use crate::batch::Action;
 use crate::delivery::ReadError;
@@ -12,79 +14,19 @@ use crate::pool::{GivenUp, PoolError, SinkState};
 /// Characters of a sink's reason.
 const REASON_CHARS_MAX: usize = 500;
 
-/// The status of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Stored, not yet in every sink.
-    Accepted,
-    /// In every sink that wants its stream.
-    Processed,
-    /// In every sink, and none of its items changed the data pool: it had a higher version of them.
-    Stale,
-    /// Some sink gave up on some of its items.
-    Failed,
-    /// Some sink gave up on some of its items, and somebody discarded them.
-    Discarded,
-    /// Refused.
-    Rejected,
-    /// A repeat.
-    Duplicate,
-    /// Came with a test key.
-    Test,
-    /// Removed an item.
-    Removed,
-    /// A greeting of a tool, or an event that is none: answered, with nothing to store.
-    Handshake,
-}
-
-impl Status {
-    /// All of them.
-    pub const ALL: [Status; 10] = [
-        Status::Accepted,
-        Status::Processed,
-        Status::Stale,
-        Status::Failed,
-        Status::Discarded,
-        Status::Rejected,
-        Status::Duplicate,
-        Status::Test,
-        Status::Removed,
-        Status::Handshake,
-    ];
-
-    /// Its name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Processed => "processed",
-            Self::Stale => "stale",
-            Self::Failed => "failed",
-            Self::Discarded => "discarded",
-            Self::Rejected => "rejected",
-            Self::Duplicate => "duplicate",
-            Self::Test => "test",
-            Self::Removed => "removed",
-            Self::Handshake => "handshake",
-        }
-    }
-
-    /// The status with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
-    }
-
-    /// How it stands in the log.
-    pub(super) fn outcome(self) -> Outcome {
-        match self {
-            Self::Accepted | Self::Processed | Self::Stale | Self::Failed | Self::Discarded => {
-                Outcome::Accepted
-            }
-            Self::Rejected => Outcome::Rejected,
-            Self::Duplicate => Outcome::Duplicate,
-            Self::Test => Outcome::Test,
-            Self::Removed => Outcome::Removed,
-            Self::Handshake => Outcome::Handshake,
-        }
+/// How a status stands in the log.
+pub(super) fn outcome(status: Status) -> Outcome {
+    match status {
+        Status::Accepted
+        | Status::Processed
+        | Status::Stale
+        | Status::Failed
+        | Status::Discarded => Outcome::Accepted,
+        Status::Rejected => Outcome::Rejected,
+        Status::Duplicate => Outcome::Duplicate,
+        Status::Test => Outcome::Test,
+        Status::Removed => Outcome::Removed,
+        Status::Handshake => Outcome::Handshake,
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! **Invariant**: a key has exactly one of `secret`, `sha256`, `verify` and `certificate`; [`load`](crate::config::load) sees to it.
 
+use base::key::KeyHash;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -213,18 +214,10 @@ pub(super) fn digest(
     match (secret, sha256, certificate) {
         (Some(secret), ..) => Some(Sha256::digest(secret.reveal()).into()),
         (None, Some(digits), _) => checks::digest_of_hex(digits),
-        (None, None, Some(fingerprint)) => {
-            checks::digest_of_fingerprint(fingerprint).map(digest_of_certificate)
-        }
+        (None, None, Some(fingerprint)) => checks::digest_of_fingerprint(fingerprint)
+            .map(|fingerprint| *KeyHash::of_certificate(fingerprint).as_bytes()),
         (None, None, None) => None,
     }
-}
-
-/// What a key is known by that a certificate with this SHA-256 stands for. Of no text that can be sent it is the SHA-256,
-/// because nobody can find one with the opposite of a given digest.
-pub fn digest_of_certificate(fingerprint: [u8; 32]) -> [u8; 32] {
-    let digest: [u8; 32] = Sha256::digest(fingerprint).into();
-    digest.map(|byte| !byte)
 }
 
 /// What stands in place of a key's prefix.

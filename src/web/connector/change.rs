@@ -11,9 +11,9 @@ use super::{find_connector, settings};
 use crate::catalog::{Connector, Kind};
 use crate::form::{self, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::operate::Operator;
 use crate::paths;
 use crate::text::{count, text};
-use crate::operate::Operator;
 
 /// Longest item key.
 const ITEM_KEY_CHARS_MAX: usize = 255;

@@ -8,11 +8,11 @@ use maud::{Markup, html};
 use super::log::LogQuery;
 use crate::catalog::Connector;
 use crate::clock;
-use crate::text::{as_sentence, text_of, time};
-use crate::{paths, tool};
 use crate::journal::Outcome;
 use crate::journal::log::Client;
 use crate::operate::requests::{self, Report};
+use crate::text::{as_sentence, text_of, time};
+use crate::{paths, tool};
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 400;

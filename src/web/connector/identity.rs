@@ -7,13 +7,13 @@ use maud::{Markup, html};
 
 use crate::catalog::Connector;
 use crate::config::ConnectorKind;
-use crate::paths;
-use crate::text::{segment, text};
 use crate::journal::Outcome;
 use crate::operate::Operator;
 use crate::operate::content::{Content, FieldContent};
 use crate::operate::requests::{self, Report};
+use crate::paths;
 use crate::sender::Preset;
+use crate::text::{segment, text};
 
 /// The item key of those whose deliveries are items of their own.
 const DELIVERY: &str = "@delivery";

@@ -18,9 +18,9 @@ use crate::description;
 use crate::form::{self, Field, Typed, form_time};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{self, ENDS, Ending};
+use crate::operate::Operator;
 use crate::text::{text, time};
 use crate::{paths, tool};
-use crate::operate::Operator;
 
 /// Whether a key may stand in a URL.
 const IN_URL: Field<'_> = Field {

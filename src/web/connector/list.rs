@@ -8,12 +8,12 @@ use salvo_core::handler;
 use crate::catalog::Connector;
 use crate::clock;
 use crate::frame::{NoPage, Page, Place};
-use crate::text::{grouped, text, time};
-use crate::{badge, chart, description, paths};
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use crate::operate::requests::Report;
+use crate::text::{grouped, text, time};
+use crate::{badge, chart, description, paths};
 
 /// `GET /sources`
 pub(super) struct Connectors(pub(super) Operator);

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use salvo_core::Request;
 
-use crate::clock;
 use crate::badge;
+use crate::clock;
 use crate::form::filter::{before, check_times, refusal};
 use crate::form::unix_ms;
 use crate::frame::NoPage;
-use crate::text::{grouped, plain, segment, text, text_of, time};
 use crate::journal::log::Filter;
 use crate::operate::Operator;
 use crate::operate::requests::{self, Report, Status};
+use crate::text::{grouped, plain, segment, text, text_of, time};
 
 /// Characters of an error.
 const ERROR_CHARS_MAX: usize = 400;

@@ -12,8 +12,8 @@ use crate::catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
 use crate::config::{self, ConnectorKind};
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::paths;
 use crate::operate::Operator;
+use crate::paths;
 use crate::sender;
 
 /// `/new/source`, for a tool `/new/source?tool=NAME`

@@ -10,10 +10,10 @@ use crate::catalog::{Actor, Catalog, CatalogError, Connector, IngestKey, KeyStat
 use crate::clock;
 use crate::frame::{self, FormAnswer, NoPage};
 use crate::guard::by;
-pub use crate::http::sessions::IssuedKey;
+pub(super) use crate::http::sessions::IssuedKey;
+use crate::operate::Operator;
 use crate::text::{as_sentence, text, time};
 use crate::{paths, tool};
-use crate::operate::Operator;
 
 /// For each key that awaits its tool's secret: that it does, or when the secret came, and the way to it.
 pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {

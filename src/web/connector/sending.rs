@@ -9,14 +9,14 @@ use maud::{Markup, html};
 use super::list::streams;
 use super::{identity, own_secret};
 use crate::catalog::{Connector, IngestKey, KeyState};
+pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::shown_once;
+use crate::operate::Operator;
 use crate::origin::origin;
-pub use crate::http::sessions::IssuedKey;
+use crate::sender::{self, Preset};
 use crate::snippets::{Address, Sample};
 use crate::text::{bytes, grouped, text};
 use crate::{description, paths, tool};
-use crate::operate::Operator;
-use crate::sender::{self, Preset};
 
 /// The key that was just issued, and requests to paste that hold it.
 pub(super) fn issued(connector: &Connector, address: &Address, issued: &IssuedKey) -> Markup {

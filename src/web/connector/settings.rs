@@ -11,8 +11,8 @@ use crate::config::{self, ConnectorKind, RATE_MAX, VOLUME_MAX};
 use crate::description;
 use crate::form::{Field, Typed};
 use crate::rules::Rules;
-use crate::text::grouped;
 use crate::sender::{self, Preset};
+use crate::text::grouped;
 
 /// The form with the connector as it is; with an item key that was chosen elsewhere, its field has the focus.
 pub(super) fn initial(depot: &Depot, connector: &Connector, chosen: Option<String>) -> Typed {

@@ -30,12 +30,7 @@ pub(crate) struct Field<'a> {
 
 impl Typed {
     /// A line of text.
-    pub(crate) fn input(
-        &self,
-        field: Field<'_>,
-        chars_max: usize,
-        required: bool,
-    ) -> Markup {
+    pub(crate) fn input(&self, field: Field<'_>, chars_max: usize, required: bool) -> Markup {
         self.around(field, html! {
             input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
                 required[required] autocomplete="off" autocapitalize="off" spellcheck="false" dir="auto"

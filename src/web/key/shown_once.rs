@@ -9,7 +9,7 @@ use salvo_core::{Depot, Request};
 
 use crate::clock;
 use crate::frame::is_poll;
-pub use crate::http::sessions::{IssuedKey, Visitor};
+pub(crate) use crate::http::sessions::{IssuedKey, Visitor};
 use crate::snippets::{self, Address, Sample};
 use crate::text::{text, time};
 

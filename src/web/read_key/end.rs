@@ -12,9 +12,9 @@ use crate::catalog::ReadKey;
 use crate::form::Typed;
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::Ending;
+use crate::operate::Operator;
 use crate::paths;
 use crate::text::text;
-use crate::operate::Operator;
 
 /// `/read-keys/{name}/revoke`, or `delete`
 pub(super) struct EndReadKey(pub(super) Operator, pub(super) Ending);

@@ -10,10 +10,10 @@ use crate::catalog;
 use crate::description;
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::{ENDS, read_networks};
-use crate::paths;
-pub use crate::http::sessions::IssuedKey;
 use crate::operate::Operator;
+use crate::paths;
 
 /// `/new/read-key`
 pub(super) struct NewReadKey(pub(super) Operator);

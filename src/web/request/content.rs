@@ -4,9 +4,9 @@
 
 use maud::{Markup, html};
 
-use crate::text::{count, grouped, text, text_of, visible_json};
 use crate::operate::content::{Content, ItemContent};
 use crate::operate::requests::Report;
+use crate::text::{count, grouped, text, text_of, visible_json};
 
 /// Its headers.
 pub(super) fn headers(report: &Report) -> Markup {

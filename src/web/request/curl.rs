@@ -3,12 +3,12 @@
 //! **Invariant**: the command holds no secret, and everything from the request is quoted in it: no shell runs or
 //! expands any of it.
 
-use crate::snippets::Address;
-use crate::text::visible_json;
 use crate::ingest::Kept;
 use crate::journal::LogEntry;
 use crate::journal::log::Endpoint;
 use crate::sender;
+use crate::snippets::Address;
+use crate::text::visible_json;
 use base::text::shell_quoted as quoted;
 
 /// Longest body: arguments of a program may have 128 KiB on Linux.

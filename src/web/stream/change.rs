@@ -12,10 +12,10 @@ use crate::catalog::{Kind, Stream};
 use crate::description;
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::operate::Operator;
 use crate::paths;
 use crate::rules::Rules;
 use crate::text::{plain, text};
-use crate::operate::Operator;
 
 /// `/streams/{name}/change`
 pub(super) struct ChangeStream(pub(super) Operator);

@@ -5,10 +5,10 @@
 use salvo_core::{Request, Response, handler};
 
 use super::find_stream;
-use feed::export;
 use crate::frame::NoPage;
-use crate::paths;
 use crate::operate::Operator;
+use crate::paths;
+use feed::export;
 
 /// `GET /streams/{name}/export.{format}`
 pub(super) struct ExportStream(pub(super) Operator);

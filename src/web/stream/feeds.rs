@@ -9,16 +9,16 @@ use salvo_core::{Depot, Request, handler};
 use super::find_stream;
 use crate::catalog::{NewReadKey, Stream};
 use crate::config::Networks;
-use feed::{Choice, Format, Preview, entry};
 use crate::form::{self, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+pub(super) use crate::http::sessions::IssuedKey;
 use crate::key::shown_once;
+use crate::operate::Operator;
 use crate::paths;
-pub use crate::http::sessions::IssuedKey;
 use crate::snippets;
 use crate::text::{plain, segment, text, text_of};
-use crate::operate::Operator;
 use base::text::visible_lines;
+use feed::{Choice, Format, Preview, entry};
 
 /// Columns that can be chosen here; a URL can name any.
 const COLUMNS_MAX: usize = 100;

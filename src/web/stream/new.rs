@@ -9,9 +9,9 @@ use super::settings;
 use crate::config::{self, OnUpdate};
 use crate::form::{self, Field, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
+use crate::operate::Operator;
 use crate::paths;
 use crate::text::plain;
-use crate::operate::Operator;
 
 /// `/new/stream`
 pub(super) struct NewStream(pub(super) Operator);

@@ -12,9 +12,9 @@ use crate::catalog::IngestKey;
 use crate::form::Typed;
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::Ending;
+use crate::operate::Operator;
 use crate::paths;
 use crate::text::text;
-use crate::operate::Operator;
 
 /// `/sources/{name}/keys/{key}/revoke`, or `delete`
 pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);

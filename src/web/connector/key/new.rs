@@ -12,8 +12,8 @@ use crate::description;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::key::{ENDS, networks_field, read_networks};
-use crate::paths;
 use crate::operate::Operator;
+use crate::paths;
 use crate::sender::{self, Preset};
 
 /// `/sources/{name}/new-key`

@@ -11,9 +11,9 @@ use crate::config::{self, ConnectorKind};
 use crate::connector::verification;
 use crate::form::{self, Field, NAME, Typed};
 use crate::frame::{FormAnswer, FormPage, NoPage, Place};
-use crate::{paths, tool};
 use crate::operate::Operator;
 use crate::sender::Preset;
+use crate::{paths, tool};
 
 /// The item key of those whose deliveries are items of their own.
 const DELIVERY: &str = "@delivery";

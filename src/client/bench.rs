@@ -1,0 +1,247 @@
+//! `headgate bench`: what an installation can take, and what keeps it from taking more.
+//!
+//! Called by the command line. Measures the disk (`disk`), requests up to their 202 (`load`) and the way to a renderer
+//! (`push`), all against a stream of its own (`site`), reads what was busy meanwhile (`meter`), and says what the limit
+//! is (`verdict`, `report`).
+//!
+//! **Invariant**: what it makes is removed again, also after a failure and after a signal; where that can't be done, it
+//! says what is left and how to remove it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use self::disk::Disk;
+use self::load::Step;
+use self::meter::Meter;
+use self::report::Report;
+use self::site::Site;
+use self::times::Times;
+use super::client::{AdminArgs, Client};
+use super::error::CliError;
+use super::output::{json_pretty, note, plain, print, shown};
+use super::signals::Signals;
+use crate::config;
+
+mod disk;
+mod load;
+mod meter;
+mod push;
+mod report;
+mod site;
+mod times;
+mod verdict;
+
+/// Sizes of the bodies, in bytes.
+const SIZES: [usize; 2] = [200, 2_048];
+/// How many requests are on their way at once.
+const CONNECTIONS: [usize; 3] = [1, 8, 64];
+/// What of the time each part has; the rest is for what is made and removed.
+const DISK_SHARE: f64 = 0.1;
+const LOAD_SHARE: f64 = 0.6;
+const PUSH_SHARE: f64 = 0.2;
+/// Empty requests that tell how long the way is.
+const ROUND_TRIPS: usize = 100;
+
+/// What `headgate bench` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate bench
+  headgate bench --seconds 60 --json > bench.json
+  headgate bench --url https://gate.example --admin-url http://127.0.0.1:8081 --data-dir /var/lib/headgate
+
+It LOADS the installation: while it runs, the requests of others wait for the same disk and the same cores. It stays out
+of their data: it makes a stream, a connector, a key and a read key of its own, and removes them and their items at its
+end, also after Ctrl-C. Its requests stay in the request log, the makings in the audit trail, and an empty view in
+pool.db.
+
+It needs the admin token, and a token that may make streams. Run it on the machine of the daemon to measure its disk and
+cores too, and as the user of the daemon, who may write the data folder. What the bench itself takes of the cores is
+part of the result: run it on another machine to leave it out.")]
+pub struct BenchArgs {
+    /// About how long it takes
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(3..=600))]
+    seconds: u32,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Where the service listens: http://host:port or unix:/path
+    #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// Measure the disk in this folder [default: the daemon's data folder, if it is on this machine]
+    #[arg(long, value_name = "DIR")]
+    disk_dir: Option<PathBuf>,
+    /// Leave the key the rate of every key (limits.requests_per_second): what one sender gets
+    #[arg(long)]
+    keep_rate: bool,
+    /// Also where other sinks than the data pool take every stream, and so what is sent here
+    #[arg(long)]
+    all_sinks: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+impl BenchArgs {
+    fn part(&self, share: f64) -> Duration {
+        Duration::from_secs_f64(f64::from(self.seconds) * share)
+    }
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The daemon does not answer or refuses, a signal came, or what was made could not be removed.
+pub async fn run(args: BenchArgs) -> Result<(), CliError> {
+    let mut signals = Signals::new()?;
+    let admin = args.admin.client()?;
+    let status = admin.get("/api/admin/status").await?.data;
+    let mut site = Site::new(&admin, &args.url, args.keep_rate);
+    let pool = sinks_allow(&status, site.name(), args.all_sinks)?;
+    note(&format!(
+        "loading {} for about {} s; Ctrl-C stops and tidies up",
+        shown(&args.url),
+        args.seconds
+    ));
+    let work = async {
+        site.make().await?;
+        let mut report = Report::new(&args.url, &status, site.name());
+        measure(&args, &site, &status, pool, &mut report).await?;
+        Ok::<_, CliError>(report)
+    };
+    let measured = tokio::select! {
+        measured = work => measured,
+        () = signals.any() => Err(CliError::failed("stopped by a signal; nothing was measured to its end")),
+    };
+    let removed = tokio::select! {
+        removed = site.remove() => removed,
+        () = signals.any() => Err(CliError::failed(format!("stopped by a second signal; {}", site.left()))),
+    };
+    if let Ok(report) = &measured {
+        match args.json {
+            true => print(&json_pretty(report)?)?,
+            false => print(&report.to_string())?,
+        }
+    }
+    match (measured, removed) {
+        (Err(error), Err(left)) => Err(CliError::failed(format!("{error}\n{left}"))),
+        (Err(error), Ok(())) | (Ok(_), Err(error)) => Err(error),
+        (Ok(_), Ok(())) => Ok(()),
+    }
+}
+
+/// Whether the data pool takes what is sent; an error if others would take it too and nobody said that they may.
+fn sinks_allow(status: &Value, stream: &str, all: bool) -> Result<bool, CliError> {
+    let texts = |list: &Value| {
+        let list = list.as_array().into_iter().flatten();
+        list.filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
+    };
+    let sinks = status["sinks"].as_array().into_iter().flatten();
+    let (mut pool, mut others) = (false, Vec::new());
+    for sink in sinks {
+        let patterns = config::Sink {
+            streams: texts(&sink["streams"]),
+            except: texts(&sink["except"]),
+            ..config::Sink::default()
+        };
+        match patterns.matches(stream) {
+            true if sink["plugin"] == "pool" => pool = true,
+            true => others.push(shown(&plain(&sink["name"])).into_owned()),
+            false => {}
+        }
+    }
+    if others.is_empty() || all {
+        return Ok(pool);
+    }
+    Err(CliError::wrong_use(format!(
+        "what the bench sends would go on to {} too, which {} every stream: give --all-sinks if that may be, or set \
+         except = [\"bench-*\"] for {} in the configuration",
+        others.join(", "),
+        if others.len() == 1 { "takes" } else { "take" },
+        if others.len() == 1 { "it" } else { "them" },
+    )))
+}
+
+/// Everything, one after the other.
+async fn measure(
+    args: &BenchArgs,
+    site: &Site<'_>,
+    status: &Value,
+    pool: bool,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let local = meter::is_local(&args.url);
+    match disk(args, status, local).await {
+        Ok(disk) => report.disk = Some(disk),
+        Err(why) => report.notes.push(why),
+    }
+    report.round_trip = round_trips(site.sender()?).await?;
+    let time = args.part(LOAD_SHARE / (SIZES.len() * CONNECTIONS.len()) as f64);
+    for bytes in SIZES {
+        for connections in CONNECTIONS {
+            let meter = Meter::begin(site.admin(), local).await;
+            let answers = load::run(site.sender()?, bytes, connections, time).await?;
+            let used = meter.end().await;
+            report
+                .ingest
+                .push(Step::new(bytes, connections, answers, used));
+        }
+    }
+    if pool {
+        report.behind_ms = Some(site.settle().await?);
+        report.push = Some(push::run(site, args.part(PUSH_SHARE)).await?);
+    } else {
+        report.notes.push(
+            "no running sink writes this stream into the data pool: nothing was pushed".to_owned(),
+        );
+    }
+    report.conclude(args.keep_rate);
+    Ok(())
+}
+
+/// Measures the disk, or says why not.
+async fn disk(args: &BenchArgs, status: &Value, local: bool) -> Result<Disk, String> {
+    let folder = match &args.disk_dir {
+        Some(folder) => folder.clone(),
+        None if local => PathBuf::from(plain(&status["data_dir"])),
+        None => {
+            return Err("the daemon is on another machine: its disk was not measured".to_owned());
+        }
+    };
+    let time = args.part(DISK_SHARE);
+    let measured = tokio::task::spawn_blocking(move || {
+        let named = shown(&folder.to_string_lossy()).into_owned();
+        disk::measure(&folder, time).map_err(|error| {
+            format!(
+                "the disk of {named} was not measured: {error}; run the bench as the user of the daemon, or give \
+                 --disk-dir with a folder on the same disk"
+            )
+        })
+    });
+    measured
+        .await
+        .unwrap_or_else(|error| Err(format!("the disk was not measured: {error}")))
+}
+
+/// How long a request takes that the daemon does nothing for.
+async fn round_trips(client: &Client) -> Result<Times, CliError> {
+    let mut times = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        let sent = Instant::now();
+        client
+            .call(Method::GET, "/healthz", HeaderMap::new(), Bytes::new())
+            .await?;
+        times.push(sent.elapsed());
+    }
+    // The first one connects.
+    Ok(Times::of(times.into_iter().skip(1)))
+}
+
+#[cfg(test)]
+mod tests;

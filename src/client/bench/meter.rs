@@ -1,0 +1,213 @@
+//! What is busy while requests are sent: the cores of this machine, the bench itself, the journal of the daemon.
+//!
+//! The bench reads it before and after each step.
+//!
+//! **Invariant**: what can't be known here, such as the cores of another machine, is absent and never zero.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Url};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::client::Client;
+
+/// What was used in a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct Used {
+    /// How long the step took.
+    pub(super) seconds: f64,
+    /// The share of all cores of this machine that was busy, 0 to 1; none: the daemon is elsewhere.
+    pub(super) cores_busy: Option<f64>,
+    /// The share of one core that the bench itself took.
+    pub(super) bench_core: f64,
+    /// Groups of requests that the journal committed in a second, each with one flush.
+    pub(super) commits_per_second: Option<f64>,
+    /// The share of the time in which the journal was committing.
+    pub(super) journal_busy: Option<f64>,
+}
+
+/// The counters at the beginning of a step.
+pub(super) struct Meter<'a> {
+    admin: &'a Client,
+    local: bool,
+    begun: Reading,
+}
+
+struct Reading {
+    at: Instant,
+    machine: Option<Machine>,
+    own: Duration,
+    journal: Option<Journal>,
+}
+
+/// Time of all cores since the machine started, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Machine {
+    idle: f64,
+    total: f64,
+}
+
+/// Commits since the daemon started.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Journal {
+    commits: f64,
+    seconds: f64,
+}
+
+impl<'a> Meter<'a> {
+    /// Begins now.
+    pub(super) async fn begin(admin: &'a Client, local: bool) -> Self {
+        let begun = Reading::now(admin, local).await;
+        Self {
+            admin,
+            local,
+            begun,
+        }
+    }
+
+    /// What was used since.
+    pub(super) async fn end(self) -> Used {
+        // The time ends before the counters are asked for.
+        let seconds = self.begun.at.elapsed().as_secs_f64();
+        let ended = Reading::now(self.admin, self.local).await;
+        used(&self.begun, &ended, seconds)
+    }
+}
+
+impl Reading {
+    async fn now(admin: &Client, local: bool) -> Self {
+        let metrics = admin.call(Method::GET, "/metrics", HeaderMap::new(), Bytes::new());
+        let metrics = metrics.await.ok();
+        let metrics = metrics.and_then(|answer| String::from_utf8(answer.body).ok());
+        let stat = local.then(|| std::fs::read_to_string("/proc/stat").ok());
+        Self {
+            at: Instant::now(),
+            machine: stat.flatten().as_deref().and_then(machine),
+            own: own_cpu(),
+            journal: metrics.as_deref().and_then(journal),
+        }
+    }
+}
+
+fn used(begun: &Reading, ended: &Reading, seconds: f64) -> Used {
+    let seconds = seconds.max(1e-9);
+    let between = ended.at.duration_since(begun.at).as_secs_f64().max(1e-9);
+    let journal = begun.journal.zip(ended.journal);
+    Used {
+        seconds,
+        cores_busy: (begun.machine.zip(ended.machine)).map(|(before, after)| {
+            let total = (after.total - before.total).max(1.0);
+            (1.0 - (after.idle - before.idle) / total).clamp(0.0, 1.0)
+        }),
+        bench_core: ended.own.saturating_sub(begun.own).as_secs_f64() / between,
+        commits_per_second: journal
+            .map(|(before, after)| (after.commits - before.commits).max(0.0) / seconds),
+        journal_busy: journal
+            .map(|(before, after)| ((after.seconds - before.seconds) / seconds).clamp(0.0, 1.0)),
+    }
+}
+
+/// Whether the daemon at this address runs on this machine, as far as the address says.
+pub(super) fn is_local(url: &str) -> bool {
+    let host = |url: Url| {
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    };
+    url.starts_with("unix:") || Url::parse(url).is_ok_and(host)
+}
+
+/// The first line of `/proc/stat`.
+fn machine(stat: &str) -> Option<Machine> {
+    let ticks = stat.lines().next()?.split_ascii_whitespace().skip(1);
+    // Guests are counted in the first two already.
+    let ticks: Vec<f64> = ticks.take(8).map_while(|text| text.parse().ok()).collect();
+    match ticks[..] {
+        [_, _, _, idle, waiting, ..] => Some(Machine {
+            idle: idle + waiting,
+            total: ticks.iter().sum(),
+        }),
+        _ => None,
+    }
+}
+
+/// The sum and the count of a histogram of the daemon's metrics.
+fn journal(metrics: &str) -> Option<Journal> {
+    let value = |name: &str| {
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        value.split(' ').next()?.parse().ok()
+    };
+    Some(Journal {
+        commits: value("headgate_journal_commit_seconds_count")?,
+        seconds: value("headgate_journal_commit_seconds_sum")?,
+    })
+}
+
+/// CPU time of this process.
+fn own_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_become_shares_of_the_time_between() {
+        let at = Instant::now();
+        let begun = Reading {
+            at,
+            machine: machine("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1 2 3 4 5\n"),
+            own: Duration::from_millis(500),
+            journal: journal(
+                "# EOF\nheadgate_journal_commit_seconds_sum 1.5\nheadgate_journal_commit_seconds_count 100\n",
+            ),
+        };
+        let ended = Reading {
+            at: at + Duration::from_secs(2),
+            machine: machine("cpu  250 0 50 840 60 0 0 0 7 7\n"),
+            own: Duration::from_millis(1_500),
+            journal: journal(
+                "headgate_journal_commit_seconds_count 500\nheadgate_journal_commit_seconds_sum 3.1\n",
+            ),
+        };
+        let used = used(&begun, &ended, 2.0);
+        assert_eq!(used.cores_busy, Some(0.75));
+        assert_eq!(used.bench_core, 0.5);
+        assert_eq!(used.commits_per_second, Some(200.0));
+        assert!(
+            used.journal_busy
+                .is_some_and(|busy| (busy - 0.8).abs() < 1e-9)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_absent() {
+        assert_eq!(machine("intr 1 2 3"), None);
+        assert_eq!(machine(""), None);
+        assert_eq!(journal("<html>"), None);
+        // The name of a bucket begins like that of the sum.
+        let bucket = "headgate_journal_commit_seconds_bucket{le=\"0.1\"} 7";
+        assert_eq!(journal(bucket), None);
+        assert!(own_cpu() > Duration::ZERO);
+    }
+
+    #[test]
+    fn an_address_says_whether_it_is_of_this_machine() {
+        for local in [
+            "http://127.0.0.1:8080",
+            "http://localhost:8080",
+            "http://[::1]:8080",
+            "unix:/run/headgate.sock",
+        ] {
+            assert!(is_local(local), "{local}");
+        }
+        for elsewhere in ["http://10.0.0.7:8080", "https://gate.example", "localhost"] {
+            assert!(!is_local(elsewhere), "{elsewhere}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! How soon a renderer sees what was accepted.
+//!
+//! The bench asks for it when the data pool has everything that was sent before.
+//!
+//! **Invariant**: requests are sent at a fixed rate below that at which renderers are flushed by default, each with a
+//! number of its own, so that each is seen by itself.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::load::{item, post};
+use super::site::Site;
+use super::times::Times;
+use crate::client::Stream;
+use crate::error::CliError;
+use crate::tail::sse::{Event, Parser};
+
+/// Between two requests; renderers are flushed 60 times a second by default.
+const EVERY: Duration = Duration::from_millis(25);
+const BODY_BYTES: usize = 200;
+const EVENT_STREAM: &str = "text/event-stream";
+/// How long the snapshot, and the last change, may take.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Push {
+    /// From the 202 to the renderer; 0 where the renderer had it first.
+    pub(super) after_202: Times,
+    /// From sending the request to the renderer.
+    pub(super) after_request: Times,
+    /// Changes that the renderer was not shown.
+    pub(super) missing: usize,
+}
+
+/// A request that was accepted.
+struct Sent {
+    number: u64,
+    at: Instant,
+    accepted_at: Instant,
+}
+
+/// A renderer: when it saw which number.
+struct Renderer<'a> {
+    stream: Stream<'a>,
+    parser: Parser,
+    seen: &'a RefCell<HashMap<u64, Instant>>,
+}
+
+/// Follows the stream and sends to it for so long.
+pub(super) async fn run(site: &Site<'_>, time: Duration) -> Result<Push, CliError> {
+    let path = format!("/api/live?streams={}", site.name());
+    let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(EVENT_STREAM))]);
+    let seen = RefCell::new(HashMap::new());
+    let mut renderer = Renderer {
+        stream: site.reader()?.open(&path, headers, EVENT_STREAM).await?,
+        parser: Parser::default(),
+        seen: &seen,
+    };
+    let ready = tokio::time::timeout(
+        SEEN_WITHIN,
+        renderer.until(|event| is_complete(&event.data)),
+    );
+    ready.await.map_err(|_| {
+        CliError::failed("a renderer was sent no snapshot: see `problems` of the daemon's status")
+    })??;
+    let sent = tokio::select! {
+        sent = send(site, time) => sent?,
+        ended = renderer.until(|_| false) => return Err(ended.err().unwrap_or_else(cut)),
+    };
+    let all_seen = || {
+        let seen = seen.borrow();
+        sent.iter().all(|sent| seen.contains_key(&sent.number))
+    };
+    if !all_seen() {
+        let rest = renderer.until(|_| all_seen());
+        if let Ok(Err(error)) = tokio::time::timeout(SEEN_WITHIN, rest).await {
+            return Err(error);
+        }
+    }
+    Ok(push(&sent, &seen.borrow()))
+}
+
+/// Sends at the fixed rate.
+async fn send(site: &Site<'_>, time: Duration) -> Result<Vec<Sent>, CliError> {
+    let until = Instant::now() + time;
+    let mut due = tokio::time::interval(EVERY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut all = Vec::new();
+    while Instant::now() < until {
+        due.tick().await;
+        let (number, body) = item(BODY_BYTES);
+        let at = Instant::now();
+        let answer = post(site.sender()?, body).await?;
+        // A refusal has no way to the renderer: the rate of a key is too low for this one, or the daemon is full.
+        if answer.status == 202 {
+            all.push(Sent {
+                number,
+                at,
+                accepted_at: Instant::now(),
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn push(sent: &[Sent], seen: &HashMap<u64, Instant>) -> Push {
+    let shown = || {
+        sent.iter()
+            .filter_map(|sent| Some((sent, *seen.get(&sent.number)?)))
+    };
+    let after_202 =
+        Times::of(shown().map(|(sent, at)| at.saturating_duration_since(sent.accepted_at)));
+    Push {
+        missing: sent.len() - after_202.count,
+        after_202,
+        after_request: Times::of(shown().map(|(sent, at)| at.saturating_duration_since(sent.at))),
+    }
+}
+
+impl Renderer<'_> {
+    /// Reads until an event satisfies; an error if the connection ends before.
+    async fn until(&mut self, mut enough: impl FnMut(&Event) -> bool) -> Result<(), CliError> {
+        loop {
+            let chunk = self.stream.chunk().await?;
+            let Some(chunk) = chunk else {
+                return Err(cut());
+            };
+            let at = Instant::now();
+            let (seen, mut is_enough) = (self.seen, false);
+            let parsed = self.parser.push(&chunk, |event| {
+                for number in numbers(&event) {
+                    seen.borrow_mut().entry(number).or_insert(at);
+                }
+                is_enough |= enough(&event);
+            });
+            parsed.map_err(|error| CliError::failed(error.to_string()))?;
+            if is_enough {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn cut() -> CliError {
+    CliError::failed("the daemon ended the connection of the bench's renderer: see its log")
+}
+
+/// The numbers of the items in an update.
+fn numbers(event: &Event) -> Vec<u64> {
+    if event.kind != "update" {
+        return Vec::new();
+    }
+    let message: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let items = message["items"].as_array().into_iter().flatten();
+    items
+        .filter_map(|item| item["fields"]["number"].as_u64())
+        .collect()
+}
+
+/// Whether a message is the last of a snapshot.
+fn is_complete(data: &str) -> bool {
+    let message: Value = serde_json::from_str(data).unwrap_or_default();
+    message["type"] == "snapshot" && message["complete"] == true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_counts_from_its_202_and_one_that_is_not_seen_is_missing() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let sent = |number, at, accepted| Sent {
+            number,
+            at: after(at),
+            accepted_at: after(accepted),
+        };
+        // The second is seen before its answer is, the third never.
+        let all = [sent(1, 0, 2), sent(2, 25, 29), sent(3, 50, 51)];
+        let seen = HashMap::from([(1, after(5)), (2, after(28)), (9, after(60))]);
+        let push = push(&all, &seen);
+        assert_eq!(push.missing, 1);
+        assert_eq!((push.after_202.count, push.after_202.max_ms), (2, 3.0));
+        assert_eq!(
+            (push.after_202.p50_ms, push.after_request.max_ms),
+            (0.0, 5.0)
+        );
+    }
+
+    #[test]
+    fn only_updates_have_numbers() {
+        let event = |kind: &str| {
+            Event {
+            kind: kind.to_owned(),
+            data: r#"{"type":"x","complete":true,"items":[{"key":"1","fields":{"number":7}},{"fields":{}}]}"#.to_owned(),
+            id: String::new(),
+        }
+        };
+        assert_eq!(numbers(&event("update")), [7]);
+        assert!(numbers(&event("snapshot")).is_empty());
+        assert!(is_complete(r#"{"type":"snapshot","complete":true}"#));
+        assert!(!is_complete(r#"{"type":"snapshot","items":[]}"#));
+        assert!(!is_complete(&event("update").data));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the bench says at its end.
+//!
+//! The bench fills it in part by part; `Display` writes it for people, its fields are those of `--json`.
+//!
+//! **Invariant**: what was not measured is absent, and a note says why.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::disk::Disk;
+use super::load::Step;
+use super::push::Push;
+use super::times::Times;
+use super::verdict::{Facts, Verdict};
+use crate::output::{Table, plain, shown};
+
+/// The result.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Version of the daemon.
+    version: String,
+    /// Where it was sent to.
+    url: String,
+    /// The stream that was made and removed.
+    stream: String,
+    /// What a 202 of this daemon means: `fsync` or `os`.
+    durability: String,
+    /// Cores of this machine.
+    cores: usize,
+    /// The disk.
+    pub(super) disk: Option<Disk>,
+    /// Requests that the daemon does nothing for.
+    pub(super) round_trip: Times,
+    /// Requests up to their 202.
+    pub(super) ingest: Vec<Step>,
+    /// How long after the last 202 everything was in the data pool.
+    pub(super) behind_ms: Option<f64>,
+    /// The way to a renderer.
+    pub(super) push: Option<Push>,
+    /// What keeps it from taking more.
+    verdict: Option<Verdict>,
+    /// What was not measured, and why.
+    pub(super) notes: Vec<String>,
+}
+
+impl Report {
+    /// An empty one of a daemon with this status.
+    pub(super) fn new(url: &str, status: &Value, stream: &str) -> Self {
+        Self {
+            version: plain(&status["version"]),
+            url: url.to_owned(),
+            stream: stream.to_owned(),
+            durability: plain(&status["durability"]),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            disk: None,
+            round_trip: Times::default(),
+            ingest: Vec::new(),
+            behind_ms: None,
+            push: None,
+            verdict: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Says what the limit is; everything else is there.
+    pub(super) fn conclude(&mut self, keep_rate: bool) {
+        let facts = Facts {
+            keep_rate,
+            is_durable: self.durability == "fsync",
+            round_trip_ms: self.round_trip.p50_ms,
+            fsync_ms: self.disk.as_ref().map(|disk| disk.fsync.p50_ms),
+            cores: self.cores,
+        };
+        self.verdict = Some(Verdict::of(&self.ingest, facts));
+        if cfg!(debug_assertions) {
+            let note = "this is a debug build of the bench, which is slow itself";
+            self.notes.push(note.to_owned());
+        }
+    }
+
+    fn times(&self) -> Table {
+        let mut table = Table::new(&["MS", "P50", "P90", "P99", "MAX", "COUNT"]);
+        let mut row = |name: &str, times: &Times| {
+            let [p50, p90, p99, max] = times.cells();
+            table.row(&[name, &p50, &p90, &p99, &max, &times.count.to_string()]);
+        };
+        if let Some(disk) = &self.disk {
+            row("append of 4 KiB and flush", &disk.fsync);
+        }
+        row("empty request", &self.round_trip);
+        if let Some(push) = &self.push {
+            row("from the 202 to a renderer", &push.after_202);
+            row("from the request to a renderer", &push.after_request);
+        }
+        table
+    }
+
+    fn requests(&self) -> Table {
+        let mut table = Table::new(&[
+            "BODY",
+            "AT ONCE",
+            "REQUESTS/S",
+            "202 MS P50",
+            "P90",
+            "P99",
+            "MAX",
+            "NOT 202",
+            "COMMITS/S",
+            "CORES BUSY",
+        ]);
+        for step in &self.ingest {
+            let [p50, p90, p99, max] = step.accepted.cells();
+            let not_accepted = step.refused.values().sum::<u64>() + step.broken;
+            let used = &step.used;
+            let or_none = |text: Option<String>| text.unwrap_or_default();
+            table.row(&[
+                &format!("{} B", step.body_bytes),
+                &step.connections.to_string(),
+                &format!("{:.0}", step.requests_per_second),
+                &p50,
+                &p90,
+                &p99,
+                &max,
+                &not_accepted.to_string(),
+                &or_none(used.commits_per_second.map(|rate| format!("{rate:.0}"))),
+                &or_none(used.cores_busy.map(|busy| format!("{:.0} %", busy * 100.0))),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, url) = (shown(&self.version), shown(&self.url));
+        writeln!(
+            f,
+            "headgate {version} at {url}, durability {}, {} cores here\n",
+            shown(&self.durability),
+            self.cores
+        )?;
+        writeln!(f, "{}", self.times())?;
+        writeln!(f, "{}", self.requests())?;
+        if let Some(disk) = &self.disk {
+            let folder = disk.folder.to_string_lossy();
+            match disk.write_bytes_per_second {
+                Some(rate) => writeln!(f, "disk of {}: {:.0} MB/s", shown(&folder), rate / 1e6)?,
+                None => writeln!(
+                    f,
+                    "disk of {}: too full to measure its rate",
+                    shown(&folder)
+                )?,
+            }
+        }
+        if let Some(behind_ms) = self.behind_ms {
+            writeln!(
+                f,
+                "data pool: it had everything {behind_ms:.0} ms after the last 202"
+            )?;
+        }
+        if let Some(missing) = self
+            .push
+            .map(|push| push.missing)
+            .filter(|missing| *missing > 0)
+        {
+            writeln!(f, "renderer: {missing} changes were not shown within 10 s")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {}", shown(note))?;
+        }
+        match &self.verdict {
+            Some(verdict) => writeln!(f, "\n{}", verdict.sentence),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The stream that the bench sends to, with a connector, a key and a read key, and how all of it goes again.
+//!
+//! The bench makes it before it measures and removes it afterwards, whatever happened in between.
+//!
+//! **Invariant**: a thing counts as made before it is asked for, so that no answer that was not waited for leaves
+//! something behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::load::{KEYS, post};
+use crate::client::{CallError, Client, Refusal};
+use crate::clock;
+use crate::error::CliError;
+
+/// What the parts say that they are for.
+const DESCRIPTION: &str = "headgate bench; it can be deleted when no bench runs";
+/// More than any daemon takes.
+const RATE: u64 = 1_000_000;
+/// The keys end by themselves if nobody can remove them any more.
+const EXPIRES_AFTER_MS: u64 = 86_400_000;
+/// Items with this field are removals.
+const REMOVED: &str = "removed";
+/// How long to wait for the data pool, and how often to look.
+const POOL_MAX: Duration = Duration::from_secs(60);
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
+/// How long a body that matters is sent again, and how often.
+const REFUSED_MAX: Duration = Duration::from_secs(20);
+const REFUSED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What was made, in the order in which it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Stream,
+    Connector,
+    ReadKey,
+}
+
+/// The bench's own place in the installation.
+pub(super) struct Site<'a> {
+    admin: &'a Client,
+    url: String,
+    keep_rate: bool,
+    name: String,
+    made: Vec<Part>,
+    sender: Option<Arc<Client>>,
+    reader: Option<Client>,
+}
+
+impl<'a> Site<'a> {
+    /// Nothing is made yet.
+    pub(super) fn new(admin: &'a Client, url: &str, keep_rate: bool) -> Self {
+        let id = Uuid::now_v7().simple().to_string();
+        let (_, end) = id.split_at(20);
+        Self {
+            admin,
+            url: url.to_owned(),
+            keep_rate,
+            name: format!("bench-{end}"),
+            made: Vec::new(),
+            sender: None,
+            reader: None,
+        }
+    }
+
+    /// The name of the stream, and of everything else.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The admin API.
+    pub(super) fn admin(&self) -> &'a Client {
+        self.admin
+    }
+
+    /// Sends to the stream.
+    pub(super) fn sender(&self) -> Result<&Arc<Client>, CliError> {
+        self.sender.as_ref().ok_or_else(not_made)
+    }
+
+    /// Reads the stream.
+    pub(super) fn reader(&self) -> Result<&Client, CliError> {
+        self.reader.as_ref().ok_or_else(not_made)
+    }
+
+    /// Makes the stream, the connector and the keys.
+    pub(super) async fn make(&mut self) -> Result<(), CliError> {
+        let name = self.name.clone();
+        self.made.push(Part::Stream);
+        let rule = json!({ "field": REMOVED, "is": ["yes"] });
+        let body = json!({ "name": name, "description": DESCRIPTION, "delete_when": rule });
+        self.create("/api/admin/streams", body).await?;
+        self.made.push(Part::Connector);
+        let mut body = json!({
+            "name": name, "description": DESCRIPTION, "kind": "ingest", "item_key": "id",
+            "bytes_per_second": 0, "bytes_per_day": 0,
+        });
+        if !self.keep_rate {
+            body["requests_per_second"] = RATE.into();
+            body["burst"] = RATE.into();
+        }
+        self.create("/api/admin/connectors", body).await?;
+        let expires_at = clock::rfc3339(clock::unix_ms() + EXPIRES_AFTER_MS);
+        let path = format!("/api/admin/connectors/{name}/keys");
+        let body = json!({ "name": "bench", "stream": name, "expires_at": expires_at });
+        let key = self.secret(&path, body).await?;
+        self.sender = Some(Arc::new(Client::new(&self.url, &key)?));
+        self.made.push(Part::ReadKey);
+        let body = json!({
+            "name": name, "description": DESCRIPTION, "streams": [name], "expires_at": expires_at,
+        });
+        let key = self.secret("/api/admin/read-keys", body).await?;
+        self.reader = Some(Client::new(&self.url, &key)?);
+        Ok(())
+    }
+
+    async fn create(&self, path: &str, body: Value) -> Result<Value, CliError> {
+        let made = self.admin.change(Method::POST, path, Some(&body)).await?;
+        Ok(made.data)
+    }
+
+    async fn secret(&self, path: &str, body: Value) -> Result<String, CliError> {
+        let made = self.create(path, body).await?;
+        let secret = made["secret"].as_str().map(str::to_owned);
+        let missing = || self.admin.foreign("the key has no secret".to_owned());
+        Ok(secret.ok_or_else(missing)?)
+    }
+
+    /// Waits until everything that was sent is in the data pool; how long that took, in milliseconds.
+    pub(super) async fn settle(&self) -> Result<f64, CliError> {
+        let begun = Instant::now();
+        // What is sent last arrives last.
+        self.must_accept(json!({ "id": "mark" })).await?;
+        let path = format!("/api/streams/{}/items/mark", self.name);
+        while begun.elapsed() < POOL_MAX {
+            let reader = self.reader()?;
+            let item = reader.call(Method::GET, &path, HeaderMap::new(), Bytes::new());
+            match item.await?.status {
+                200 => return Ok(begun.elapsed().as_secs_f64() * 1e3),
+                _ => tokio::time::sleep(LOOK_PAUSE).await,
+            }
+        }
+        Err(CliError::failed(format!(
+            "what was accepted is not in the data pool after {} s: see `headgate sink list` for how the pool's sink is",
+            POOL_MAX.as_secs()
+        )))
+    }
+
+    /// Sends a body until it is accepted: the load before it may have used up a rate.
+    async fn must_accept(&self, body: Value) -> Result<(), CliError> {
+        let begun = Instant::now();
+        let body = Bytes::from(body.to_string());
+        loop {
+            let answer = post(self.sender()?, body.clone()).await?;
+            match answer.status {
+                202 => return Ok(()),
+                429 | 503 if begun.elapsed() < REFUSED_MAX => {
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+                _ => return Err(CallError::Refused(Refusal::decode(&answer)).into()),
+            }
+        }
+    }
+
+    /// Removes the items and everything that was made; an error says what is left.
+    pub(super) async fn remove(&mut self) -> Result<(), CliError> {
+        let emptied = self.empty().await;
+        while let Some(part) = self.made.last().copied() {
+            let gone = self.delete(part).await;
+            // A failed attempt at making it leaves nothing.
+            let was_none = |error: &CallError| matches!(error, CallError::Refused(refusal) if refusal.status == 404);
+            match gone {
+                Ok(()) => {}
+                Err(error) if was_none(&error) => {}
+                Err(error) => {
+                    return Err(CliError::failed(format!("{error}; {}", self.left())));
+                }
+            }
+            self.made.pop();
+        }
+        emptied
+    }
+
+    /// Has the items removed, and waits until they are.
+    async fn empty(&self) -> Result<(), CliError> {
+        if self.sender.is_none() {
+            return Ok(());
+        }
+        let keys = (0..KEYS)
+            .map(|key| key.to_string())
+            .chain(["mark".to_owned()]);
+        let items = keys
+            .map(|key| json!({ "id": key, REMOVED: "yes" }))
+            .collect();
+        self.must_accept(Value::Array(items)).await?;
+        let begun = Instant::now();
+        let path = format!("/api/admin/streams/{}", self.name);
+        while begun.elapsed() < POOL_MAX {
+            let stream = self.admin.get(&path).await?.data;
+            if stream["items"] == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+        Err(CliError::failed(format!(
+            "the items of {} were to be removed, and are still in the data pool after {} s: they go when its sink has \
+             caught up; `headgate sink list` shows how it is",
+            self.name,
+            POOL_MAX.as_secs()
+        )))
+    }
+
+    async fn delete(&self, part: Part) -> Result<(), CallError> {
+        let (kind, query) = match part {
+            Part::Stream => ("streams", "?force=true"),
+            Part::Connector => ("connectors", ""),
+            Part::ReadKey => ("read-keys", ""),
+        };
+        let path = format!("/api/admin/{kind}/{}{query}", self.name);
+        let deleted = self.admin.change(Method::DELETE, &path, None).await;
+        deleted.map(|_| ())
+    }
+
+    /// What is left, and how to remove it.
+    pub(super) fn left(&self) -> String {
+        let name = &self.name;
+        let verbs = self.made.iter().rev().map(|part| match part {
+            Part::Stream => format!("`headgate stream delete {name} --force`"),
+            Part::Connector => format!("`headgate connector delete {name} --yes`"),
+            Part::ReadKey => format!("`headgate read-key delete {name}`"),
+        });
+        let verbs: Vec<String> = verbs.collect();
+        match verbs.is_empty() {
+            true => "nothing is left behind".to_owned(),
+            false => format!("what is left of the bench goes with {}", verbs.join(", ")),
+        }
+    }
+}
+
+fn not_made() -> CliError {
+    CliError::failed("the bench has no key yet")
+}

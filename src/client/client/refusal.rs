@@ -1,0 +1,162 @@
+//! Error answers, decoded into something that people can read.
+//!
+//! The client makes one of every answer that is no success; verbs print it.
+//!
+//! **Invariant**: what `Display` writes is safe for a terminal, whoever sent the answer.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Answer;
+use crate::output::shown;
+
+/// How much of an answer that is not ours is shown.
+const FOREIGN_SHOWN_MAX: usize = 200;
+/// How many keys a sentence names.
+const KEYS_NAMED_MAX: usize = 5;
+/// How many of the details of an error are shown.
+const DETAILS_SHOWN_MAX: usize = 20;
+
+/// An error answer: the service's error envelope, or what could be made of another body.
+///
+/// `Display` writes it for people, escaped, the details on lines of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The code, such as `INVALID_PAYLOAD`; none if the answer was not ours.
+    pub code: Option<String>,
+    /// The sentence that says what is wrong.
+    pub message: String,
+    /// The request's id, to find it in the request log.
+    pub request_id: Option<String>,
+    /// JSON texts, one for each place that is wrong.
+    pub details: Vec<String>,
+    /// The items of the body that the details name, counted from 0.
+    pub items: Box<[u64]>,
+}
+
+impl Refusal {
+    /// Reads the service's error envelope; of any other body, keeps the beginning.
+    pub fn decode(answer: &Answer) -> Refusal {
+        let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        let error = &body["error"];
+        let text = |name: &str| error[name].as_str().map(str::to_owned);
+        let places = error["details"].as_array().into_iter().flatten();
+        let details = places.clone().map(Value::to_string);
+        Refusal {
+            status: answer.status,
+            code: text("code"),
+            message: text("message").unwrap_or_else(|| foreign_message(answer)),
+            request_id: text("request_id"),
+            details: details.take(DETAILS_SHOWN_MAX).collect(),
+            items: places.filter_map(|place| place["item"].as_u64()).collect(),
+        }
+    }
+
+    /// The same of the admin API, which speaks of routes and JSON fields: here of verbs and flags.
+    pub fn of_admin(answer: &Answer) -> Refusal {
+        let mut refusal = Refusal::decode(answer);
+        let details: Vec<Value> = (refusal.details.iter())
+            .filter_map(|detail| serde_json::from_str(detail).ok())
+            .collect();
+        let code = refusal.code.as_deref().unwrap_or_default();
+        // A name that is nearly right is in the sentence, and no route.
+        let is_told = code == "INVALID_REQUEST" && !refusal.message.contains("/api/");
+        if let Some(sentence) = in_verbs(code, &details).filter(|_| !is_told) {
+            refusal.message = sentence;
+        }
+        // What is no place in a body stands in the sentence already.
+        let is_place = |detail: &Value| detail["item"].is_u64() || detail["line"].is_u64();
+        let mut places = details.iter().map(is_place);
+        refusal.details.retain(|_| places.next().unwrap_or(true));
+        refusal
+    }
+}
+
+/// What the command line says where the admin API's own sentence names a route or a parameter.
+fn in_verbs(code: &str, details: &[Value]) -> Option<String> {
+    let text = |detail: &Value, name: &str| detail[name].as_str().map(|text| format!("{text:?}"));
+    let (what, verb) = match code {
+        "STREAM_NOT_FOUND" => ("stream with this name", "stream list"),
+        "CONNECTOR_NOT_FOUND" => ("connector with this name", "connector list"),
+        "KEY_NOT_FOUND" => ("key with this name", "key list CONNECTOR"),
+        "READ_KEY_NOT_FOUND" => ("read key with this name", "read-key list"),
+        "SINK_NOT_FOUND" => ("sink with this name", "sink list"),
+        "DEAD_LETTER_NOT_FOUND" => (
+            "such dead letter of the sink, or not each of these",
+            "sink dead-letters NAME",
+        ),
+        "RETRY_NOT_FOUND" => (
+            "batch with this id that waits for the sink: it may have been delivered or given up",
+            "sink retries NAME",
+        ),
+        "STREAM_IN_USE" => {
+            let keys = details.iter().map(|key| {
+                let name = text(key, "name").unwrap_or_default();
+                match text(key, "connector") {
+                    Some(connector) => format!("{name} of {connector}"),
+                    None => format!("the read key {name}"),
+                }
+            });
+            let keys: Vec<String> = keys.take(KEYS_NAMED_MAX).collect();
+            let more = if details.len() > keys.len() {
+                " and others"
+            } else {
+                ""
+            };
+            return Some(format!(
+                "keys name this stream: {}{more}; delete them first, or use --force: then what they submit or ask for is answered 404",
+                keys.join(", ")
+            ));
+        }
+        "INVALID_REQUEST" => {
+            let stream = details.iter().find(|detail| detail["kind"] == "stream")?;
+            return Some(format!(
+                "there is no stream {}; `headgate stream list` shows those that there are, `headgate stream create` makes one",
+                text(stream, "name")?
+            ));
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "there is no {what}; `headgate {verb}` shows those that there are"
+    ))
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        if let Some(code) = &self.code {
+            write!(f, " {}", shown(code))?;
+        }
+        write!(f, ": {}", shown(&self.message))?;
+        if let Some(id) = &self.request_id {
+            write!(f, " (request {})", shown(id))?;
+        }
+        self.details
+            .iter()
+            .try_for_each(|detail| write!(f, "\n  {}", shown(detail)))
+    }
+}
+
+/// What to say of an error answer that is not in the service's form.
+fn foreign_message(answer: &Answer) -> String {
+    let location = answer
+        .headers
+        .get("location")
+        .and_then(|at| at.to_str().ok());
+    if let Some(location) = location.filter(|_| (300..400).contains(&answer.status)) {
+        return format!("redirected to {location}; redirects are not followed, give that address");
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    let beginning: String = text.trim().chars().take(FOREIGN_SHOWN_MAX).collect();
+    if beginning.is_empty() {
+        "an empty answer".to_owned()
+    } else {
+        format!("not an answer of Headgate: {beginning}")
+    }
+}

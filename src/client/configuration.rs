@@ -1,0 +1,30 @@
+//! The configuration that a verb reads: that of this process, with the file that `--config` names.
+//!
+//! **Invariant**: all problems are named at once, and the exit code says that the configuration is wrong.
+
+use std::path::PathBuf;
+
+use crate::config::{Loaded, Sources};
+use crate::error::CliError;
+
+/// The file that `--config` names.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ConfigArgs {
+    /// A configuration file over the built-in defaults and the files in ./config
+    #[arg(long, value_name = "FILE", env = "HEADGATE_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// Loads the configuration of this process.
+///
+/// # Errors
+/// Everything that is wrong with it, for exit code 2.
+pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
+    let sources = Sources::of_process(args.config.clone())
+        .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
+    crate::config::load(&sources).map_err(|problems| {
+        let count = problems.0.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
+    })
+}

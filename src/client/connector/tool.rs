@@ -1,0 +1,245 @@
+//! `headgate connector presets`, and what `create` and `headgate key` are told of a tool.
+//!
+//! **Invariant**: a secret comes from a file or from standard input, never from the command line, which others can see.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::error::CliError;
+use crate::output::{ListOutput, Table, note, print_list, shown};
+use crate::sender::{self, Preset};
+
+/// The longest secret file that is read, in bytes.
+const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// What `headgate connector presets` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  headgate connector presets --output json")]
+pub(super) struct PresetsArgs {
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+}
+
+/// What is told of how a tool signs, beside its preset.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    secret: SecretArgs,
+    /// The file with the word that Meta is to send when it greets; `-`: standard input
+    #[arg(long, value_name = "FILE")]
+    verify_token_file: Option<PathBuf>,
+    /// What else `verify` has in a configuration file, such as header=X-Signature or timestamp.header=X-Time; may be
+    /// given several times
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
+    options: Vec<(String, Value)>,
+}
+
+/// Options that are numbers.
+const NUMBERS: [&str; 2] = ["tolerance_seconds", "answer"];
+
+/// The name and the value of an option.
+fn option(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("wants NAME=VALUE, such as header=X-Signature")?;
+    if matches!(name, "scheme" | "secret" | "verify_token") {
+        return Err(format!("{name} is no option: see --help"));
+    }
+    let number = value
+        .parse::<u64>()
+        .ok()
+        .filter(|_| NUMBERS.contains(&name));
+    Ok((
+        name.to_owned(),
+        number.map_or_else(|| value.into(), Value::from),
+    ))
+}
+
+impl VerifyArgs {
+    /// Whether something was told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.secret.secret_file.is_some()
+            || self.verify_token_file.is_some()
+            || !self.options.is_empty()
+    }
+
+    /// `verify` of a key for this preset with this secret; without one, that of the tool is awaited.
+    fn verify(&self, preset: &Preset, secret: Option<String>) -> Result<Value, CliError> {
+        let mut verify = Map::new();
+        verify.insert("scheme".to_owned(), preset.name.into());
+        verify.insert("secret".to_owned(), secret.into());
+        if let Some(file) = &self.verify_token_file {
+            verify.insert("verify_token".to_owned(), read_secret(file)?.into());
+        }
+        for (name, value) in &self.options {
+            let (table, field) = match name.split_once('.') {
+                Some((table, field)) => (verify.entry(table).or_insert_with(|| json!({})), field),
+                None => {
+                    verify.insert(name.clone(), value.clone());
+                    continue;
+                }
+            };
+            let Some(table) = table.as_object_mut() else {
+                let message = format!("--option {}: that is no table", shown(name));
+                return Err(CliError::wrong_use(message));
+            };
+            table.insert(field.to_owned(), value.clone());
+        }
+        for detail in preset.details {
+            if let Some(without) = detail.without.filter(|_| !verify.contains_key(detail.name)) {
+                note(&format!("without --option {}=…, {without}", detail.name));
+            }
+        }
+        Ok(verify.into())
+    }
+}
+
+/// What is told of the secret that a tool signs with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SecretArgs {
+    /// The file with the secret that the tool shows, or with its certificate or key set; `-`: standard input
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+}
+
+impl SecretArgs {
+    /// The secret, if a file of it was named.
+    pub(crate) fn read(&self) -> Result<Option<String>, CliError> {
+        self.secret_file.as_deref().map(read_secret).transpose()
+    }
+}
+
+fn read_secret(file: &Path) -> Result<String, CliError> {
+    let failed = |error: std::io::Error| {
+        CliError::wrong_use(format!("{} cannot be read: {error}", file.display()))
+    };
+    let mut text = String::new();
+    match file == Path::new("-") {
+        true => std::io::stdin()
+            .take(SECRET_BYTES_MAX)
+            .read_to_string(&mut text),
+        false => std::fs::File::open(file)
+            .map_err(failed)?
+            .take(SECRET_BYTES_MAX)
+            .read_to_string(&mut text),
+    }
+    .map_err(failed)?;
+    match text.trim() {
+        "" => Err(CliError::wrong_use(format!("{} is empty", file.display()))),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+/// The preset of this name.
+pub(crate) fn preset(name: &str) -> Result<&'static Preset, CliError> {
+    sender::preset(name).ok_or_else(|| {
+        CliError::wrong_use(format!(
+            "there is no preset {}; `headgate connector presets` lists them",
+            shown(name)
+        ))
+    })
+}
+
+/// What makes a key of a tool: how its deliveries are verified, or, where it signs nothing, that its key may stand in a
+/// URL.
+pub(crate) fn key_of(
+    preset: &'static Preset,
+    told: &VerifyArgs,
+) -> Result<Map<String, Value>, CliError> {
+    let mut body = Map::new();
+    match (preset.signed(), told.secret.read()?) {
+        (true, secret) if secret.is_some() || preset.sends_secret().is_some() => {
+            body.insert("verify".to_owned(), told.verify(preset, secret)?);
+        }
+        (true, _) => {
+            return Err(CliError::wrong_use(format!(
+                "give the {} with --secret-file FILE, or `-` for standard input. {}",
+                preset.published().unwrap_or("secret"),
+                preset.secret_hint
+            )));
+        }
+        (false, None) => drop(body.insert("allow_in_url".to_owned(), true.into())),
+        (false, Some(_)) => {
+            return Err(CliError::wrong_use(format!(
+                "{} signs nothing that can be verified here: leave --secret-file out, and give it the URL with the key",
+                preset.title
+            )));
+        }
+    }
+    Ok(body)
+}
+
+/// Says what to do in the tool, with the key's part of the daemon's answer.
+pub(super) fn tell(preset: &Preset, made: &Value) {
+    let key = &made["keys"][0];
+    let url = match (key["url"].as_str(), key["path"].as_str()) {
+        (Some(url), _) => url.to_owned(),
+        (None, Some(path)) => format!("https://YOUR.PUBLIC.ADDRESS{path}"),
+        (None, None) => return,
+    };
+    let url = match made["secret"].as_str() {
+        Some(secret) => format!("{url}?access_token={secret}"),
+        None => url,
+    };
+    note(&format!("the URL for {}: {}", preset.title, shown(&url)));
+    if key["verify"].is_object() && key["verify"]["secret"].is_null() {
+        note(
+            "enter it there first: the tool sends its secret to it then, and `headgate key take-secret` prints it, to be pasted there",
+        );
+    }
+    if key["url"].is_null() {
+        note("set server.public_url, and the whole URL stands here and on the connector's page");
+    }
+    if !preset.events_hint.is_empty() {
+        note(&format!("events worth choosing: {}", preset.events_hint));
+    }
+}
+
+/// Runs `headgate connector presets`.
+pub(super) fn presets(args: &PresetsArgs) -> Result<(), CliError> {
+    let all: Vec<Value> = sender::presets().iter().map(described).collect();
+    print_list(args.output, &all, "", |all| {
+        let mut table = Table::new(&["NAME", "TOOL", "BY", "ITEM KEY", "ANSWER"]);
+        for one in all {
+            let text = |name: &str| one[name].as_str().unwrap_or("-").to_owned();
+            let cells = [
+                text("name"),
+                text("title"),
+                text("by"),
+                text("item_key"),
+                one["answer"].to_string(),
+            ];
+            table.row(&cells.each_ref().map(String::as_str));
+        }
+        table
+    })
+}
+
+fn described(preset: &Preset) -> Value {
+    json!({
+        "name": preset.name,
+        "title": preset.title,
+        "by": match preset.published() {
+            Some(published) => published,
+            None if preset.signed() => "secret",
+            None => "key in the URL",
+        },
+        "item_key": preset.item_key,
+        "item_key_or": preset.item_key_or,
+        "items": preset.items,
+        "answer": preset.answer,
+        "ignored_events": preset.ignore,
+        "signs_url": preset.signs_url(),
+        "secret": preset.secret_hint,
+        "options": (preset.details.iter())
+            .map(|detail| (detail.name.to_owned(), Value::from(detail.hint)))
+            .collect::<Map<_, _>>(),
+        "events": preset.events_hint,
+    })
+}

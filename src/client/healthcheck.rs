@@ -1,0 +1,76 @@
+//! `headgate healthcheck`: whether the daemon takes requests, as an exit code.
+//!
+//! For containers and service managers, which call it again and again.
+//!
+//! **Invariant**: exit code 0 means that the service said so in time; everything else is 1 with a reason.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+
+use super::client::Client;
+use super::configuration::{ConfigArgs, load};
+use super::error::CliError;
+use super::output::print;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What `headgate healthcheck` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate healthcheck
+  headgate healthcheck --url unix:/run/headgate.sock
+  HEALTHCHECK CMD [\"headgate\", \"healthcheck\", \"--url\", \"http://127.0.0.1:8080\"]   (in a Dockerfile)
+
+Exit code 0: requests are taken. 1: they are not, or nobody answered within 3 seconds.")]
+pub struct HealthcheckArgs {
+    /// Where the service listens: http://host:port or unix:/path; otherwise as the configuration says
+    #[arg(long, env = "HEADGATE_URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// Exit code 1, whatever it is: some container engines know no other.
+pub async fn run(args: HealthcheckArgs) -> Result<(), CliError> {
+    let checked = check(&args).await;
+    checked.map_err(|error| CliError::failed(error.message))?;
+    print("ready\n")
+}
+
+async fn check(args: &HealthcheckArgs) -> Result<(), CliError> {
+    let url = match &args.url {
+        Some(url) => url.clone(),
+        None => {
+            let server = load(&args.config)?.settings.server;
+            let url = server.listen.local_url().ok_or_else(|| {
+                CliError::failed("the configuration leaves the port to the system: give --url")
+            })?;
+            match &server.tls {
+                Some(_) => url.replacen("http://", "https://", 1),
+                None => url,
+            }
+        }
+    };
+    // The certificate has the name that callers know, not the address of this machine; and nothing secret is sent.
+    let client = match args.url {
+        Some(_) => Client::without_secret(&url)?,
+        None => Client::of_own_daemon(&url)?,
+    };
+    let asked = client.call(Method::GET, "/readyz", HeaderMap::new(), Bytes::new());
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(answer) => client.envelope(&answer?).map(drop).map_err(CliError::from),
+        Err(_) => Err(CliError::failed(format!(
+            "no answer from {} within {} seconds",
+            client.address(),
+            PATIENCE.as_secs()
+        ))),
+    }
+}

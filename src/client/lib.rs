@@ -1,0 +1,29 @@
+//! The verbs of the command line that talk to a running daemon over HTTP, and what every verb prints with.
+//!
+//! **Invariant**: names neither the daemon nor anything that serves: a client knows addresses, keys and answers.
+#![deny(unsafe_code)]
+
+use ::settings as config;
+use ::webhook as sender;
+use base::{backoff, clock, text};
+
+pub mod bench;
+pub mod client;
+pub mod configuration;
+pub mod connector;
+pub mod error;
+pub mod export;
+pub mod healthcheck;
+pub mod key;
+pub mod output;
+pub mod read_key;
+pub mod requests;
+pub mod resource;
+pub mod send;
+pub mod session;
+pub mod sign_in;
+pub mod signals;
+pub mod sink;
+pub mod stream;
+pub mod tail;
+pub mod trigger;

@@ -1,0 +1,418 @@
+//! `headgate requests`: the request log, of one connector or of all, or one request in full with what is kept of it;
+//! sends a request again.
+//!
+//! Called by the command line; asks the admin API.
+//!
+//! **Invariant**: entries are printed newest first, and entries of several connectors are as many as
+//! were asked for, with none left out between them.
+
+use super::client::{AdminArgs, CallError, Client};
+use super::error::CliError;
+use super::output::{
+    ListOutput, cut, json_line, json_pretty, note, plain, print, print_list, shown,
+};
+use super::resource::{Column, table};
+use crate::clock;
+use crate::text::percent_encoded;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use reqwest::Method;
+use serde_json::{Value, json};
+use wire::Status;
+
+const LIMIT_MAX: u64 = 100_000;
+
+/// What `headgate requests` is told.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  headgate requests --status rejected,failed --since 1h
+  headgate requests --connector shop --limit 500 --output ndjson
+  headgate requests --connector shop --text 'has no field' --since 7d
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+
+The log of a connector that was deleted is shown where it is named."
+)]
+pub struct RequestsArgs {
+    #[command(subcommand)]
+    command: Option<RequestsCommand>,
+    /// Show this request in full, like `show`
+    #[arg(conflicts_with_all = ["connector", "status", "since", "until", "text"])]
+    request_id: Option<String>,
+    /// Only requests of this connector, by name or id
+    #[arg(long, value_name = "NAME")]
+    connector: Option<String>,
+    /// Only requests with one of these statuses
+    #[arg(long, value_parser = status(), value_delimiter = ',')]
+    status: Vec<Status>,
+    /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    since: Option<UnixMs>,
+    /// Only requests up to then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    until: Option<UnixMs>,
+    /// Only requests with this text in their error, idempotency key, key, or client address, in any case of the letters
+    /// A to Z; or the request with this id. The log is searched back to its beginning, or to --since
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// How many requests to show, the newest
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
+    limit: u64,
+    /// How to print them
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum RequestsCommand {
+    /// Show a request in full, with its items or its body as far as they are kept
+    Show(ShowArgs),
+    /// Send a request again, as a new one
+    SendAgain(SendAgainArgs),
+}
+
+/// What `headgate requests show` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --output json")]
+struct ShowArgs {
+    /// The request
+    request_id: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What `headgate requests send-again` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --overwrite
+
+The same items become a new request. Items that something accepted later changed or removed are left as they are,
+unless --overwrite is given. A webhook request that was refused goes through all checks again, with its
+connector's settings of today. Items and bodies are kept for a while: see storage in the configuration.")]
+struct SendAgainArgs {
+    /// The request
+    request_id: String,
+    /// Also put old values over newer ones, and bring back what was removed
+    #[arg(long)]
+    overwrite: bool,
+    /// How to print the new one
+    #[arg(long, value_enum, default_value = "table")]
+    output: ListOutput,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Unix time in milliseconds.
+pub type UnixMs = u64;
+
+/// A status by its name, as an argument.
+pub(super) fn status() -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(Status::ALL.map(Status::as_str)).try_map(|name| {
+        Status::from_name(&name).ok_or_else(|| format!("no status is called {name}"))
+    })
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Connector {
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+/// Runs the verb.
+pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
+    match args.command {
+        Some(RequestsCommand::Show(args)) => {
+            let client = args.admin.client()?;
+            return show(&client, &args.request_id, args.output).await;
+        }
+        Some(RequestsCommand::SendAgain(args)) => return send_again(&args).await,
+        None => {}
+    }
+    let client = args.admin.client()?;
+    if let Some(id) = &args.request_id {
+        return show(&client, id, args.output).await;
+    }
+    let entries = newest(&client, &args).await?;
+    print_list(args.output, &entries, "no requests match", |entries| {
+        table(COLUMNS, entries)
+    })
+}
+
+/// Prints a request with what is kept of it.
+async fn show(client: &Client, id: &str, output: ListOutput) -> Result<(), CliError> {
+    let path = format!("/api/admin/requests/{}", percent_encoded(id));
+    let mut request = client.get(&path).await?.data;
+    let content = client.get(&format!("{path}/content")).await?.data;
+    if let Some(fields) = request.as_object_mut() {
+        let content = match output {
+            ListOutput::Table => for_people(content),
+            ListOutput::Json | ListOutput::Ndjson => content,
+        };
+        fields.insert("content".to_owned(), content);
+    }
+    print(&match output {
+        ListOutput::Table => described(&request),
+        ListOutput::Json => json_pretty(&request)?,
+        ListOutput::Ndjson => json_line(&request)?,
+    })
+}
+
+/// A request's content with a line for each field of an item.
+fn for_people(mut content: Value) -> Value {
+    let items = content["items"].as_array_mut().into_iter().flatten();
+    for item in items {
+        let fields = item["fields"].as_array().cloned().unwrap_or_default();
+        let lines = fields.iter().map(|field| {
+            let mut value = plain(&field["value"]);
+            if let Some(left_out) = field["bytes_left_out"].as_u64().filter(|bytes| *bytes > 0) {
+                value.push_str(&format!("… ({left_out} more bytes)"));
+            }
+            (plain(&field["name"]), Value::from(value))
+        });
+        item["fields"] = Value::Object(lines.collect());
+    }
+    content
+}
+
+async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
+    let client = args.admin.client()?;
+    let path = format!(
+        "/api/admin/requests/{}/send-again",
+        percent_encoded(&args.request_id)
+    );
+    let body = args.overwrite.then(|| json!({"overwrite": true}));
+    let sent = client
+        .change(Method::POST, &path, body.as_ref())
+        .await?
+        .data;
+    match args.output {
+        ListOutput::Table => {}
+        ListOutput::Json => return print(&json_pretty(&sent)?),
+        ListOutput::Ndjson => return print(&json_line(&sent)?),
+    }
+    if sent["replayed"] == true {
+        note("its idempotency key was accepted before; this is the request that came first");
+    }
+    let left = sent["items_left"].as_u64().unwrap_or(0);
+    if left > 0 {
+        let (items, were) = if left == 1 {
+            ("item", "was")
+        } else {
+            ("items", "were")
+        };
+        note(&format!(
+            "{left} {items} left as in the data pool: changed or removed since; --overwrite sends what {were} left too"
+        ));
+    }
+    if sent["request_id"].is_null() {
+        note("nothing was sent");
+        return Ok(());
+    }
+    print(&format!("{}\n", shown(&plain(&sent["request_id"]))))
+}
+
+/// The newest entries that match, over all connectors asked for.
+async fn newest(client: &Client, args: &RequestsArgs) -> Result<Vec<Value>, CliError> {
+    let connectors = match args.connector.as_deref() {
+        Some(wanted) => vec![named(client, wanted).await?],
+        None => connectors(client).await?,
+    };
+    let filter = filter(args);
+    let limit = args.limit as usize;
+    let mut entries = Vec::new();
+    for connector in &connectors {
+        let path = format!(
+            "/api/admin/connectors/{}/requests",
+            percent_encoded(&connector.id)
+        );
+        for mut entry in client.list(&path, &filter, limit).await? {
+            if let Some(fields) = entry.as_object_mut() {
+                let name = || Value::from(connector.name.as_str());
+                fields.entry("connector").or_insert_with(name);
+            }
+            entries.push(entry);
+        }
+        // Each connector's newest `limit` are enough: no other can be among the newest of all.
+        sort_newest_first(&mut entries);
+        entries.truncate(limit);
+    }
+    Ok(entries)
+}
+
+/// The connectors of the daemon.
+pub(super) async fn connectors(client: &Client) -> Result<Vec<Connector>, CallError> {
+    let found = client.list("/api/admin/connectors", "", usize::MAX).await?;
+    let connector = |entry: &Value| {
+        let id = plain(&entry["id"]);
+        let name = entry["name"].as_str().unwrap_or(&id).to_owned();
+        Connector { id, name }
+    };
+    Ok(found.iter().map(connector).collect())
+}
+
+/// The connector of this name or id; also one that was deleted, while the log has requests of it.
+async fn named(client: &Client, wanted: &str) -> Result<Connector, CliError> {
+    let unknown = match matching(connectors(client).await?, Some(wanted)) {
+        Ok(mut found) => return Ok(found.remove(0)),
+        Err(unknown) => unknown,
+    };
+    let path = format!("/api/admin/connectors/{}/requests", percent_encoded(wanted));
+    match client.list(&path, "", 1).await {
+        Ok(_) => Ok(Connector {
+            id: wanted.to_owned(),
+            name: wanted.to_owned(),
+        }),
+        Err(_) => Err(unknown),
+    }
+}
+
+/// All of them, or the one that is wanted, by name or id.
+pub(super) fn matching(
+    connectors: Vec<Connector>,
+    wanted: Option<&str>,
+) -> Result<Vec<Connector>, CliError> {
+    let Some(wanted) = wanted else {
+        return Ok(connectors);
+    };
+    // A name goes before an id that happens to be the same text.
+    let found = connectors.iter().find(|connector| connector.name == wanted);
+    let found = found.or_else(|| connectors.iter().find(|connector| connector.id == wanted));
+    if let Some(connector) = found {
+        return Ok(vec![connector.clone()]);
+    }
+    let names: Vec<_> = connectors
+        .iter()
+        .map(|connector| shown(&connector.name))
+        .collect();
+    let there_are = if names.is_empty() {
+        "there is none".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    };
+    Err(CliError::failed(format!(
+        "no connector `{}`; {there_are}",
+        shown(wanted)
+    )))
+}
+
+/// The filters as a part of the query, `&name=value` each.
+fn filter(args: &RequestsArgs) -> String {
+    let mut query = String::new();
+    if !args.status.is_empty() {
+        let names: Vec<_> = args.status.iter().map(|status| status.as_str()).collect();
+        query += &format!("&status={}", names.join(","));
+    }
+    for (name, moment) in [("since", args.since), ("until", args.until)] {
+        if let Some(moment) = moment {
+            query += &format!("&{name}={}", percent_encoded(&clock::rfc3339(moment)));
+        }
+    }
+    if let Some(text) = &args.text {
+        query += &format!("&text={}", percent_encoded(text));
+    }
+    query
+}
+
+/// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
+fn sort_newest_first(entries: &mut [Value]) {
+    let key = |entry: &Value| (plain(&entry["timestamp"]), plain(&entry["request_id"]));
+    entries.sort_by_cached_key(|entry| std::cmp::Reverse(key(entry)));
+}
+
+const COLUMNS: &[Column] = &[
+    Column::field("TIME", "timestamp"),
+    Column::field("CONNECTOR", "connector"),
+    Column::field("STREAM", "stream"),
+    Column::field("STATUS", "status"),
+    Column::field("HTTP", "http_status"),
+    Column::field("ITEMS", "items_received"),
+    Column::field("BYTES", "bytes"),
+    Column::field("KEY", "key"),
+    Column::field("REQUEST", "request_id"),
+    Column::of("ERRORS", |entry| errors(&entry["errors"])),
+];
+
+/// An entry's errors on one line, cut where they would fill the screen.
+pub(super) fn errors(errors: &Value) -> String {
+    let errors = errors.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts = errors.iter().map(|error| match &error["message"] {
+        Value::String(message) => message.clone(),
+        _ => plain(error),
+    });
+    cut(texts.collect::<Vec<_>>().join("; "))
+}
+
+/// A request in full: a line for each field, lists and objects indented below theirs.
+fn described(request: &Value) -> String {
+    let mut text = String::new();
+    describe(request, 0, &mut text);
+    text
+}
+
+fn describe(value: &Value, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    let mut line = |label: &str, value: &Value| {
+        let nested = match value {
+            Value::Array(entries) => !entries.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => false,
+        };
+        if nested {
+            *text += &format!("{indent}{label}\n");
+            describe(value, depth + 1, text);
+        } else {
+            let line = format!("{indent}{label} {}", shown(&plain(value)));
+            *text += &format!("{}\n", line.trim_end());
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                line(&format!("{}:", shown(name)), value);
+            }
+        }
+        Value::Array(entries) => entries.iter().for_each(|entry| line("-", entry)),
+        value => line("-", value),
+    }
+}
+
+/// Reads `15m` as fifteen minutes ago, or an RFC 3339 time.
+/// Reads a moment: how long ago, or an RFC 3339 time.
+pub fn moment(text: &str) -> Result<UnixMs, String> {
+    moment_before(text, clock::unix_ms())
+}
+
+fn moment_before(text: &str, now: UnixMs) -> Result<UnixMs, String> {
+    let ago = || {
+        let unit = text.chars().last()?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return None,
+        };
+        let count: u32 = text[..text.len() - 1].parse().ok()?;
+        now.checked_sub(u64::from(count) * seconds * 1_000)
+    };
+    ago().or_else(|| clock::parse_rfc3339(text)).ok_or_else(|| {
+        "give 90s, 15m, 1h, 7d or 2w, or a time such as 2025-03-01T12:00:00Z".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests;

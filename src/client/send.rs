@@ -1,0 +1,323 @@
+//! `headgate send`: a JSON or NDJSON file, or standard input, submitted in batches.
+//!
+//! Called by the command line. Reads on a thread of its own (`batch`, `split`), sends in order
+//! (`deliver`, `upload`), and tells how it went (`report`).
+//!
+//! Running the same command on the same input again within 24 hours doubles nothing: every batch has
+//! an idempotency key made of the options and its content. The other side of it: content that went
+//! back to an earlier state is taken for a repeat, too, unless `--idempotency-prefix` differs. The
+//! report counts repeats for that reason.
+//!
+//! **Invariant**: batch n+1 is sent only after batch n has been accepted, and what the report calls
+//! sent has been answered with 202.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::batch::{BatchLimits, Batcher};
+use self::deliver::{Delivery, Feed};
+use self::report::Report;
+use self::split::ITEM_BYTES_MAX;
+use self::spool::Spool;
+use self::upload::{Pauses, Upload, UploadOptions};
+use super::client::Client;
+use super::error::CliError;
+use super::output::{json_pretty, note, print, shown};
+use base::key::{self, KeyFormError};
+
+pub mod batch;
+mod cut;
+mod deliver;
+pub mod report;
+pub mod split;
+mod spool;
+pub mod upload;
+
+/// How many batches are read ahead of the one that is being sent.
+const READ_AHEAD: usize = 2;
+
+/// What `headgate send` is told.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate send orders.json --key-file shop.key --item-key order.id
+  HEADGATE_KEY=ik_live_… headgate send readings.ndjson --item-key sensor --stream sensors
+  zcat export.ndjson.gz | headgate send --item-key id --output json
+  headgate send --spool /var/lib/shop/spool --key-file shop.key
+
+The input is one JSON object, an array of objects, or objects one after another (NDJSON).
+Running the same command on the same input again within 24 hours doubles nothing; to send the
+same content anew, give another --idempotency-prefix.
+Without an item key, items are identified by their position in their batch.")]
+pub struct SendArgs {
+    /// A JSON or NDJSON file; `-` is standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Send the batches that a client library has left in this folder, and delete what is accepted
+    #[arg(long, value_name = "FOLDER",
+          conflicts_with_all = ["file", "item_key", "idempotency_prefix", "batch_bytes", "batch_items"])]
+    spool: Option<PathBuf>,
+    /// Where the service listens: http://host:port or unix:/path
+    #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// The ingest key; better given by environment or file than on the command line
+    #[arg(long, env = "HEADGATE_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// A file that holds the ingest key; goes before --key
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The field that identifies each item, such as order.id
+    #[arg(long, value_name = "FIELD")]
+    item_key: Option<String>,
+    /// The stream that the key is believed to have; refused if it has another
+    #[arg(long, value_name = "NAME")]
+    stream: Option<String>,
+    /// Makes the idempotency keys of this run differ from those of others
+    #[arg(long, value_name = "TEXT")]
+    idempotency_prefix: Option<String>,
+    /// The longest body of a request with several items
+    #[arg(long, value_name = "BYTES", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..=ITEM_BYTES_MAX as u64))]
+    batch_bytes: u64,
+    /// The most items in a request; 1 sends each item as soon as it is read
+    #[arg(long, value_name = "N")]
+    batch_items: Option<NonZeroU64>,
+    /// How many times a request is tried again
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    retries: u32,
+    /// Read and check the input, send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print the report
+    #[arg(long, value_enum, default_value = "text")]
+    output: SendOutput,
+}
+
+/// Without the key.
+impl fmt::Debug for SendArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendArgs")
+            .field("file", &self.file)
+            .field("url", &self.url)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SendOutput {
+    Text,
+    Json,
+}
+
+/// Runs the verb. Ctrl-C stops after the request in flight; a second one stops at once.
+pub async fn run(args: SendArgs) -> Result<(), CliError> {
+    let stop = CancellationToken::new();
+    let options = UploadOptions {
+        stream: args.stream.clone(),
+        item_key: args.item_key.clone(),
+        prefix: args.idempotency_prefix.clone(),
+        retries_max: args.retries,
+    };
+    let key = if args.dry_run {
+        None
+    } else {
+        Some(ingest_key(&args)?)
+    };
+    let client = match &key {
+        Some(key) => Some(Client::new(&args.url, key)?),
+        None => None,
+    };
+    let upload = match &client {
+        Some(client) => Some(Upload::new(client, &options, Pauses::default(), &stop)?),
+        None => None,
+    };
+    let (source, len) = Source::of(&args)?;
+    let screen = Screen::new(len);
+    let mut report = Report {
+        dry_run: args.dry_run,
+        ..Report::default()
+    };
+    let started = Instant::now();
+    let done = {
+        let delivery = Delivery {
+            upload: upload.as_ref(),
+            positional: options.item_key.is_none(),
+            stop: &stop,
+            tell: &|text| screen.note(text),
+            progress: &|input_bytes| screen.progress(input_bytes),
+            report: &mut report,
+        };
+        let work = async {
+            match source {
+                Source::Input(feed) => delivery.run(feed).await,
+                Source::Spool(spool) => delivery.empty(&spool).await,
+            }
+        };
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => break done,
+                signal = tokio::signal::ctrl_c() => {
+                    if signal.is_err() || stop.is_cancelled() {
+                        break Err(CliError::failed("stopped; the request in flight may have arrived"));
+                    }
+                    stop.cancel();
+                    screen.note("stopping after the request in flight; Ctrl-C again to stop at once");
+                }
+            }
+        }
+    };
+    report.seconds = started.elapsed().as_secs_f64();
+    screen.clear();
+    match args.output {
+        SendOutput::Text => print(&format!("{report}\n"))?,
+        SendOutput::Json => print(&json_pretty(&report)?)?,
+    }
+    done
+}
+
+/// Where batches come from.
+enum Source {
+    Input(Feed),
+    Spool(Spool),
+}
+
+impl Source {
+    /// The input, and how long it is if that is known.
+    fn of(args: &SendArgs) -> Result<(Self, Option<u64>), CliError> {
+        if let Some(folder) = &args.spool {
+            return Ok((Self::Spool(Spool::open(folder)?), None));
+        }
+        let (input, len) = open(&args.file)?;
+        let limits = BatchLimits {
+            bytes_max: args.batch_bytes as usize,
+            items_max: args.batch_items.map_or(u64::MAX, NonZeroU64::get),
+        };
+        Ok((Self::Input(read_batches(input, limits)?), len))
+    }
+}
+
+/// Reads on a thread, because files and pipes block. It ends with its input, or with the process.
+fn read_batches(input: Box<dyn Read + Send>, limits: BatchLimits) -> Result<Feed, CliError> {
+    let (sender, feed) = mpsc::channel(READ_AHEAD);
+    let reader = move || {
+        let mut batcher = Batcher::new(input, limits);
+        while let Some(event) = batcher.next_event().transpose() {
+            let last = event.is_err();
+            if sender.blocking_send(event).is_err() || last {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("read".to_owned())
+        .spawn(reader)
+        .map_err(|error| CliError::failed(format!("can't start a thread: {error}")))?;
+    Ok(feed)
+}
+
+/// Opens the input; a regular file's length is known.
+fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), CliError> {
+    if path.as_os_str() == "-" {
+        if io::stdin().is_terminal() {
+            note("reading JSON from the terminal; end it with Ctrl-D");
+        }
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let wrong = |reason: String| {
+        let path = path.to_string_lossy();
+        CliError::wrong_use(format!("can't read {}: {reason}", shown(&path)))
+    };
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
+    if metadata.is_dir() {
+        return Err(wrong("it is a folder".to_owned()));
+    }
+    Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
+}
+
+fn ingest_key(args: &SendArgs) -> Result<String, CliError> {
+    let key = match (&args.key_file, &args.key) {
+        (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
+            CliError::wrong_use(format!(
+                "can't read the key file {}: {error}",
+                path.display()
+            ))
+        })?,
+        (None, Some(key)) => key.clone(),
+        (None, None) => String::new(),
+    };
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(CliError::wrong_use(
+            "no ingest key: give --key-file, or HEADGATE_KEY in the environment, or --key",
+        ));
+    }
+    if key.starts_with("rk_") {
+        return Err(CliError::wrong_use(
+            "this is a read key, which can't submit: an ingest key begins with ik_",
+        ));
+    }
+    if key::check_form(key) == Err(KeyFormError::Checksum) {
+        note("warning: the key's checksum does not match: was it mistyped?");
+    }
+    Ok(key.to_owned())
+}
+
+/// Progress and notes on standard error; a bar only where that is a terminal.
+struct Screen {
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    fn new(input_bytes: Option<u64>) -> Screen {
+        if !io::stderr().is_terminal() {
+            return Screen { bar: None };
+        }
+        let (bar, form) = match input_bytes {
+            Some(len) => (
+                ProgressBar::new(len),
+                "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            ),
+            None => (
+                ProgressBar::new_spinner(),
+                "{spinner} {bytes}, {bytes_per_sec}",
+            ),
+        };
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        Screen { bar: Some(bar) }
+    }
+
+    fn progress(&self, input_bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(input_bytes);
+        }
+    }
+
+    fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None => note(text),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! The loop of `send`: takes what was read and sends it, in order, until the input or the patience ends.
+//!
+//! Called by `send`, and by its tests with a stand-in for the service.
+//!
+//! **Invariant**: the report counts a batch when it has been accepted, never before, so that it is
+//! right at whatever point the loop ends or is dropped.
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::batch::{Batch, Event};
+use super::report::{Report, counted};
+use super::split::{ITEM_BYTES_MAX, InputError};
+use super::upload::{Upload, UploadError};
+use crate::client::CallError;
+use crate::error::CliError;
+
+/// What the reading thread hands over.
+pub(super) type Feed = mpsc::Receiver<Result<Event, InputError>>;
+
+/// One run of `send`.
+pub(super) struct Delivery<'a> {
+    /// None: a dry run.
+    pub(super) upload: Option<&'a Upload<'a>>,
+    /// No item key was given, so that items may be known by their position.
+    pub(super) positional: bool,
+    /// Cancelled when the user wants to stop.
+    pub(super) stop: &'a CancellationToken,
+    /// Takes warnings and news for people.
+    pub(super) tell: &'a dyn Fn(&str),
+    /// Takes how many bytes of the input have been dealt with.
+    pub(super) progress: &'a dyn Fn(u64),
+    pub(super) report: &'a mut Report,
+}
+
+impl Delivery<'_> {
+    /// Sends all that comes; an error if anything was not sent.
+    pub(super) async fn run(mut self, mut feed: Feed) -> Result<(), CliError> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(stopped()),
+                event = feed.recv() => event,
+            };
+            match event {
+                None => break,
+                Some(Ok(Event::Batch(batch))) => self.send(&batch).await?,
+                Some(Ok(Event::TooLarge { at, bytes })) => {
+                    self.report.too_large += 1;
+                    (self.tell)(&format!(
+                        "line {}, column {}: left out an item of {bytes} bytes; a request holds {ITEM_BYTES_MAX}",
+                        at.line, at.column
+                    ));
+                }
+                Some(Err(error)) => return Err(self.unreadable(&error)),
+            }
+        }
+        match self.report.too_large {
+            0 => Ok(()),
+            count => Err(CliError::failed(format!(
+                "{} left out, because no request can carry so much",
+                counted(count, "item")
+            ))),
+        }
+    }
+
+    async fn send(&mut self, batch: &Batch) -> Result<(), CliError> {
+        if self.positional && batch.number == 1 {
+            (self.tell)(
+                "warning: more than one batch and no --item-key: unless the connector has an item key of \
+                 its own, items are known by their position in their batch (0, 1, 2…), and each batch \
+                 overwrites the one before",
+            );
+        }
+        if let Some(upload) = self.upload {
+            let retried = |why: &str| {
+                self.report.retries += 1;
+                (self.tell)(why);
+            };
+            let accepted = upload.send(batch, retried).await.map_err(not_accepted)?;
+            self.report.replayed += u64::from(accepted.replayed);
+            self.report.stream = Some(accepted.stream);
+        }
+        self.report.batches += 1;
+        self.report.items += batch.items;
+        self.report.bytes += batch.body.len() as u64;
+        (self.progress)(batch.input_bytes);
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &InputError) -> CliError {
+        let consequence = match (self.upload.is_some(), self.report.batches) {
+            (false, _) => "",
+            (true, 0) => "; nothing was sent",
+            (true, _) => "; the batches before it were sent",
+        };
+        CliError::failed(format!("{error}{consequence}"))
+    }
+}
+
+pub(super) fn stopped() -> CliError {
+    CliError::failed(
+        "stopped; the same command with the same input sends what is missing and doubles nothing",
+    )
+}
+
+pub(super) fn not_accepted(error: UploadError) -> CliError {
+    match error {
+        UploadError::Stopped => stopped(),
+        UploadError::Call(CallError::Refused(refusal)) if refusal.status == 413 => {
+            CliError::failed(format!(
+                "{refusal}\ngive a lower --batch-bytes, if no single item is too large"
+            ))
+        }
+        UploadError::Call(error) => error.into(),
+    }
+}

@@ -1,0 +1,166 @@
+//! What `sink` asks for, and how it shows what came.
+//!
+//! Run by `cargo test`. **Invariant**: nothing that a server says reaches the terminal raw.
+
+use clap::Parser;
+
+use super::super::output::is_yes;
+use super::*;
+use crate::client::stand_in::{Reply, StandIn};
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    args: SinkArgs,
+}
+
+fn parsed(line: &str) -> Result<SinkArgs, clap::Error> {
+    let words = std::iter::once("sink").chain(line.split_whitespace());
+    Program::try_parse_from(words).map(|program| program.args)
+}
+
+/// Runs a line against a server that says `data`, or refuses with 404 where there is none; what it was asked.
+async fn asked(line: &str, data: Option<Value>) -> (Result<(), CliError>, Vec<String>) {
+    let server = StandIn::start(move |_, _| match &data {
+        Some(data) => {
+            let body = json!({"success": true, "data": data, "next": null}).to_string();
+            Reply::Answer(200, String::new(), body)
+        }
+        None => {
+            let error = json!({"code": "SINK_NOT_FOUND", "message": "no\u{1b}[31m such sink"});
+            let body = json!({"success": false, "error": error}).to_string();
+            Reply::Answer(404, String::new(), body)
+        }
+    });
+    let line = format!("{line} --admin-url {} --token t", server.url());
+    let done = run(parsed(&line).unwrap_or_else(|error| panic!("{error}"))).await;
+    let received = server.received().into_iter();
+    let received = received.map(|one| format!("{} {}", one.target, one.body));
+    (done, received.map(|one| one.trim().to_owned()).collect())
+}
+
+#[tokio::test]
+async fn each_selection_is_sent_as_it_is_meant() {
+    let sent = || Some(json!({"sent_again": 2, "skipped": 1}));
+    let gone = || Some(json!({"discarded": 1}));
+    let letters = "/api/admin/sinks/a%2Fb/dead-letters";
+    let check = async |line: &str, data: Option<Value>, expected: &str| {
+        let (done, received) = asked(&line.replace("NAME", "a/b"), data).await;
+        done.unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(received, [expected], "{line}");
+    };
+    let retries = Some(json!({"retries": 3}));
+    check("retry NAME", retries, "POST /api/admin/sinks/a%2Fb/retry").await;
+    let again = format!("POST {letters}/retry");
+    check("retry NAME --all", sent(), &again).await;
+    let ids = format!("{again} {{\"ids\":[1,2,3]}}");
+    check("retry NAME --id 1,2 --id 3", sent(), &ids).await;
+    check("retry --id 1,2,3 NAME", sent(), &ids).await;
+    let request = format!("{again} {{\"request_id\":\"x\"}}");
+    check("retry NAME --request x", sent(), &request).await;
+    let discard = |query: &str| format!("DELETE {letters}?{query}");
+    check("discard NAME --yes --all", gone(), &discard("all=true")).await;
+    check("discard NAME --yes --id 1,2", gone(), &discard("id=1&id=2")).await;
+    check(
+        "discard NAME --yes --request a&b",
+        gone(),
+        &discard("request_id=a%26b"),
+    )
+    .await;
+}
+
+#[test]
+fn what_is_asked_names_what_would_be_gone() {
+    for (answer, yes) in [
+        ("y\n", true),
+        ("Yes\n", true),
+        ("\n", false),
+        ("no", false),
+        ("yy", false),
+    ] {
+        assert_eq!(is_yes(answer), yes, "{answer:?}");
+    }
+    let chosen = |line: &str| match parsed(line).expect("a line").command {
+        SinkCommand::Discard(args) => question(&args.chosen, "po\u{1b}ol"),
+        _ => panic!("{line}"),
+    };
+    assert_eq!(
+        chosen("discard x --id 7"),
+        "Discard 1 dead letter of the sink po\\u{1b}ol for good?"
+    );
+    assert!(chosen("discard x --all").contains("all dead letters"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    let (done, _) = asked("retry nobody --all", None).await;
+    let error = done.expect_err("there is none").to_string();
+    assert!(error.contains("`headgate sink list`"), "{error}");
+    let nothing = json!({"sent_again": 0, "skipped": 2});
+    let (done, _) = asked("retry pool --all", Some(nothing)).await;
+    let error = done.expect_err("nothing was sent").to_string();
+    assert!(
+        error.contains("2 dead letters cannot be sent again"),
+        "{error}"
+    );
+    let (done, received) = asked("discard pool --yes", None).await;
+    assert_eq!(done.expect_err("what?").code, 2);
+    assert_eq!(received.len(), 0);
+    let (done, _) = asked("retry pool", Some(json!({}))).await;
+    assert!(done.is_err(), "a success that says nothing is none");
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    for line in [
+        "",
+        "retry",
+        "retry pool --id 0",
+        "retry pool --id x",
+        "retry pool --id 1 --all",
+        "retry pool --request x --all",
+        "discard pool --id 1 --request x",
+        "dead-letters pool --limit 0",
+        "list extra",
+    ] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn tables_show_a_sink_or_a_letter_on_one_line_and_nothing_raw() {
+    let sink = json!({
+        "name": "pool", "plugin": "pool", "state": "paused", "lag": 3, "retries": 1, "dead_letters": 2,
+        "last_error": {"at": "2025-03-01T10:00:00.000Z", "reason": "no\u{1b}[2J\nway"},
+    });
+    let calm = json!({"name": "b", "plugin": "b.wasm", "state": "running", "lag": 0, "retries": 0,
+        "dead_letters": 0, "last_error": null});
+    let expected = "\
+NAME  PLUGIN  STATE    LAG  RETRIES  DEAD LETTERS  LAST ERROR
+pool  pool    paused   3    1        2             2025-03-01T10:00:00.000Z no\\u{1b}[2J\\nway
+b     b.wasm  running  0    0        0
+";
+    assert_eq!(table(SINKS, &[sink, calm]).to_string(), expected);
+    let letter = json!({
+        "id": "17", "at": "2025-03-01T10:00:00.000Z", "stream": "orders", "key": "k\u{9b}", "attempts": 3,
+        "request_id": "0192", "reason": "é".repeat(81), "fields": {"a": 1},
+    });
+    let text = table(LETTERS, &[letter]).to_string();
+    let (_, row) = text.split_once('\n').expect("two lines");
+    let reason = "é".repeat(80);
+    let expected =
+        format!("17  2025-03-01T10:00:00.000Z  orders  k\\u{{9b}}  3         0192     {reason}…\n");
+    assert_eq!(row, expected);
+}
+
+#[test]
+fn what_is_new_and_not_in_use_stands_under_the_table() {
+    let sinks = [
+        json!({"name": "a", "refused": "no\u{1b}[31m component"}),
+        json!({"name": "b", "refused": null}),
+    ];
+    let shown = refusals(&sinks);
+    assert!(shown.contains("a goes on as before"), "{shown}");
+    assert!(shown.contains("component") && !shown.contains('\u{1b}'));
+    assert!(!shown.contains("b goes on"));
+}

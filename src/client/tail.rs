@@ -1,0 +1,232 @@
+//! `headgate tail`: follows streams, or the request log, in the terminal or in a pipe, until it is stopped.
+//!
+//! Called by the command line. Connects and reconnects (`follow`), reads the event stream (`sse`) and its
+//! messages (`message`), and prints them (`view`).
+//!
+//! With a read key it asks the service only. Without one it is for those who run the daemon: the admin API
+//! gives it a ticket for each connection. With `--log` it asks the admin API alone (`log`).
+//!
+//! **Invariant**: each change is printed once and in order, also over an outage, as long as the service
+//! remembers the position; where it does not, all items follow anew and a note says so.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use self::follow::{Follow, Timing, position};
+use self::log::FollowLog;
+use self::view::{TailOutput, View, ViewOptions};
+use super::client::{AdminArgs, Client};
+use super::error::CliError;
+use super::output::{closed, note};
+use base::key::{self, KeyFormError};
+use wire::Status;
+
+mod follow;
+mod log;
+mod message;
+pub mod sse;
+mod view;
+
+/// What `headgate tail` is told.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  headgate tail orders
+  HEADGATE_READ_KEY=rk_live_… headgate tail orders customers --url https://gate.example
+  headgate tail orders --output json | jq .items
+  headgate tail orders --no-snapshot --count 1
+  headgate tail --log --connector shop --status rejected,failed
+
+A line is a change: time (UTC), stream (if there are several), what happened, key, fields.
+  =  the item as it is, when tail begins
+  ~  the item is new or has changed; its fields as they are now
+  -  the item was removed
+Without a read key, the admin API is asked for access; it needs the admin token.
+After an outage tail connects again by itself and goes on where it was.
+
+With --log a line is a request: time (UTC), status, HTTP status, items, connector/stream, request, errors.
+It is printed when it is first seen, with --status when it first has one of these.")]
+pub struct TailArgs {
+    /// The streams to follow
+    #[arg(required_unless_present = "log", value_name = "STREAM")]
+    streams: Vec<String>,
+    /// Follow the request log instead, over the admin API
+    #[arg(long, conflicts_with_all = ["streams", "since", "max_rate", "heartbeats"])]
+    log: bool,
+    /// With --log: only requests of this connector, by name or id
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "log",
+        conflicts_with = "streams"
+    )]
+    connector: Option<String>,
+    /// With --log: only requests with one of these statuses
+    #[arg(
+        long,
+        value_parser = super::requests::status(),
+        value_delimiter = ',',
+        requires = "log",
+        conflicts_with = "streams"
+    )]
+    status: Vec<Status>,
+    /// Where the service listens: http://host:port or unix:/path
+    #[arg(long, env = "HEADGATE_URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// A read key; better given by environment or file than on the command line
+    #[arg(long, env = "HEADGATE_READ_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// A file that holds the read key; goes before --key
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// How to print them [default: table on a terminal, else json]
+    #[arg(long, value_enum)]
+    output: Option<TailOutput>,
+    /// Leave out what is there already: the items, or the last entries of the log
+    #[arg(long)]
+    no_snapshot: bool,
+    /// End after so many changes, or requests; what is there already doesn't count
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Begin with what changed after this position, the `id` of a message
+    #[arg(long, value_name = "EPOCH:SEQ", value_parser = position)]
+    since: Option<String>,
+    /// How many times a second the service passes changes on; those in between are put together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max_rate: Option<u16>,
+    /// With JSON: print heartbeats too
+    #[arg(long)]
+    heartbeats: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Without the key.
+impl fmt::Debug for TailArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TailArgs")
+            .field("streams", &self.streams)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs the verb. Ctrl-C ends it, or a reader that goes away (`| head`), and neither is a failure.
+pub async fn run(args: TailArgs) -> Result<(), CliError> {
+    if args.log {
+        return follow_log(args).await;
+    }
+    let (service, admin) = match read_key(&args)? {
+        Some(key) => (Client::new(&args.url, &key)?, None),
+        None => {
+            let admin = args.admin.client().map_err(|error| {
+                let instead = "or give a read key with --key-file or HEADGATE_READ_KEY";
+                CliError {
+                    message: format!("{error}; {instead}"),
+                    ..error
+                }
+            })?;
+            (Client::without_secret(&args.url)?, Some(admin))
+        }
+    };
+    let mut streams = args.streams;
+    let mut seen = std::collections::HashSet::new();
+    streams.retain(|stream| seen.insert(stream.clone()));
+    let to_terminal = io::stdout().is_terminal();
+    let options = ViewOptions {
+        output: args.output.unwrap_or_else(|| default_output(to_terminal)),
+        heartbeats: args.heartbeats,
+        first_snapshot: !args.no_snapshot,
+        count: args.count,
+    };
+    let follow = Follow {
+        service: &service,
+        tickets: admin.as_ref(),
+        streams: &streams,
+        max_rate: args.max_rate,
+        since: args.since,
+        timing: Timing::default(),
+        view: View::new(options, &streams, move || to_terminal.then(columns)),
+        out: &mut io::stdout(),
+        tell: &note,
+    };
+    tokio::select! {
+        done = follow.run() => done,
+        Ok(()) = tokio::signal::ctrl_c() => Ok(()),
+        () = closed() => Ok(()),
+    }
+}
+
+async fn follow_log(args: TailArgs) -> Result<(), CliError> {
+    let follow = FollowLog {
+        admin: &args.admin.client()?,
+        connector: args.connector,
+        statuses: args.status,
+        output: (args.output).unwrap_or_else(|| default_output(io::stdout().is_terminal())),
+        before: !args.no_snapshot,
+        count: args.count,
+        out: &mut io::stdout(),
+        tell: &note,
+    };
+    tokio::select! {
+        done = follow.run() => done,
+        Ok(()) = tokio::signal::ctrl_c() => Ok(()),
+        () = closed() => Ok(()),
+    }
+}
+
+fn default_output(to_terminal: bool) -> TailOutput {
+    if to_terminal {
+        TailOutput::Table
+    } else {
+        TailOutput::Json
+    }
+}
+
+/// The read key, if one is given.
+fn read_key(args: &TailArgs) -> Result<Option<String>, CliError> {
+    let key = match (&args.key_file, &args.key) {
+        (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
+            CliError::wrong_use(format!(
+                "can't read the key file {}: {error}",
+                path.display()
+            ))
+        })?,
+        (None, Some(key)) => key.clone(),
+        (None, None) => return Ok(None),
+    };
+    let key = key.trim();
+    if key.is_empty() && args.key_file.is_none() {
+        return Ok(None);
+    }
+    if key.is_empty() {
+        return Err(CliError::wrong_use("the key file is empty"));
+    }
+    if key.starts_with("ik_") {
+        return Err(CliError::wrong_use(
+            "this is an ingest key, which can't read: a read key begins with rk_",
+        ));
+    }
+    if key::check_form(key) == Err(KeyFormError::Checksum) {
+        note("warning: the key's checksum does not match: was it mistyped?");
+    }
+    Ok(Some(key.to_owned()))
+}
+
+/// The width of the terminal that is printed to.
+#[cfg(unix)]
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    // A terminal that does not know its width gets whole lines.
+    if columns == 0 { usize::MAX } else { columns }
+}
+
+#[cfg(not(unix))]
+fn columns() -> usize {
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests;

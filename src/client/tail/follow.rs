@@ -1,0 +1,297 @@
+//! The loop of `tail`: connects, hands on what comes, and connects again, until somebody ends it.
+//!
+//! Called by `tail`, and by its tests with a stand-in for the service.
+//!
+//! **Invariant**: the position to resume from moves only when a message has been printed, so no outage
+//! leaves one out. A ticket is used for one connection.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use serde_json::json;
+
+use super::message::{self, Kind};
+use super::sse::{Event, Parser};
+use super::view::View;
+use crate::backoff;
+use crate::client::{CallError, Client, Refusal};
+use crate::error::CliError;
+use crate::output::shown;
+use crate::text::percent_encoded;
+
+const EVENT_STREAM: &str = "text/event-stream";
+/// No silence is borne for longer. The service can be set up to send a heartbeat only every 5 minutes.
+const SILENCE_MAX: Duration = Duration::from_secs(750);
+/// How many tickets in a row may be refused after a connection that was good.
+const TICKETS_REFUSED_MAX: u32 = 3;
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    /// A connection that is silent for so long is given up, until it is known how often heartbeats come.
+    pub(super) silence_max: Duration,
+    /// The longest first pause before a reconnect; each further one may be twice as long.
+    pub(super) first: Duration,
+    /// No pause is longer.
+    pub(super) max: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            // The service sends a heartbeat every 15 seconds.
+            silence_max: Duration::from_secs(40),
+            first: Duration::from_millis(500),
+            max: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Timing {
+    /// The pause before the given attempt, counted from 1: grows from what the server asked for or from our own.
+    fn pause(&self, attempt: u32, asked: Option<Duration>) -> Duration {
+        let first = asked.unwrap_or_default().max(self.first);
+        backoff::pause(first, self.max, attempt)
+    }
+}
+
+/// What to follow, how, and where to print it.
+pub(super) struct Follow<'a> {
+    /// The service.
+    pub(super) service: &'a Client,
+    /// The admin API, asked for a ticket before each connection; none: the service is shown a read key.
+    pub(super) tickets: Option<&'a Client>,
+    pub(super) streams: &'a [String],
+    pub(super) max_rate: Option<u16>,
+    /// The position to begin after.
+    pub(super) since: Option<String>,
+    pub(super) timing: Timing,
+    pub(super) view: View,
+    pub(super) out: &'a mut dyn Write,
+    /// Takes news for people.
+    pub(super) tell: &'a dyn Fn(&str),
+}
+
+/// What the loop knows from one connection to the next.
+#[derive(Default)]
+struct Course {
+    /// There has been a good connection.
+    was_connected: bool,
+    /// The user knows that there is no connection.
+    is_told: bool,
+    /// Attempts since the last good connection.
+    attempts: u32,
+    /// Tickets that were refused since the last good connection.
+    tickets_refused: u32,
+    /// How long the server wants us to wait.
+    asked: Option<Duration>,
+    /// How long a silence is borne, where that has been learned.
+    silence_max: Option<Duration>,
+    /// When the last heartbeat of this connection came.
+    heartbeat_at: Option<Instant>,
+}
+
+impl Course {
+    /// Learns from heartbeats how long silence is nothing to worry about. (Where they are rarer than that,
+    /// none comes twice in a connection, and each connection that is given up is followed by one with more
+    /// patience.)
+    fn heartbeat(&mut self, now: Instant, timing: &Timing) {
+        if let Some(before) = self.heartbeat_at.replace(now) {
+            let enough = now.duration_since(before).mul_f64(2.5);
+            self.silence_max = Some(enough.clamp(timing.silence_max, SILENCE_MAX));
+        }
+    }
+}
+
+/// Why a connection ended before the user was satisfied.
+enum Lost {
+    /// Another may succeed.
+    ForNow(String),
+    /// No other will.
+    ForGood(CliError),
+}
+
+impl Follow<'_> {
+    /// Follows until all changes asked for are printed, or nobody reads them, or the server refuses.
+    pub(super) async fn run(mut self) -> Result<(), CliError> {
+        let mut course = Course::default();
+        loop {
+            let reason = match self.connection(&mut course).await {
+                Ok(()) => return Ok(()),
+                Err(Lost::ForGood(error)) => return Err(error),
+                Err(Lost::ForNow(reason)) => reason,
+            };
+            if !course.is_told {
+                (self.tell)(&format!("{reason}; trying again"));
+                course.is_told = true;
+            }
+            course.attempts += 1;
+            let pause = self.timing.pause(course.attempts, course.asked);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// One connection, from its ticket to its end.
+    async fn connection(&mut self, course: &mut Course) -> Result<(), Lost> {
+        let mut path = self.path();
+        if let Some(admin) = self.tickets {
+            let ticket = ticket(admin, self.streams).await;
+            let ticket = ticket.map_err(|error| lost(error, course))?;
+            path += &format!("&token={}", percent_encoded(&ticket));
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
+        let opened = self.service.open(&path, headers, EVENT_STREAM).await;
+        let mut stream = opened.map_err(|error| match &error {
+            CallError::Refused(refusal) if refusal.status == 401 && self.may_ask_again(course) => {
+                course.tickets_refused += 1;
+                Lost::ForNow(error.to_string())
+            }
+            _ => lost(error, course),
+        })?;
+        course.heartbeat_at = None;
+        let mut parser = Parser::default();
+        let mut events = Vec::new();
+        loop {
+            let silence_max = course.silence_max.unwrap_or(self.timing.silence_max);
+            let chunk = tokio::time::timeout(silence_max, stream.chunk()).await;
+            let Ok(chunk) = chunk else {
+                course.silence_max = Some(silence_max.saturating_mul(2).min(SILENCE_MAX));
+                let seconds = silence_max.as_secs_f64();
+                return Err(Lost::ForNow(format!("nothing came for {seconds:.0} s")));
+            };
+            let chunk = match chunk {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    return Err(Lost::ForNow("the server ended the connection".to_owned()));
+                }
+                Err(CallError::NoAnswer { reason, .. }) => {
+                    return Err(Lost::ForNow(format!("the connection broke: {reason}")));
+                }
+                Err(error) => return Err(lost(error, course)),
+            };
+            let pushed = parser.push(&chunk, |event| events.push(event));
+            course.asked = parser.retry().or(course.asked);
+            for event in events.drain(..) {
+                if self.take(&event, course)? {
+                    return Ok(());
+                }
+            }
+            pushed.map_err(|error| self.foreign(error.to_string()))?;
+        }
+    }
+
+    /// A ticket can be refused because the server was started anew after it gave it out.
+    fn may_ask_again(&self, course: &Course) -> bool {
+        self.tickets.is_some()
+            && course.was_connected
+            && course.tickets_refused < TICKETS_REFUSED_MAX
+    }
+
+    fn path(&self) -> String {
+        let streams: Vec<_> = self
+            .streams
+            .iter()
+            .map(|stream| percent_encoded(stream))
+            .collect();
+        let mut path = format!("/api/live?streams={}", streams.join(","));
+        if let Some(since) = &self.since {
+            path += &format!("&since={since}");
+        }
+        if let Some(rate) = self.max_rate {
+            path += &format!("&max_rate={rate}");
+        }
+        path
+    }
+
+    /// Prints a message; true if it was the last that anybody wants.
+    fn take(&mut self, event: &Event, course: &mut Course) -> Result<bool, Lost> {
+        let message = message::read(&event.data).map_err(|error| {
+            let error = error.to_string();
+            self.foreign(format!("a message that can't be read: {}", shown(&error)))
+        })?;
+        if message.kind != Kind::Bye {
+            if std::mem::take(&mut course.is_told) {
+                let again = if course.was_connected { " again" } else { "" };
+                (self.tell)(&format!("connected{again}"));
+            }
+            course.was_connected = true;
+            course.attempts = 0;
+            course.tickets_refused = 0;
+        }
+        if message.kind == Kind::Heartbeat {
+            course.heartbeat(Instant::now(), &self.timing);
+        }
+        let shown = self.view.show(&event.data, &message);
+        let read = self.out.write_all(shown.text.as_bytes());
+        match read.and_then(|()| self.out.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(true),
+            Err(error) => {
+                return Err(Lost::ForGood(CliError::failed(format!(
+                    "can't write to standard output: {error}"
+                ))));
+            }
+        }
+        if let Some(note) = &shown.note {
+            (self.tell)(note);
+        }
+        let id = message.id.as_deref().unwrap_or(&event.id);
+        if position(id).is_ok() {
+            // At 0 nothing was complete: then the beginning is the place to begin.
+            self.since = Some(id.to_owned()).filter(|id| !id.ends_with(":0"));
+        }
+        if self.view.is_done() {
+            return Ok(true);
+        }
+        if message.kind == Kind::Bye {
+            let asked = message.body.retry_ms.map(Duration::from_millis);
+            course.asked = asked.or(course.asked);
+            return Err(Lost::ForNow("the server closes the connection".to_owned()));
+        }
+        Ok(false)
+    }
+
+    fn foreign(&self, reason: String) -> Lost {
+        Lost::ForGood(self.service.foreign(reason).into())
+    }
+}
+
+/// Checks that a text is a position, `EPOCH:SEQ`.
+pub(super) fn position(text: &str) -> Result<String, String> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split_once(':') {
+        Some((epoch, seq)) if number(epoch) && number(seq) => Ok(text.to_owned()),
+        _ => Err("give the `id` of a message, two numbers: EPOCH:SEQ".to_owned()),
+    }
+}
+
+async fn ticket(admin: &Client, streams: &[String]) -> Result<String, CallError> {
+    let body = json!({"streams": streams});
+    let envelope = admin
+        .change(Method::POST, "/api/admin/tickets", Some(&body))
+        .await?;
+    let ticket = envelope.data["ticket"].as_str();
+    let ticket = ticket.ok_or_else(|| admin.foreign("it has no ticket".to_owned()))?;
+    Ok(ticket.to_owned())
+}
+
+/// Whether a failed call is worth another: not if the server was reached and says no.
+fn lost(error: CallError, course: &Course) -> Lost {
+    let passes = match &error {
+        CallError::NoAnswer { .. } => true,
+        CallError::Refused(Refusal { status, .. }) => matches!(status, 408 | 429 | 500..=599),
+        // A proxy in between may speak for a service that is being started anew.
+        CallError::Foreign { .. } => course.was_connected,
+    };
+    if passes {
+        Lost::ForNow(error.to_string())
+    } else {
+        Lost::ForGood(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! `headgate tail --log`: the request log as it grows.
+//!
+//! `tail` calls it. It asks the admin API every second: each connector's pages, newest first, down to the newest entry
+//! that it has seen before. New entries are always above that one.
+//!
+//! **Invariant**: an entry is printed once, and none is left out, also over an outage of the daemon. With `--status`
+//! entries that are still on their way are looked at again, the newest [`WAITING_MAX`] of each connector.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::client::{CallError, Client};
+use super::super::error::CliError;
+use super::super::output::{json_line, plain, shown};
+use super::super::requests::{connectors, errors, matching};
+use super::view::TailOutput;
+use crate::text::percent_encoded;
+use wire::Status;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Entries that are shown of what was there before.
+const BEFORE: usize = 10;
+/// Entries of a connector that are looked at first, each time.
+const FIRST_PAGE: usize = 50;
+/// Entries of every further page.
+const PAGE: usize = 500;
+/// Entries of a connector whose status is waited for.
+const WAITING_MAX: usize = 1_000;
+
+/// What is followed, and how.
+pub(super) struct FollowLog<'a> {
+    pub(super) admin: &'a Client,
+    /// By name or id; otherwise all.
+    pub(super) connector: Option<String>,
+    /// Otherwise all.
+    pub(super) statuses: Vec<Status>,
+    pub(super) output: TailOutput,
+    /// Show some of what was there before.
+    pub(super) before: bool,
+    /// End after so many new entries.
+    pub(super) count: Option<u64>,
+    pub(super) out: &'a mut dyn Write,
+    /// For people.
+    pub(super) tell: &'a dyn Fn(&str),
+}
+
+/// One connector's log.
+#[derive(Default)]
+struct Log {
+    /// The newest entry that was seen.
+    newest: Option<String>,
+    /// Seen, not shown, and on their way to another status; the newest first.
+    waiting: Vec<String>,
+}
+
+/// Entries of one connector's log, newest first.
+#[derive(Default)]
+struct News {
+    new: Vec<Value>,
+    /// Seen before.
+    again: Vec<Value>,
+}
+
+impl FollowLog<'_> {
+    /// Follows until enough was printed, or an error that trying again does not mend.
+    pub(super) async fn run(mut self) -> Result<(), CliError> {
+        let found = connectors(self.admin).await?;
+        let mut logs = HashMap::new();
+        let mut before = Vec::new();
+        for connector in matching(found, self.connector.as_deref())? {
+            let (new, _) = self.page(&connector.id, FIRST_PAGE, "").await?;
+            let mut log = Log::default();
+            let news = News {
+                new,
+                again: Vec::new(),
+            };
+            before.extend(self.take(&mut log, news));
+            logs.insert(connector.id, log);
+        }
+        sort(&mut before);
+        let skipped = match self.before {
+            true => before.len().saturating_sub(BEFORE),
+            false => before.len(),
+        };
+        self.print(&before[skipped..])?;
+
+        let mut left = self.count.unwrap_or(u64::MAX);
+        let mut lost = false;
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let mut new = Vec::new();
+            let looked = self.look(&mut logs, &mut new).await;
+            sort(&mut new);
+            new.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            self.print(&new)?;
+            left -= new.len() as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            match looked {
+                Ok(()) if lost => {
+                    lost = false;
+                    (self.tell)("the daemon answers again");
+                }
+                Ok(()) => {}
+                Err(error) if is_final(&error) => return Err(error.into()),
+                Err(error) => {
+                    if !lost {
+                        (self.tell)(&format!("{error}; trying again"));
+                    }
+                    lost = true;
+                }
+            }
+        }
+    }
+
+    /// Adds what is to be printed to `new`, also if it fails in the midst.
+    async fn look(
+        &self,
+        logs: &mut HashMap<String, Log>,
+        new: &mut Vec<Value>,
+    ) -> Result<(), CallError> {
+        let found = connectors(self.admin).await?;
+        // One that is gone has nothing new.
+        for connector in matching(found, self.connector.as_deref()).unwrap_or_default() {
+            let log = logs.entry(connector.id.clone()).or_default();
+            match self.news(&connector.id, log).await {
+                Ok(news) => new.extend(self.take(log, news)),
+                Err(CallError::Refused(refusal)) if refusal.status == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What matters of a log: the entries after the newest that was seen, and those whose status is waited for.
+    async fn news(&self, id: &str, log: &Log) -> Result<News, CallError> {
+        let mut waiting: HashSet<&str> = log.waiting.iter().map(String::as_str).collect();
+        let mut is_new = true;
+        let mut news = News::default();
+        let (mut limit, mut cursor) = (FIRST_PAGE, String::new());
+        loop {
+            let (page, next) = self.page(id, limit, &cursor).await?;
+            for entry in page {
+                let request_id = request_id(&entry);
+                is_new &= log.newest.as_deref() != Some(request_id);
+                if is_new {
+                    news.new.push(entry);
+                } else if waiting.remove(request_id) {
+                    news.again.push(entry);
+                }
+            }
+            match next {
+                Some(next) if is_new || !waiting.is_empty() => {
+                    limit = PAGE;
+                    cursor = format!("&cursor={}", percent_encoded(&next));
+                }
+                // Those that are still waited for are too old for the log.
+                _ => return Ok(news),
+            }
+        }
+    }
+
+    async fn page(
+        &self,
+        id: &str,
+        limit: usize,
+        cursor: &str,
+    ) -> Result<(Vec<Value>, Option<String>), CallError> {
+        let path = format!(
+            "/api/admin/connectors/{}/requests?limit={limit}{cursor}",
+            percent_encoded(id)
+        );
+        let envelope = self.admin.get(&path).await?;
+        match envelope.data {
+            Value::Array(entries) => Ok((entries, envelope.next)),
+            _ => Err(self.admin.foreign("a list was expected".to_owned())),
+        }
+    }
+
+    /// Notes what was seen; what of it is to be printed.
+    fn take(&self, log: &mut Log, news: News) -> Vec<Value> {
+        if let Some(newest) = news.new.first() {
+            log.newest = Some(request_id(newest).to_owned());
+        }
+        log.waiting.clear();
+        let mut taken = Vec::new();
+        for entry in news.new.into_iter().chain(news.again) {
+            let status = entry["status"].as_str().unwrap_or_default();
+            if self.wants(status) {
+                taken.push(entry);
+            } else if status == Status::Accepted.as_str() && log.waiting.len() < WAITING_MAX {
+                log.waiting.push(request_id(&entry).to_owned());
+            }
+        }
+        taken
+    }
+
+    fn wants(&self, status: &str) -> bool {
+        self.statuses.is_empty() || self.statuses.iter().any(|wanted| wanted.as_str() == status)
+    }
+
+    fn print(&mut self, entries: &[Value]) -> Result<(), CliError> {
+        for entry in entries {
+            let line = match self.output {
+                TailOutput::Json => json_line(entry)?,
+                TailOutput::Table => line(entry),
+            };
+            let written = self.out.write_all(line.as_bytes());
+            if let Err(error) = written.and_then(|()| self.out.flush())
+                && error.kind() != std::io::ErrorKind::BrokenPipe
+            {
+                return Err(CliError::failed(format!(
+                    "can't write to standard output: {error}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn request_id(entry: &Value) -> &str {
+    entry["request_id"].as_str().unwrap_or_default()
+}
+
+/// Times are UTC in one form and ids are UUIDv7, so the order of their texts is that of time.
+fn sort(entries: &mut [Value]) {
+    entries.sort_by_cached_key(|entry| (plain(&entry["timestamp"]), plain(&entry["request_id"])));
+}
+
+/// Whether asking again brings the same: the token is wrong, or it is no daemon.
+fn is_final(error: &CallError) -> bool {
+    match error {
+        CallError::NoAnswer { .. } => false,
+        CallError::Refused(refusal) => refusal.status < 500,
+        CallError::Foreign { .. } => true,
+    }
+}
+
+/// An entry as one line for people.
+fn line(entry: &Value) -> String {
+    let cell = |name: &str| shown(&plain(&entry[name])).into_owned();
+    let line = format!(
+        "{} {:9} {:>3} {:>6} {}/{} {} {}",
+        cell("timestamp"),
+        cell("status"),
+        cell("http_status"),
+        cell("items_received"),
+        cell("connector"),
+        cell("stream"),
+        cell("request_id"),
+        shown(&errors(&entry["errors"])),
+    );
+    format!("{}\n", line.trim_end())
+}
