@@ -67,7 +67,7 @@ pub use settings::{
     Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Otlp, Plugins,
     Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings,
     Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes,
-    digest_of_certificate, shown_certificate,
+    digest_of_certificate, millis, shown_certificate,
 };
 
 use checker::Checker;

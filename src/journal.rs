@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
@@ -70,8 +71,8 @@ pub struct Options {
     /// Sequence numbers start above this, whatever the file says: what a sink has already seen is
     /// never given out twice, even if the file lost its end in a power cut.
     pub seq_floor: u64,
-    /// How long log entries are kept, in milliseconds.
-    pub log_retention_ms: u64,
+    /// How long log entries are kept.
+    pub log_retention: Duration,
     /// Bytes that log entries may take in the file, about; the oldest go first.
     pub log_retention_bytes: u64,
 }

@@ -45,6 +45,7 @@ pub use samples::Sample;
 pub use sign::{CannotSign, Draft, Signed};
 pub use verify::Verifier;
 
+use crate::clock::Unix;
 use crate::text::percent_encoded;
 
 /// Secrets that one delivery is tried with, at most.
@@ -143,8 +144,8 @@ pub struct Delivery<'a> {
     pub headers: Headers<'a>,
     /// The bytes of the body; compressed if they came so.
     pub body: &'a [u8],
-    /// This machine's clock, Unix milliseconds.
-    pub now_ms: u64,
+    /// This machine's clock.
+    pub now: Unix,
 }
 
 impl<'a> Delivery<'a> {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use salvo_core::{Request, Router};
 
 use super::access::{Needs, by_token as by, require_token};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::http::Sessions;
 use crate::http::error::ApiError;
 use crate::operate::Operator;
@@ -63,8 +63,8 @@ pub(super) fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     })
 }
 
-/// A time of the query, Unix milliseconds; none: it is not there.
-fn time(req: &mut Request, name: &str) -> Result<Option<u64>, ApiError> {
+/// A time of the query; none: it is not there.
+fn time(req: &mut Request, name: &str) -> Result<Option<Unix>, ApiError> {
     match req.query::<String>(name) {
         None => Ok(None),
         Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
+use crate::clock::Unix;
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint};
@@ -91,12 +92,12 @@ impl Ingest {
         let items = removed(key)?;
         self.gate.check()?;
         let (connector, stream) = (OPERATOR.into(), stream.into());
-        let received_ms = crate::clock::unix_ms();
+        let received_at = Unix::now();
         let log = LogEntry {
             endpoint: Endpoint::Items,
             items: 1,
             client,
-            ..LogEntry::of(request_id, received_ms, connector, stream, Outcome::Removed)
+            ..LogEntry::of(request_id, received_at, connector, stream, Outcome::Removed)
         };
         self.submit(log, items, [None; 2]).await
     }

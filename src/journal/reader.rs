@@ -12,6 +12,7 @@ use super::log::Outcome;
 use super::schema::ACCEPTED;
 use super::{Journal, StorageError, marks};
 use crate::batch::{Action, Entry};
+use crate::clock::Unix;
 use crate::item::Items;
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
@@ -290,7 +291,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             row.try_get::<i64, _>("received_ms")?,
         ))
     };
-    let (seq, crc32, items, request_id, stream, received_ms) =
+    let (seq, crc32, items, request_id, stream, received_at) =
         parts().map_err(|error| format!("the row cannot be read: {error}"))?;
     if i64::from(crc32fast::hash(&items)) != crc32 {
         return Err("the payload's checksum does not match".to_owned());
@@ -302,7 +303,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
         request_id: Uuid::from_slice(&request_id)
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
-        received_ms: received_ms.unsigned_abs(),
+        received_at: Unix::from_column(received_at),
         action: action(row),
         items,
     }))

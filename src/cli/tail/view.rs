@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::message::{Fields, Item, Kind, Message};
 use crate::cli::output::{shown, shown_json};
-use crate::clock;
+use crate::clock::{self, Unix};
 
 /// Keys up to this many characters are aligned.
 const KEY_ALIGNED_MAX: usize = 24;
@@ -129,7 +129,7 @@ impl View {
     fn lines(&mut self, message: &Message<'_>) -> Shown {
         let body = &message.body;
         let stream = shown(&body.stream);
-        let now = clock::rfc3339(clock::unix_ms());
+        let now = clock::rfc3339(Unix::now());
         let mut text = String::new();
         let mut note = None;
         match message.kind {

@@ -15,7 +15,7 @@ use salvo_core::{Depot, Request, Response, handler};
 use serde_json::json;
 
 use super::form_data::FormData;
-use super::sessions::{SESSION_MS, Sessions, Visitor};
+use super::sessions::{SESSION, Sessions, Visitor};
 use super::text::as_sentence;
 use super::{cookie, frame};
 use crate::catalog::{AuditChange, Kind};
@@ -92,7 +92,7 @@ impl SignIn {
             json!({ "session": id.to_string() }),
         );
         operator.record(by, change).await;
-        cookie::set(req, res, &secret, SESSION_MS / 1_000);
+        cookie::set(req, res, &secret, SESSION.as_secs());
         frame::go(res, next);
     }
 }
