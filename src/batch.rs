@@ -17,7 +17,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::clock::Unix;
+use crate::clock::{Lived, Unix};
 use crate::item::{ItemRef, Items};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
@@ -53,6 +53,9 @@ pub struct Entry {
     pub stream: Arc<str>,
     /// When the request arrived.
     pub received_at: Unix,
+    /// The same in time lived, by which it is measured how long it waited. None: it was read from a file, and is known to
+    /// the journal alone.
+    pub arrived: Option<Lived>,
     /// What it asks of its items.
     pub action: Action,
     /// The flattened items; of a removal those that go, without fields.
@@ -332,6 +335,7 @@ mod tests {
                 request_id: Uuid::from_u128(u128::from(number) + 1),
                 stream: format!("s{number}").into(),
                 received_at: Unix::from_ms(1_000 + number),
+                arrived: None,
                 action: Action::Upsert,
                 items: writer.into_items(),
             }))

@@ -9,6 +9,7 @@
 //! idempotency claim is committed (and, with `fsync`, on disk). Once the fuse of the files is blown no
 //! further receipt is ever given.
 
+mod arrivals;
 mod claims;
 pub mod copy;
 mod endpoint;
@@ -41,6 +42,7 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
+use crate::clock::Lived;
 use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::opaque::Opaque;
@@ -82,6 +84,8 @@ pub struct Options {
 pub struct Submission {
     /// The log entry, with the outcome [`Outcome::Accepted`], [`Outcome::Removed`] or [`Outcome::Test`].
     pub log: LogEntry,
+    /// When it arrived, in time lived.
+    pub arrived: Lived,
     /// The flattened items; of a removal those that go.
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use headgate::clock::Lived;
 use headgate::clock::Unix;
 use headgate::item::ItemsWriter;
 use headgate::journal::log::{Client, Endpoint};
@@ -100,6 +101,7 @@ pub(crate) fn submission(keyed: bool) -> Result<Submission> {
             sent_again_from: None,
             sender: None,
         },
+        arrived: Lived::now(),
         items: items.into_items(),
         claim,
         second: None,

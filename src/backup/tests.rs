@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::folder::Folder;
 use super::*;
 use crate::catalog::{Catalog, FILE as CATALOG};
+use crate::clock::Lived;
 use crate::clock::Unix;
 use crate::config::Settings;
 use crate::item::ItemsWriter;
@@ -109,6 +110,7 @@ fn submission() -> Submission {
                 Outcome::Accepted,
             )
         },
+        arrived: Lived::now(),
         items: items.into_items(),
         claim: None,
         second: None,

@@ -226,6 +226,7 @@ mod tests {
             request_id: uuid::Uuid::nil(),
             stream: "s".into(),
             received_at: Unix::MIN,
+            arrived: None,
             action: Action::Upsert,
             items: writer.into_items(),
         };

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
-use crate::clock::Unix;
+use crate::clock::{Lived, Unix};
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint};
@@ -73,7 +73,9 @@ impl Ingest {
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
         let committing = self.follow(known);
-        let stored = self.submit(log, items, [claim, None]).await;
+        let stored = self
+            .submit(log, Lived::at(known.started), items, [claim, None])
+            .await;
         self.end_commit(known, committing, &stored);
         stored
     }
@@ -99,7 +101,7 @@ impl Ingest {
             client,
             ..LogEntry::of(request_id, received_at, connector, stream, Outcome::Removed)
         };
-        self.submit(log, items, [None; 2]).await
+        self.submit(log, Lived::now(), items, [None; 2]).await
     }
 }
 

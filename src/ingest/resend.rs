@@ -18,7 +18,7 @@ use super::conventions::{Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};
-use crate::clock::Unix;
+use crate::clock::{Lived, Unix};
 use crate::config::OnUpdate;
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter, Standing};
@@ -198,7 +198,7 @@ impl Ingest {
             });
         }
         let accepted = self
-            .submit_both(log, items, removed, &repeats, &body)
+            .submit_both(log, Lived::at(started), items, removed, &repeats, &body)
             .await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {

@@ -232,6 +232,7 @@ impl<'a> Group<'a> {
     ) -> Result<(Receipt, Option<Arc<Entry>>), rusqlite::Error> {
         let Submission {
             mut log,
+            arrived,
             items,
             claim,
             second,
@@ -288,6 +289,7 @@ impl<'a> Group<'a> {
             request_id: log.request_id,
             stream: log.stream,
             received_at: log.received_at,
+            arrived: Some(arrived),
             action,
             items,
         };

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError, marks};
+use super::{Journal, StorageError, marks, timeline};
 use crate::batch::{Action, Entry};
-use crate::clock::Unix;
+use crate::clock::{Lived, Unix};
 use crate::item::Items;
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
@@ -123,6 +123,22 @@ impl Journal {
             .fetch_optional(&*self.lane_reads)
             .await?;
         Ok(released.unwrap_or(false))
+    }
+
+    /// When an entry arrived, in time lived; `None`: that is not known.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn arrived(&self, entry: &Entry) -> Result<Option<Lived>, StorageError> {
+        let remembered = || self.shared.lock_recent().arrivals.of(entry.seq);
+        if let Some(arrived) = entry.arrived.or_else(remembered) {
+            return Ok(Some(arrived));
+        }
+        let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
+            .bind(entry.seq.cast_signed())
+            .fetch_one(&*self.lane_reads)
+            .await?;
+        Ok(point.map(Lived::from_column))
     }
 
     /// The oldest entry that is still there, if there is one.
@@ -304,6 +320,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
         received_at: Unix::from_column(received_at),
+        arrived: None,
         action: action(row),
         items,
     }))

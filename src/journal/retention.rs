@@ -200,6 +200,7 @@ mod tests {
                     Outcome::Accepted,
                 )
             },
+            arrived: Lived::now(),
             items: items.into_items(),
             claim: None,
             second: None,

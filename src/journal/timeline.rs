@@ -92,6 +92,12 @@ impl Timeline {
 /// The highest number that is at least so old; 0 if none is.
 pub(super) const OLDER_THAN: &str = "SELECT coalesce((SELECT seq FROM timeline WHERE lived_ms <= ?1 ORDER BY lived_ms DESC LIMIT 1), 0)";
 
+/// The first point at or behind a number, by which it had come; the newest point if it came after all of them.
+pub(super) const REACHED: &str = "SELECT coalesce(
+     (SELECT min(lived_ms) FROM timeline WHERE lived_ms >
+         coalesce((SELECT lived_ms FROM timeline WHERE seq < ?1 ORDER BY lived_ms DESC LIMIT 1), -1)),
+     (SELECT max(lived_ms) FROM timeline))";
+
 /// The moment before which everything is at least so old.
 pub(super) fn before(age: Duration) -> i64 {
     (Lived::now() - age).to_column()

@@ -356,6 +356,7 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
             Unix::MIN => received_at(first.request_id),
             known => known,
         },
+        arrived: None,
         action: first.action,
         items: writer.into_items(),
     };

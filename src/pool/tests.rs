@@ -166,6 +166,7 @@ fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };

@@ -54,6 +54,7 @@ impl Batches {
             request_id: uuid::Uuid::now_v7(),
             stream: "products".into(),
             received_at: Unix::from_ms(1_700_000_000_000 + self.seq),
+            arrived: None,
             action: headgate::batch::Action::Upsert,
             items: items.into_items(),
         };

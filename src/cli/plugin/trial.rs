@@ -124,6 +124,7 @@ pub(super) fn batch_of(
         request_id: Uuid::now_v7(),
         stream: stream.into(),
         received_at: Unix::now(),
+        arrived: None,
         action: Action::Upsert,
         items,
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Lane, Step, StepError};
 use crate::batch::{Action, Batch, Slice};
-use crate::clock::{Lived, Unix};
+use crate::clock::Lived;
 use crate::config::Ordering;
 use crate::delivery::verdict;
 use crate::journal::ReadRequest;
@@ -80,8 +80,11 @@ impl Lane {
         }
         self.last_items = items;
         let oldest = done.first().and_then(|batch| batch.slices().first());
-        if let Some(oldest) = oldest {
-            let waited = (Unix::now() - oldest.entry.received_at).as_secs_f64();
+        if let Some(oldest) = oldest
+            // Without the moment there is nothing to measure; the batch is settled all the same.
+            && let Ok(Some(arrived)) = self.delivery.journal.arrived(&oldest.entry).await
+        {
+            let waited = (Lived::now() - arrived).as_secs_f64();
             self.delivery.metrics.delivery_seconds.observe(waited);
         }
         Ok(Step::Worked)

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::clock::{Lived, Unix};
 use crate::item::ItemsWriter;
 use crate::journal::log::Client;
-use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, Submission};
+use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
 use crate::metrics::Metrics;
 use crate::sqlite::Fuse;
 
@@ -48,6 +48,7 @@ async fn submit(journal: &Journal) {
     items.push("key", "{}").expect("it fits");
     let submitted = journal.submit(Submission {
         log: entry(Outcome::Accepted),
+        arrived: Lived::now(),
         items: items.into_items(),
         claim: None,
         second: None,
@@ -203,4 +204,73 @@ async fn time_lived_goes_on_from_where_it_stood() {
         .query_row("SELECT max(lived_ms) FROM timeline", [], |row| row.get(0))
         .expect("it reads");
     assert!(later > stood, "{later} after {stood}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    let hour = Duration::from_hours(1);
+    let arrived = Lived::now() - hour;
+    let mut items = ItemsWriter::new(1 << 20, 0);
+    items.push("key", "{}").expect("it fits");
+    let submitted = journal.submit(Submission {
+        log: LogEntry {
+            received_at: Unix::MIN,
+            ..entry(Outcome::Accepted)
+        },
+        arrived,
+        items: items.into_items(),
+        claim: None,
+        second: None,
+    });
+    submitted.await.expect("it is taken");
+    // From memory.
+    let taken = journal.read_after(ReadRequest {
+        after: 0,
+        items_max: 10,
+        bytes_max: 1 << 20,
+        wanted: &|_, _| true,
+    });
+    let taken = taken.await.expect("it reads").entries;
+    let known = journal.arrived(&taken[0]).await.expect("it reads");
+    assert_eq!((taken[0].received_at, known), (Unix::MIN, Some(arrived)));
+    // The file does not say it, but the process remembers.
+    let read = || async {
+        journal
+            .entry(1)
+            .await
+            .expect("it reads")
+            .expect("it is there")
+    };
+    let known = journal.arrived(&*read().await).await.expect("it reads");
+    assert_eq!((read().await.arrived, known), (None, Some(arrived)));
+    journal.close().await;
+    // Of what an earlier process accepted the timeline says the interval.
+    let file = rusqlite::Connection::open(&path).expect("it opens");
+    let points = [(hour * 3, 0), (hour / 2, 1), (hour / 4, 1)];
+    file.execute_batch("DELETE FROM timeline")
+        .expect("it deletes");
+    for (age, seq) in points {
+        let row = [(Lived::now() - age).to_column(), seq];
+        file.execute("INSERT INTO timeline VALUES (?1, ?2)", row)
+            .expect("it writes");
+    }
+    let first: i64 = file
+        .query_row(
+            "SELECT lived_ms FROM timeline ORDER BY 1 LIMIT 1 OFFSET 1",
+            [],
+            |row| row.get(0),
+        )
+        .expect("it reads");
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    let entry = journal
+        .entry(1)
+        .await
+        .expect("it reads")
+        .expect("it is there");
+    let known = journal.arrived(&entry).await.expect("it reads");
+    assert_eq!(known, Some(Lived::from_column(first)));
+    journal.close().await;
 }

@@ -92,6 +92,7 @@ fn lent() -> Batch {
             request_id: Uuid::from_u128(u128::from(seq)),
             stream: stream.into(),
             received_at: Unix::from_ms(1_000),
+            arrived: None,
             action: Action::Upsert,
             items: items.into_items(),
         }))

@@ -91,6 +91,7 @@ async fn what_expires_is_counted_off() {
         request_id: Uuid::from_u128(1),
         stream: STREAM.into(),
         received_at: Unix::from_ms(1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };

@@ -24,6 +24,7 @@ fn one(stream: &str, accepted_seq: u64, fields: &str, standing: Standing) -> Bat
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
         received_at: Unix::from_ms(accepted_seq * 1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };
