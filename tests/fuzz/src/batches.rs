@@ -278,7 +278,9 @@ impl Held {
                 .iter()
                 .eq(items.iter().map(|item| &item.stream))
         );
-        let times = items.iter().map(|item| 1_000 * item.request as u64);
+        let times = items
+            .iter()
+            .map(|item| Unix::from_ms(1_000 * item.request as u64));
         assert!(batch.times(span).into_iter().eq(times));
         let places = batch
             .slices()
