@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::backup::Backups;
 use crate::backup::restore::MARK;
 use crate::catalog::Catalog;
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{self, InUse, Loaded, Networks, ProxyHeader, Settings};
 use crate::delivery::Delivery;
 use crate::http::host::Hosts;
@@ -48,6 +48,9 @@ use crate::pool::Pool;
 use crate::process;
 use crate::sqlite::{Fuse, State};
 use crate::telemetry::Tracer;
+
+const MINUTE: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
 pub use connection_limits::ConnectionLimits;
 pub use error::DaemonError;
 pub use reload::{Files, Reload};
@@ -179,8 +182,8 @@ impl Daemon {
             },
             tracer,
         ));
-        let started_ms = clock::unix_ms();
-        (metrics.started_at).set(i64::try_from(started_ms / 1_000).unwrap_or(i64::MAX));
+        let started_at = Unix::now();
+        (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
         let operator = Operator {
             requests: Requests::new(&journal, &pool, &delivery),
             catalog,
@@ -199,7 +202,7 @@ impl Daemon {
                 service_address: service_listener.address.clone(),
                 data_dir: data_dir.display().to_string(),
                 durability: settings.storage.durability.as_str(),
-                started_ms,
+                started_at,
                 storage: settings.storage.clone(),
             }),
             configuration: Arc::new(InUse::new(config::explain(loaded))),
@@ -318,7 +321,7 @@ impl Daemon {
     fn spawn(&mut self, settings: &Settings, service: Bound, admin: Bound) {
         let bodies = journal::Retention {
             bytes_max: settings.storage.rejected_retention_bytes,
-            age_ms_max: u64::from(settings.storage.rejected_retention_minutes) * 60_000,
+            age_max: MINUTE * settings.storage.rejected_retention_minutes,
         };
         // Before the first request; the watch says it again.
         self.operator.journal.keep_bodies(bodies);
@@ -372,7 +375,7 @@ impl Daemon {
             disk_free_bytes_min: settings.storage.min_free_bytes,
             payloads: journal::Retention {
                 bytes_max: settings.storage.payload_retention_bytes,
-                age_ms_max: u64::from(settings.storage.payload_retention_minutes) * 60_000,
+                age_max: MINUTE * settings.storage.payload_retention_minutes,
             },
             bodies,
         };
@@ -410,6 +413,6 @@ fn follow_streams(catalog: &Catalog, pool: &Arc<Pool>, live: &Arc<Live>) {
     });
 }
 
-fn retention_ms(settings: &Settings) -> u64 {
-    u64::from(settings.storage.log_retention_days) * 86_400_000
+fn retention(settings: &Settings) -> Duration {
+    DAY * settings.storage.log_retention_days
 }

@@ -137,7 +137,7 @@
 //! - After a failed write or flush of any of the three files nothing more is acknowledged or written: one
 //!   [`sqlite::Fuse`] ends the process with code 70, nothing is copied back from a write-ahead log, and the next
 //!   start reads what is really on disk. A full disk, or another process that holds a file, is waited for.
-//! - How old something is, and what is due, is measured in time lived ([`clock::lived_ms`]), never by the time of day:
+//! - How old something is, and what is due, is measured in time lived ([`clock::Lived`]), never by the time of day:
 //!   a clock that jumps deletes nothing early, keeps nothing for ever and makes nothing wait.
 //! - Sequence numbers, not clocks, order everything. An item is overwritten only by a later one, and nothing from
 //!   before its removal brings it back. (In a stream with `on_update = "merge"` this holds for each field.)

@@ -7,8 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use headgate::clock::Lived;
+use headgate::clock::Unix;
 use headgate::item::ItemsWriter;
 use headgate::journal::log::{Client, Endpoint};
 use headgate::journal::{Claim, Durability, Journal, LogEntry, Options, Outcome, Submission};
@@ -24,7 +26,7 @@ pub(crate) async fn open(path: &Path, log_bytes_max: u64) -> Result<Arc<Journal>
         durability: Durability::Fsync,
         pending_bytes_max: 64 << 20,
         seq_floor: 0,
-        log_retention_ms: u64::MAX >> 1,
+        log_retention: Duration::MAX,
         log_retention_bytes: log_bytes_max,
     };
     Ok(Journal::open(path, options, Arc::new(Metrics::new()), &Default::default()).await?)
@@ -82,7 +84,7 @@ pub(crate) fn submission(keyed: bool) -> Result<Submission> {
     Ok(Submission {
         log: LogEntry {
             request_id: Uuid::now_v7(),
-            received_ms: headgate::clock::unix_ms(),
+            received_at: Unix::now(),
             connector: "big".into(),
             stream: "orders".into(),
             outcome: Outcome::Accepted,
@@ -99,6 +101,7 @@ pub(crate) fn submission(keyed: bool) -> Result<Submission> {
             sent_again_from: None,
             sender: None,
         },
+        arrived: Lived::now(),
         items: items.into_items(),
         claim,
         second: None,

@@ -202,12 +202,12 @@ pub(crate) async fn fill(path: &Path, claims: u64) -> Result<()> {
     connection.execute_batch(
         "PRAGMA synchronous = OFF; PRAGMA cache_size = -200000; PRAGMA wal_autocheckpoint = 20000",
     )?;
-    let now_ms: i64 = connection.query_row("SELECT at_ms FROM claim_log", [], |row| row.get(0))?;
+    let now: i64 = connection.query_row("SELECT at_ms FROM claim_log", [], |row| row.get(0))?;
     let runs = claims.div_ceil(RUN_CLAIMS);
     for run in 1..=runs {
         // The oldest are live for some time yet.
         let age_ms = (runs - run) * HOURS * 3_600_000 / runs;
-        let at_ms = now_ms - age_ms.cast_signed();
+        let at = now - age_ms.cast_signed();
         let numbers = (run - 1) * RUN_CLAIMS..claims.min(run * RUN_CLAIMS);
         let mut scopes: Vec<_> = numbers.map(|number| scope(number.into())).collect();
         scopes.sort_unstable();
@@ -216,12 +216,12 @@ pub(crate) async fn fill(path: &Path, claims: u64) -> Result<()> {
             "INSERT INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?2, 1, x'0000000000000000', ?3)",
         )?;
         for scope in scopes {
-            insert.execute(rusqlite::params![run.cast_signed(), &scope[..], at_ms])?;
+            insert.execute(rusqlite::params![run.cast_signed(), &scope[..], at])?;
         }
         drop(insert);
         transaction.execute(
             "INSERT INTO claim_runs (run, newest_ms, log_through) VALUES (?1, ?2, 0)",
-            [run.cast_signed(), at_ms],
+            [run.cast_signed(), at],
         )?;
         transaction.commit()?;
     }

@@ -13,7 +13,7 @@
 //! **Invariant:** only the crate's own functions read the log.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use headgate::daemon::Daemon;
 use headgate::journal::log::Filter;
@@ -111,7 +111,7 @@ fn kinds(filled: &Filled) -> Vec<Kind> {
         });
     };
     let plain = |_: &mut Filter| {};
-    let (middle_ms, hour_ms) = (filled.middle_ms, 3_600_000);
+    let (middle, hour) = (filled.middle_at, Duration::from_hours(1));
     add("all", "", &[][..], &plain);
     add("connector, 60 %", "big", &[], &plain);
     add("connector, 10 entries", "rare", &[], &plain);
@@ -135,14 +135,14 @@ fn kinds(filled: &Filled) -> Vec<Kind> {
     let two = &[Status::Rejected, Status::Failed][..];
     add("rejected or failed", "big", two, &plain);
     add("since an hour ago", "big", &[], &|filter| {
-        filter.since_ms = Some(filled.last_ms - hour_ms);
+        filter.since = Some(filled.last_at - hour);
     });
     add("until the middle", "big", &[], &|filter| {
-        filter.until_ms = Some(middle_ms)
+        filter.until = Some(middle)
     });
     let window = |filter: &mut Filter| {
-        filter.since_ms = Some(middle_ms);
-        filter.until_ms = Some(middle_ms + 10_000);
+        filter.since = Some(middle);
+        filter.until = Some(middle + Duration::from_secs(10));
     };
     add("10 s in the middle", "big", &[], &window);
     add("10 s in the middle, rare", "rare", &[], &window);

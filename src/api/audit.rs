@@ -62,7 +62,7 @@ impl From<AuditEntry> for AuditData {
         let json = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
         Self {
             id: entry.id.to_string(),
-            at: clock::rfc3339(entry.at_ms),
+            at: clock::rfc3339(entry.at),
             who: entry.who,
             client: entry.client,
             action: entry.action,
@@ -113,8 +113,8 @@ fn filter(req: &mut Request) -> Result<AuditFilter, ApiError> {
         kind: word(req, "kind", &kinds)?,
         name: text(req, "name")?,
         who: text(req, "who")?,
-        since_ms: time(req, "since")?,
-        until_ms: time(req, "until")?,
+        since: time(req, "since")?,
+        until: time(req, "until")?,
     })
 }
 
@@ -184,7 +184,7 @@ impl From<Mark> for MarkData {
     fn from(mark: Mark) -> Self {
         Self {
             id: mark.id.to_string(),
-            at: clock::rfc3339(mark.at_ms),
+            at: clock::rfc3339(mark.at),
             digest: mark.digest.to_string(),
         }
     }
@@ -199,7 +199,7 @@ impl From<Verified> for VerifiedData {
             newest: verified.newest.map(MarkData::from),
             misfit: verified.misfit.map(|misfit| MisfitData {
                 id: misfit.id.to_string(),
-                at: misfit.at_ms.map(clock::rfc3339),
+                at: misfit.at.map(clock::rfc3339),
                 reason: misfit.reason,
             }),
             expected: verified.expected,

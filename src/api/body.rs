@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::config::{self, DeleteWhen, Networks, Verify, hint, quoted};
 use crate::http::body;
 use crate::http::error::ApiError;
@@ -140,8 +140,8 @@ pub(super) fn verify(_: &str, value: Value) -> Result<Verify, ApiError> {
     config::read_verify(&value).map_err(ApiError::invalid)
 }
 
-/// A time: Unix time in milliseconds.
-pub(super) fn time(name: &str, value: Value) -> Result<u64, ApiError> {
+/// A time.
+pub(super) fn time(name: &str, value: Value) -> Result<Unix, ApiError> {
     let time = value.as_str().and_then(clock::parse_rfc3339);
     time.ok_or_else(|| {
         ApiError::invalid(format!(

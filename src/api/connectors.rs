@@ -103,8 +103,8 @@ impl ConnectorData {
             burst: connector.burst,
             bytes_per_second: connector.bytes_per_second,
             bytes_per_day: connector.bytes_per_day,
-            declared: connector.created_ms.is_none(),
-            created_at: connector.created_ms.map(clock::rfc3339),
+            declared: connector.created_at.is_none(),
+            created_at: connector.created_at.map(clock::rfc3339),
             keys: keys
                 .map(|key| KeyData::new(key, connector.kind, public_url))
                 .collect(),

@@ -72,7 +72,7 @@ impl From<DeadLetter> for DeadLetterData {
             fields: RawValue::from_string(letter.fields).ok(),
             reason: letter.reason,
             attempts: letter.attempts,
-            at: clock::rfc3339(letter.at_ms),
+            at: clock::rfc3339(letter.at),
         }
     }
 }

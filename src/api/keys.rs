@@ -92,15 +92,15 @@ impl KeyData {
             prefix: key.prefix().to_string(),
             stream: key.stream.to_string(),
             state: key.state().as_str(),
-            expires_at: key.expires_ms.map(clock::rfc3339),
-            revoked_at: key.revoked_ms.map(clock::rfc3339),
-            declared: key.created_ms.is_none(),
-            created_at: key.created_ms.map(clock::rfc3339),
-            last_used_at: key.used_ms().map(clock::rfc3339),
+            expires_at: key.expires_at.map(clock::rfc3339),
+            revoked_at: key.revoked_at.map(clock::rfc3339),
+            declared: key.created_at.is_none(),
+            created_at: key.created_at.map(clock::rfc3339),
+            last_used_at: key.used_at().map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
             networks: key.networks.texts(),
             verify: (key.verify()).and_then(|verify| serde_json::to_value(&**verify).ok()),
-            secret_sent_at: key.sent_secret_ms().map(clock::rfc3339),
+            secret_sent_at: key.sent_secret_at().map(clock::rfc3339),
         }
     }
 }
@@ -232,7 +232,7 @@ impl CreateKey {
             description: nullable("description", body.description, text)?.flatten(),
             stream: required("stream", body.stream, text)?,
             test: optional("test", body.test, flag)?.unwrap_or(false),
-            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+            expires_at: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
             networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
             verify: nullable("verify", body.verify, verify)?.flatten(),
@@ -293,7 +293,7 @@ impl ChangeKey {
         let body: KeyPatch = body::read(req).await?;
         let patch = catalog::KeyPatch {
             description: nullable("description", body.description, text)?,
-            expires_ms: nullable("expires_at", body.expires_at, time)?,
+            expires_at: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
             networks: optional("networks", body.networks, networks)?,
         };
@@ -352,7 +352,7 @@ impl RotateKey {
         let grace = optional("grace_seconds", body.grace_seconds, number)?;
         let rotation = Rotation {
             grace_seconds: grace.unwrap_or(GRACE_SECONDS_DEFAULT),
-            expires_ms: nullable("expires_at", body.expires_at, time)?,
+            expires_at: nullable("expires_at", body.expires_at, time)?,
             secret: optional("secret", body.secret, text)?.map(Secret::new),
         };
         let (id, name) = (param(req, "id"), param(req, "name"));
@@ -397,7 +397,7 @@ impl TakeSecret {
             secret: secret.expose().to_owned(),
             key: show(&self.0, &key),
         };
-        Ok(match key.created_ms {
+        Ok(match key.created_at {
             Some(_) => envelope::created(taken),
             None => envelope::ok(taken),
         })

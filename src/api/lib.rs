@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use salvo_core::{Request, Router};
 
+use crate::clock::Unix;
 use crate::http::error::ApiError;
 use crate::http::sessions::Sessions;
 use crate::operate::Operator;
@@ -76,8 +77,8 @@ pub fn routes(operator: &Operator, signed_in: &Arc<Sessions>) -> Router {
     })
 }
 
-/// A time of the query, Unix milliseconds; none: it is not there.
-fn time(req: &mut Request, name: &str) -> Result<Option<u64>, ApiError> {
+/// A time of the query; none: it is not there.
+fn time(req: &mut Request, name: &str) -> Result<Option<Unix>, ApiError> {
     match req.query::<String>(name) {
         None => Ok(None),
         Some(text) => clock::parse_rfc3339(&text).map(Some).ok_or_else(|| {

@@ -74,14 +74,14 @@ impl From<&ReadKey> for ReadKeyData {
             prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
             streams: key.streams.iter().map(ToString::to_string).collect(),
             state: key.state().as_str(),
-            expires_at: key.expires_ms.map(clock::rfc3339),
-            revoked_at: key.revoked_ms.map(clock::rfc3339),
+            expires_at: key.expires_at.map(clock::rfc3339),
+            revoked_at: key.revoked_at.map(clock::rfc3339),
             allow_in_url: key.allow_in_url,
             networks: key.networks.texts(),
             requests_per_second: key.requests_per_second,
             origins: key.origins.clone(),
-            declared: key.created_ms.is_none(),
-            created_at: key.created_ms.map(clock::rfc3339),
+            declared: key.created_at.is_none(),
+            created_at: key.created_at.map(clock::rfc3339),
         }
     }
 }
@@ -192,7 +192,7 @@ impl CreateReadKey {
             name: required("name", body.name, text)?,
             description: nullable("description", body.description, text)?.flatten(),
             streams: required("streams", body.streams, texts)?,
-            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+            expires_at: nullable("expires_at", body.expires_at, time)?.flatten(),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
             networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
             requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
@@ -246,7 +246,7 @@ impl ChangeReadKey {
         let wanted = catalog::ReadKeyPatch {
             description: nullable("description", body.description, text)?,
             streams: optional("streams", body.streams, texts)?,
-            expires_ms: nullable("expires_at", body.expires_at, time)?,
+            expires_at: nullable("expires_at", body.expires_at, time)?,
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?,
             networks: optional("networks", body.networks, networks)?,
             requests_per_second: nullable(RATE, body.requests_per_second, rate)?,

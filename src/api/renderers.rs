@@ -68,7 +68,7 @@ impl From<&Connected> for RendererData {
             streams: renderer.streams.iter().map(ToString::to_string).collect(),
             transport: renderer.transport.as_str(),
             client: renderer.client.clone(),
-            connected_at: clock::rfc3339(renderer.connected_ms),
+            connected_at: clock::rfc3339(renderer.connected_at),
             position: connected.position.to_string(),
             lag: connected.lag,
         }
@@ -94,7 +94,7 @@ impl PostAdminTicket {
         let streams = streams.iter().map(|one| Arc::clone(&one.name)).collect();
         let token = token_of(req)?;
         let mut reader = Reader::new(&token.name, streams);
-        reader.expires_ms = token.expires_ms;
+        reader.expires_at = token.expires_at;
         let reader = Arc::new(reader);
         let (ticket, streams) = give_ticket(&self.0.live, reader, None, req).await?;
         let streams = json!({ "streams": streams.iter().map(|one| &**one).collect::<Vec<_>>() });

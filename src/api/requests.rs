@@ -107,7 +107,7 @@ impl From<&Report> for LoggedRequest {
             said.map(str::to_owned)
         };
         Self {
-            timestamp: clock::rfc3339(entry.received_ms),
+            timestamp: clock::rfc3339(entry.received_at),
             request_id: entry.request_id.to_string(),
             items_received: entry.items,
             status: report.status.as_str(),
@@ -128,7 +128,7 @@ impl From<&Report> for LoggedRequest {
             headers: entry.headers().map(HeaderData::from).collect(),
             sent_again_from: entry.sent_again_from.map(|id| id.to_string()),
             sent_again_as: None,
-            processed_at: report.processed_ms.map(clock::rfc3339),
+            processed_at: report.processed_at.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
         }
     }
@@ -198,8 +198,8 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
             }
         }
     }
-    let since_ms = time(req, "since")?;
-    let until_ms = time(req, "until")?;
+    let since = time(req, "since")?;
+    let until = time(req, "until")?;
     let text = req.query::<String>("text").filter(|text| !text.is_empty());
     if text
         .as_ref()
@@ -212,8 +212,8 @@ fn query(req: &mut Request) -> Result<(Filter, Vec<Status>, u32), ApiError> {
     }
     let filter = Filter {
         before: cursor(req)?,
-        since_ms,
-        until_ms,
+        since,
+        until,
         text,
         ..Filter::default()
     };

@@ -53,7 +53,7 @@ impl From<Waiting> for RetryData {
     fn from(waiting: Waiting) -> Self {
         let Waiting {
             retry,
-            due_unix_ms,
+            due_at,
             items,
             first,
         } = waiting;
@@ -61,7 +61,7 @@ impl From<Waiting> for RetryData {
         Self {
             id: retry.id.to_string(),
             attempts: retry.attempts,
-            due_at: clock::rfc3339(due_unix_ms),
+            due_at: clock::rfc3339(due_at),
             reason: retry.reason,
             first_request_id,
             first_stream: first_stream.map(|stream| stream.to_string()),

@@ -49,9 +49,9 @@ impl From<SignedIn> for SessionData {
             token: one.token.name.to_string(),
             role: one.token.role.as_str(),
             client: one.client.to_string(),
-            since: clock::rfc3339(one.since_ms),
-            last_seen: clock::rfc3339(one.seen_ms),
-            ends_at: clock::rfc3339(one.ends_ms),
+            since: clock::rfc3339(one.since),
+            last_seen: clock::rfc3339(one.seen_at),
+            ends_at: clock::rfc3339(one.ends_at),
         }
     }
 }

@@ -48,7 +48,7 @@ impl PostSignInLink {
         let Self(operator, sessions) = self;
         let token = token_of(req)?;
         let invitation = sessions.invite(&token)?;
-        let expires_at = clock::rfc3339(invitation.ends_ms);
+        let expires_at = clock::rfc3339(invitation.ends_at);
         let told = json!({ "expires_at": expires_at });
         let change = AuditChange::done("create", Kind::SignInLink, &*token.name, told);
         operator.record(by(req), change).await;

@@ -86,12 +86,12 @@ impl SinkData {
             paused_until: paused_until.map(clock::rfc3339),
             cursor: of.cursor,
             lag: of.lag,
-            waiting_since: of.oldest_ms.map(clock::rfc3339),
+            waiting_since: of.oldest_at.map(clock::rfc3339),
             backlog_bytes,
             retries: of.retries(),
             dead_letters: of.dead_letters(),
-            last_error: last_error.map(|(at_ms, reason)| SinkError {
-                at: clock::rfc3339(at_ms),
+            last_error: last_error.map(|(at, reason)| SinkError {
+                at: clock::rfc3339(at),
                 reason,
             }),
             refused: of.refused(),

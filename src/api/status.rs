@@ -8,7 +8,7 @@ use salvo_oapi::{RouterExt, ToSchema, endpoint};
 use serde::Serialize;
 
 use super::sinks::{SinkData, sinks};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::http::envelope::{self, Success};
 use crate::operate::Operator;
 use crate::operate::limits::LimitUse;
@@ -137,8 +137,8 @@ impl GetStatus {
             profile: about.profile.clone(),
             data_dir: about.data_dir.clone(),
             durability: about.durability,
-            started_at: clock::rfc3339(about.started_ms),
-            uptime_seconds: clock::unix_ms().saturating_sub(about.started_ms) / 1_000,
+            started_at: clock::rfc3339(about.started_at),
+            uptime_seconds: (Unix::now() - about.started_at).as_secs(),
             problems: operator.problems(&condition),
             newest_seq: *operator.journal.newest().borrow(),
             disk_free_bytes: metrics.disk_free_bytes.get(),

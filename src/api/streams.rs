@@ -84,8 +84,8 @@ impl StreamData {
             bytes_max: stream.bytes_max,
             items: size.items,
             bytes: size.bytes,
-            declared: stream.created_ms.is_none(),
-            created_at: stream.created_ms.map(clock::rfc3339),
+            declared: stream.created_at.is_none(),
+            created_at: stream.created_at.map(clock::rfc3339),
         }
     }
 }

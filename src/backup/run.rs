@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::folder::{Folder, cannot_use, write_failed};
 use super::manifest::{self, CopiedFile, Manifest};
 use super::{BackupError, FILES, OWN_FOLDER};
+use crate::clock::Unix;
 use crate::journal::{self, Hold};
 use crate::text::hex;
 use crate::{clock, pool, sqlite};
@@ -150,7 +151,7 @@ impl Run {
         Ok(Manifest {
             layout: manifest::LAYOUT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            made_at: clock::rfc3339(clock::unix_ms()),
+            made_at: clock::rfc3339(Unix::now()),
             epoch: pool.epoch,
             highest_seq,
             files,

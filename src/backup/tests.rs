@@ -3,6 +3,7 @@
 //! **Invariant**: no process and no socket: the moments between the steps are the point.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -10,6 +11,8 @@ use uuid::Uuid;
 use super::folder::Folder;
 use super::*;
 use crate::catalog::{Catalog, FILE as CATALOG};
+use crate::clock::Lived;
+use crate::clock::Unix;
 use crate::config::Settings;
 use crate::item::ItemsWriter;
 use crate::journal::log::Client;
@@ -45,7 +48,7 @@ impl Files {
             durability: Durability::Os,
             pending_bytes_max: 1 << 20,
             seq_floor: 0,
-            log_retention_ms: u64::MAX,
+            log_retention: Duration::MAX,
             log_retention_bytes: u64::MAX,
         };
         let metrics = Arc::new(Metrics::new());
@@ -101,12 +104,13 @@ fn submission() -> Submission {
             client: Client::Unix,
             ..LogEntry::of(
                 Uuid::now_v7(),
-                clock::unix_ms(),
+                Unix::now(),
                 "c".into(),
                 "s".into(),
                 Outcome::Accepted,
             )
         },
+        arrived: Lived::now(),
         items: items.into_items(),
         claim: None,
         second: None,

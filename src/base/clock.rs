@@ -5,8 +5,12 @@
 //! a daemon runs on it. Nobody can set it, so nothing ages because a machine without a clock chip wakes up in 1970, or
 //! because somebody corrects the date. The journal carries it from one start to the next.
 //!
-//! **Invariant**: nothing else in the crate asks the system for the time of day. Time lived never goes back.
+//! Each clock has a type, [`Unix`] and [`Lived`], so that the compiler finds what mixes them.
+//!
+//! **Invariant**: nothing else in the crate asks the system for the time of day. Time lived never goes back. Only
+//! [`unix_of_lived`] leads from one clock to the other.
 
+use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,24 +18,131 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Now: Unix time in milliseconds.
-#[expect(clippy::disallowed_methods, reason = "the one place that may ask")]
-pub fn unix_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+/// Milliseconds of a duration, as programs are given them; what does not fit in 64 bits is as much as fits.
+pub const fn millis(duration: Duration) -> u64 {
+    (duration.as_secs().saturating_mul(1_000)).saturating_add(duration.subsec_millis() as u64)
 }
 
-/// The same in nanoseconds.
+/// The latest moment that a column of a database can say.
+const LATEST: u64 = i64::MAX.cast_unsigned();
+
+/// What both clocks can do. Neither mixes with the other or with a plain number.
+macro_rules! moment {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// Before every other.
+            pub const MIN: Self = Self(0);
+            /// After every other.
+            pub const MAX: Self = Self(u64::MAX);
+
+            /// From milliseconds, as files, programs and tests write them.
+            pub const fn from_ms(ms: u64) -> Self {
+                Self(ms)
+            }
+
+            /// Milliseconds, for files and programs.
+            pub const fn ms(self) -> u64 {
+                self.0
+            }
+
+            /// From a column of a database, whose numbers have a sign.
+            pub const fn from_column(ms: i64) -> Self {
+                Self(ms.unsigned_abs())
+            }
+
+            /// For a column of a database; what is too late for one is the latest that it can say.
+            pub const fn to_column(self) -> i64 {
+                match self.0 {
+                    0..=LATEST => self.0.cast_signed(),
+                    _ => i64::MAX,
+                }
+            }
+        }
+
+        impl Add<Duration> for $name {
+            type Output = Self;
+
+            fn add(self, more: Duration) -> Self {
+                Self(self.0.saturating_add(millis(more)))
+            }
+        }
+
+        impl AddAssign<Duration> for $name {
+            fn add_assign(&mut self, more: Duration) {
+                *self = *self + more;
+            }
+        }
+
+        impl Sub<Duration> for $name {
+            type Output = Self;
+
+            fn sub(self, less: Duration) -> Self {
+                Self(self.0.saturating_sub(millis(less)))
+            }
+        }
+
+        /// How long before `self` the other one was; zero if it was not.
+        impl Sub for $name {
+            type Output = Duration;
+
+            fn sub(self, earlier: Self) -> Duration {
+                Duration::from_millis(self.0.saturating_sub(earlier.0))
+            }
+        }
+    };
+}
+
+moment! {
+    /// A moment by the wall clock, in milliseconds since 1970: for people, and for what others date. Anybody can set that
+    /// clock, so nothing is measured by it that must be right.
+    Unix
+}
+
+moment! {
+    /// A moment of time lived, in milliseconds: of the same size as Unix time, but no time of day. Ages, pauses and what
+    /// is due are measured by it.
+    Lived
+}
+
+impl Unix {
+    /// Now, by the wall clock.
+    pub fn now() -> Self {
+        Self(millis(since_1970()))
+    }
+
+    /// Full seconds since 1970.
+    pub const fn seconds(self) -> u64 {
+        self.0 / 1_000
+    }
+}
+
+impl Lived {
+    /// Now, in time lived.
+    pub fn now() -> Self {
+        let began = began();
+        before() + began.elapsed()
+    }
+
+    /// The same for a moment that this process measured.
+    pub fn at(moment: Instant) -> Self {
+        let began = began();
+        before() + moment.saturating_duration_since(began)
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that may ask")]
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO)
+}
+
+/// Now, by the wall clock, in nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-        })
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Waits, on a thread that does nothing else.
@@ -50,15 +161,14 @@ static LIVED_BEFORE: AtomicU64 = AtomicU64::new(0);
 
 fn began() -> Instant {
     *BEGAN.get_or_init(|| {
-        LIVED_BEFORE.fetch_max(unix_ms(), Ordering::AcqRel);
+        LIVED_BEFORE.fetch_max(Unix::now().ms(), Ordering::AcqRel);
         Instant::now()
     })
 }
 
-/// Time lived, in milliseconds: of the same size as Unix time, but no time of day.
-pub fn lived_ms() -> u64 {
-    let since = u64::try_from(began().elapsed().as_millis()).unwrap_or(u64::MAX);
-    LIVED_BEFORE.load(Ordering::Acquire).saturating_add(since)
+/// What had been lived when this process began; asked after [`began`].
+fn before() -> Lived {
+    Lived(LIVED_BEFORE.load(Ordering::Acquire))
 }
 
 /// The next full second of this process's life. Who looks for something every second waits for this one, so that an idle
@@ -68,36 +178,36 @@ pub fn next_second() -> Instant {
     began + Duration::from_secs(began.elapsed().as_secs() + 1)
 }
 
-/// The data folder had lived so long when it was last used, and lives on from there. Without a call the life begins now,
-/// with the time of day.
-pub fn live_on_from(lived_before_ms: u64) {
+/// The data folder had lived up to here when it was last used, and lives on from there. Without a call the life begins
+/// now, with the time of day.
+pub fn live_on_from(lived_before: Lived) {
     let mut first = false;
     BEGAN.get_or_init(|| {
-        LIVED_BEFORE.store(lived_before_ms, Ordering::Release);
+        LIVED_BEFORE.store(lived_before.ms(), Ordering::Release);
         first = true;
         Instant::now()
     });
     if !first {
         // A second folder in one process: the time of both only goes on.
-        let missing = lived_before_ms.saturating_sub(lived_ms());
-        LIVED_BEFORE.fetch_add(missing, Ordering::AcqRel);
+        let missing = lived_before - Lived::now();
+        LIVED_BEFORE.fetch_add(millis(missing), Ordering::AcqRel);
     }
 }
 
-/// The time of day, Unix milliseconds, of a moment in time lived: past or to come.
-pub fn unix_of_lived(lived_at_ms: u64) -> u64 {
-    let (now, lived) = (unix_ms(), lived_ms());
-    now.saturating_add(lived_at_ms.saturating_sub(lived))
-        .saturating_sub(lived.saturating_sub(lived_at_ms))
+/// The time of day of a moment in time lived, past or to come. The one way from one clock to the other, as right as the
+/// wall clock is now.
+pub fn unix_of_lived(at: Lived) -> Unix {
+    let (now, lived) = (Unix::now(), Lived::now());
+    now + (at - lived) - (lived - at)
 }
 
-/// RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.000Z`, from Unix time in milliseconds.
+/// RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.000Z`, by the wall clock.
 ///
 /// Every stored item has one, and a general formatter takes four times as long.
-pub fn rfc3339(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX);
+pub fn rfc3339(at: Unix) -> String {
+    let seconds = i64::try_from(at.seconds()).unwrap_or(i64::MAX);
     let Ok(time) = OffsetDateTime::from_unix_timestamp(seconds) else {
-        return unix_ms.to_string();
+        return at.ms().to_string();
     };
     let (year, month, day) = time.to_calendar_date();
     let (hour, minute, second) = time.to_hms();
@@ -115,16 +225,16 @@ pub fn rfc3339(unix_ms: u64) -> String {
         push_digits(&mut text, u64::from(number), 2);
     }
     text.push('.');
-    push_digits(&mut text, unix_ms % 1_000, 3);
+    push_digits(&mut text, at.ms() % 1_000, 3);
     text.push('Z');
     text
 }
 
-/// RFC 2822 in UTC, `Sat, 31 Jan 2026 12:00:00 +0000`, from Unix time in milliseconds.
-pub fn rfc2822(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX);
+/// RFC 2822 in UTC, `Sat, 31 Jan 2026 12:00:00 +0000`, by the wall clock.
+pub fn rfc2822(at: Unix) -> String {
+    let seconds = i64::try_from(at.seconds()).unwrap_or(i64::MAX);
     let Ok(time) = OffsetDateTime::from_unix_timestamp(seconds) else {
-        return unix_ms.to_string();
+        return at.ms().to_string();
     };
     let (weekday, month) = (time.weekday().to_string(), time.month().to_string());
     let (hour, minute, second) = time.to_hms();
@@ -147,42 +257,70 @@ fn push_digits(text: &mut String, number: u64, count: u32) {
 
 /// Now, in UTC, as a part of a file's name: `20260131T120000Z`.
 pub fn stamp() -> String {
-    let time = rfc3339(unix_ms());
+    let time = rfc3339(Unix::now());
     let (seconds, _) = time.split_once('.').unwrap_or((&time, ""));
     seconds.replace(['-', ':', 'Z'], "") + "Z"
 }
 
-/// Unix time in milliseconds from RFC 3339 with any offset, 0 for a time before 1970; `None` for anything else.
-pub fn parse_rfc3339(text: &str) -> Option<u64> {
+/// A time in RFC 3339 with any offset, 1970 for an earlier one; `None` for anything else.
+pub fn parse_rfc3339(text: &str) -> Option<Unix> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    u64::try_from(time.unix_timestamp_nanos().max(0) / 1_000_000).ok()
+    let ms = u64::try_from(time.unix_timestamp_nanos().max(0) / 1_000_000).ok()?;
+    Some(Unix(ms))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_rfc3339, rfc2822, rfc3339};
+    use super::*;
+
+    const MOMENT: Unix = Unix(1_769_860_800_123);
+
+    #[test]
+    fn moments_end_where_numbers_do() {
+        let second = Duration::from_secs(1);
+        assert_eq!(MOMENT + second - MOMENT, second);
+        assert_eq!(MOMENT - (MOMENT + second), Duration::ZERO);
+        assert_eq!(Lived::MAX + second, Lived::MAX);
+        assert_eq!(Lived::MIN - second, Lived::MIN);
+        assert_eq!(Lived::MIN + Duration::MAX, Lived::MAX);
+        assert_eq!(Unix::from_column(MOMENT.to_column()), MOMENT);
+        assert_eq!(Lived::MAX.to_column(), i64::MAX);
+        assert_eq!(millis(Duration::from_nanos(1_999_999)), 1);
+        assert_eq!(millis(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn moments_of_time_lived_have_a_time_of_day() {
+        let minute = Duration::from_secs(60);
+        let (now, lived) = (Unix::now(), Lived::now());
+        let hour = 60 * minute;
+        for (at, expected) in [(lived + hour, now + hour), (lived - hour, now - hour)] {
+            let found = unix_of_lived(at);
+            assert!((expected - minute..expected + minute).contains(&found));
+        }
+        let (before, moment) = (Lived::now(), Instant::now());
+        let at = Lived::at(moment);
+        assert!((before..=Lived::now()).contains(&at), "{before:?}, {at:?}");
+    }
 
     #[test]
     fn times_are_written_as_mail_does() {
-        assert_eq!(rfc2822(0), "Thu, 01 Jan 1970 00:00:00 +0000");
-        assert_eq!(
-            rfc2822(1_769_860_800_123),
-            "Sat, 31 Jan 2026 12:00:00 +0000"
-        );
+        assert_eq!(rfc2822(Unix::MIN), "Thu, 01 Jan 1970 00:00:00 +0000");
+        assert_eq!(rfc2822(MOMENT), "Sat, 31 Jan 2026 12:00:00 +0000");
     }
 
     #[test]
     fn times_are_utc_with_milliseconds_and_read_back() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(rfc3339(1_769_860_800_123), "2026-01-31T12:00:00.123Z");
-        assert_eq!(rfc3339(253_402_300_799_999), "9999-12-31T23:59:59.999Z");
-        assert_eq!(rfc3339(253_402_300_800_000), "253402300800000");
-        assert_eq!(rfc3339(u64::MAX), u64::MAX.to_string());
+        assert_eq!(rfc3339(Unix::MIN), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(MOMENT), "2026-01-31T12:00:00.123Z");
         assert_eq!(
-            parse_rfc3339("2026-01-31T13:00:00.123+01:00"),
-            Some(1_769_860_800_123)
+            rfc3339(Unix(253_402_300_799_999)),
+            "9999-12-31T23:59:59.999Z"
         );
-        assert_eq!(parse_rfc3339("1497-06-27T15:05:13Z"), Some(0));
+        assert_eq!(rfc3339(Unix(253_402_300_800_000)), "253402300800000");
+        assert_eq!(rfc3339(Unix::MAX), u64::MAX.to_string());
+        assert_eq!(parse_rfc3339("2026-01-31T13:00:00.123+01:00"), Some(MOMENT));
+        assert_eq!(parse_rfc3339("1497-06-27T15:05:13Z"), Some(Unix::MIN));
         assert_eq!(parse_rfc3339("yesterday"), None);
     }
 }

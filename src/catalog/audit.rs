@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::{KeyHash, Kind};
-use crate::clock;
+use crate::clock::Unix;
 pub use page::Filter;
 pub(super) use page::page;
 
@@ -88,8 +88,8 @@ impl Change {
 pub struct AuditEntry {
     /// Rises with each change.
     pub id: i64,
-    /// Unix time in milliseconds.
-    pub at_ms: u64,
+    /// When it was written.
+    pub at: Unix,
     /// By what they were admitted who made the change.
     pub who: String,
     /// Their address, or `unix`.
@@ -117,10 +117,10 @@ pub(super) fn write(
 ) -> Result<(), rusqlite::Error> {
     debug_assert!(ACTIONS.contains(&change.action), "{}", change.action);
     let json = |value: &Option<Value>| value.as_ref().map(Value::to_string);
-    let at_ms = clock::unix_ms();
+    let at = Unix::now();
     let mut entry = AuditEntry {
         id: 0,
-        at_ms,
+        at,
         who: actor.who.to_string(),
         client: actor.client.clone(),
         action: change.action.to_owned(),
@@ -137,7 +137,7 @@ pub(super) fn write(
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            at_ms.cast_signed(),
+            at.to_column(),
             entry.who,
             entry.client,
             entry.action,
@@ -159,7 +159,7 @@ pub(super) fn write(
 fn entry(row: &Row<'_>) -> Result<AuditEntry, rusqlite::Error> {
     Ok(AuditEntry {
         id: row.get(0)?,
-        at_ms: row.get::<_, i64>(1)?.unsigned_abs(),
+        at: Unix::from_column(row.get(1)?),
         who: row.get(2)?,
         client: row.get(3)?,
         action: row.get(4)?,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::signing::Signing;
 use super::{KeyHash, Quota, Rules, Volume, VolumeLimits, key};
 use crate::budget::Share;
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::config::{self, ConnectorKind, Limits, Networks, Verify};
 use crate::sender::{self, Preset};
 
@@ -25,8 +25,8 @@ pub struct Connector {
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time; its keys are not here.
     pub settings: config::Connector,
-    /// When it was made at run time: Unix time in milliseconds. None: it is declared.
-    pub created_ms: Option<u64>,
+    /// When it was made at run time. None: it is declared.
+    pub created_at: Option<Unix>,
     /// Its keys, by name.
     pub keys: Vec<Arc<IngestKey>>,
     /// What it may have of requests to its address that nobody vouches for.
@@ -55,14 +55,14 @@ impl Deref for Connector {
 }
 
 impl Connector {
-    pub(super) fn new(settings: config::Connector, created_ms: Option<u64>) -> Self {
+    pub(super) fn new(settings: config::Connector, created_at: Option<Unix>) -> Self {
         Self {
             name: settings.name.as_str().into(),
             settings: config::Connector {
                 keys: Vec::new(),
                 ..settings
             },
-            created_ms,
+            created_at,
             keys: Vec::new(),
             failures: Arc::new(Quota::new(FAILURES.0, FAILURES.1)),
             strangers: Arc::default(),
@@ -71,12 +71,12 @@ impl Connector {
     }
 
     /// The keys that a delivery to the stream may be signed with, the newest first.
-    pub fn signing_keys(&self, stream: &str, now_ms: u64) -> Vec<Arc<IngestKey>> {
+    pub fn signing_keys(&self, stream: &str, now: Unix) -> Vec<Arc<IngestKey>> {
         let signs = |key: &&Arc<IngestKey>| {
-            key.signing.is_some() && *key.stream == *stream && key.is_valid_at(now_ms)
+            key.signing.is_some() && *key.stream == *stream && key.is_valid_at(now)
         };
         let mut keys: Vec<_> = self.keys.iter().filter(signs).cloned().collect();
-        keys.sort_by_key(|key| std::cmp::Reverse(key.created_ms));
+        keys.sort_by_key(|key| std::cmp::Reverse(key.created_at));
         keys.truncate(sender::CANDIDATES_MAX);
         keys
     }
@@ -140,10 +140,10 @@ impl KeyState {
         }
     }
 
-    pub(super) fn of(expires_ms: Option<u64>, revoked_ms: Option<u64>, now_ms: u64) -> Self {
-        match (expires_ms, revoked_ms) {
+    pub(super) fn of(expires_at: Option<Unix>, revoked_at: Option<Unix>, now: Unix) -> Self {
+        match (expires_at, revoked_at) {
             (_, Some(_)) => Self::Revoked,
-            (Some(expires_ms), _) if expires_ms <= now_ms => Self::Expired,
+            (Some(expires_at), _) if expires_at <= now => Self::Expired,
             _ => Self::Active,
         }
     }
@@ -159,9 +159,9 @@ pub(super) struct KeyRow {
     /// None while only the digest is known.
     pub(super) prefix: Option<Arc<str>>,
     pub(super) stream: Arc<str>,
-    pub(super) expires_ms: Option<u64>,
-    pub(super) revoked_ms: Option<u64>,
-    pub(super) created_ms: Option<u64>,
+    pub(super) expires_at: Option<Unix>,
+    pub(super) revoked_at: Option<Unix>,
+    pub(super) created_at: Option<Unix>,
     pub(super) allow_in_url: bool,
     pub(super) networks: Networks,
     /// In place of a text of its own: how what it signs is verified.
@@ -177,8 +177,8 @@ impl KeyRow {
             "description": self.description,
             "prefix": self.prefix.as_deref(),
             "stream": &*self.stream,
-            "expires_at": self.expires_ms.map(clock::rfc3339),
-            "revoked_at": self.revoked_ms.map(clock::rfc3339),
+            "expires_at": self.expires_at.map(clock::rfc3339),
+            "revoked_at": self.revoked_at.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
             "networks": self.networks,
             "verify": self.verify,
@@ -217,12 +217,12 @@ pub struct IngestKey {
     pub may_delete: bool,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// When it ends.
+    pub expires_at: Option<Unix>,
     /// When it was revoked, likewise.
-    pub revoked_ms: Option<u64>,
+    pub revoked_at: Option<Unix>,
     /// When it was made at run time, likewise. None: it is declared.
-    pub created_ms: Option<u64>,
+    pub created_at: Option<Unix>,
     /// Its rate limit.
     pub quota: Arc<Quota>,
     /// What it stores, and may.
@@ -233,10 +233,10 @@ pub struct IngestKey {
     pub(super) hash: KeyHash,
     /// The part that may be shown, known from the first request on.
     prefix: OnceLock<Arc<str>>,
-    /// When somebody came with it last: Unix time in milliseconds. 0: nobody did, as far as is known.
-    used_ms: AtomicU64,
+    /// When somebody came with it last. 1970: nobody did, as far as is known. It is a [`Unix`], in milliseconds.
+    used_at: AtomicU64,
     /// What of that is written down.
-    written_ms: AtomicU64,
+    written_at: AtomicU64,
     /// Set in what requests under way hold when the key is gone.
     gone: AtomicBool,
 }
@@ -300,17 +300,17 @@ impl IngestKey {
             item_key: connector.item_key.clone(),
             may_delete: connector.may_delete(),
             stream: row.stream,
-            expires_ms: row.expires_ms,
-            revoked_ms: row.revoked_ms,
-            created_ms: row.created_ms,
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+            created_at: row.created_at,
             quota,
             volume,
             bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,
-            used_ms: AtomicU64::new(before.and_then(|one| one.used_ms()).unwrap_or(0)),
-            written_ms: AtomicU64::new(
-                before.map_or(0, |one| one.written_ms.load(Ordering::Relaxed)),
+            used_at: AtomicU64::new(before.map_or(0, |one| one.used_at.load(Ordering::Relaxed))),
+            written_at: AtomicU64::new(
+                before.map_or(0, |one| one.written_at.load(Ordering::Relaxed)),
             ),
             gone: AtomicBool::new(false),
         };
@@ -333,9 +333,9 @@ impl IngestKey {
             && self.networks == other.networks
             && self.may_delete == other.may_delete
             && self.stream == other.stream
-            && self.expires_ms == other.expires_ms
-            && self.revoked_ms == other.revoked_ms
-            && self.created_ms == other.created_ms
+            && self.expires_at == other.expires_at
+            && self.revoked_at == other.revoked_at
+            && self.created_at == other.created_at
             && Arc::ptr_eq(&self.quota, &other.quota)
             && Arc::ptr_eq(&self.volume, &other.volume)
     }
@@ -357,9 +357,9 @@ impl IngestKey {
         self.verify().is_some_and(|verify| verify.awaits_secret())
     }
 
-    /// When its tool sent the secret that is awaited, if it did: Unix time in milliseconds.
-    pub fn sent_secret_ms(&self) -> Option<u64> {
-        self.signing.as_ref()?.sent.sent_ms()
+    /// When its tool sent the secret that is awaited, if it did.
+    pub fn sent_secret_at(&self) -> Option<Unix> {
+        self.signing.as_ref()?.sent.sent_at()
     }
 
     /// The part that may be shown; empty while only the digest is known.
@@ -372,27 +372,28 @@ impl IngestKey {
     }
 
     /// Somebody came with it, or with what it had signed.
-    pub fn was_used_at(&self, unix_ms: u64) {
-        self.used_ms.store(unix_ms, Ordering::Relaxed);
+    pub fn was_used_at(&self, at: Unix) {
+        self.used_at.store(at.ms(), Ordering::Relaxed);
     }
 
     /// Somebody came with it at this time or later, which is written down or not.
-    pub(super) fn was_used(&self, unix_ms: u64, written: bool) {
-        self.used_ms.fetch_max(unix_ms, Ordering::Relaxed);
+    pub(super) fn was_used(&self, at: Unix, written: bool) {
+        self.used_at.fetch_max(at.ms(), Ordering::Relaxed);
         if written {
-            self.written_ms.fetch_max(unix_ms, Ordering::Relaxed);
+            self.written_at.fetch_max(at.ms(), Ordering::Relaxed);
         }
     }
 
     /// When somebody came with it last, if that is not written down.
-    pub(super) fn unwritten_use(&self) -> Option<u64> {
-        let written_ms = self.written_ms.load(Ordering::Relaxed);
-        self.used_ms().filter(|used_ms| *used_ms > written_ms)
+    pub(super) fn unwritten_use(&self) -> Option<Unix> {
+        let written_at = Unix::from_ms(self.written_at.load(Ordering::Relaxed));
+        self.used_at().filter(|used_at| *used_at > written_at)
     }
 
-    /// When somebody came with it last: Unix time in milliseconds.
-    pub fn used_ms(&self) -> Option<u64> {
-        Some(self.used_ms.load(Ordering::Relaxed)).filter(|used_ms| *used_ms > 0)
+    /// When somebody came with it last.
+    pub fn used_at(&self) -> Option<Unix> {
+        let used_at = Unix::from_ms(self.used_at.load(Ordering::Relaxed));
+        Some(used_at).filter(|used_at| *used_at > Unix::MIN)
     }
 
     /// Whether it was rotated: another has its name, and it ends.
@@ -408,9 +409,9 @@ impl IngestKey {
     }
 
     /// Whether its time has not run out and nobody revoked it.
-    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
-        let has_ended = self.expires_ms.is_some_and(|expires| expires <= unix_ms);
-        !has_ended && self.revoked_ms.is_none() && !self.is_gone()
+    pub fn is_valid_at(&self, at: Unix) -> bool {
+        let has_ended = self.expires_at.is_some_and(|expires| expires <= at);
+        !has_ended && self.revoked_at.is_none() && !self.is_gone()
     }
 
     /// Whether it was revoked or removed since it was looked up.
@@ -420,7 +421,7 @@ impl IngestKey {
 
     /// Whether it can be used now.
     pub fn state(&self) -> KeyState {
-        KeyState::of(self.expires_ms, self.revoked_ms, clock::unix_ms())
+        KeyState::of(self.expires_at, self.revoked_at, Unix::now())
     }
 
     /// Who still holds it from an earlier lookup is refused.
@@ -437,9 +438,9 @@ impl IngestKey {
             hash: self.hash,
             prefix: self.prefix.get().cloned(),
             stream: Arc::clone(&self.stream),
-            expires_ms: self.expires_ms,
-            revoked_ms: self.revoked_ms,
-            created_ms: self.created_ms,
+            expires_at: self.expires_at,
+            revoked_at: self.revoked_at,
+            created_at: self.created_at,
             allow_in_url: self.allow_in_url,
             networks: self.networks.clone(),
             verify: self.verify().cloned(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::rows::Rows;
 use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Rules, Streams};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::Limits;
 
 /// Everything that exists.
@@ -50,7 +50,7 @@ impl Entries {
             let stream = streams.get(&row.stream).map(|stream| &stream.settings);
             let rules = Rules::of(connector, stream);
             let key = IngestKey::new(row, connector, rules, limits, old);
-            if key.revoked_ms.is_none() {
+            if key.revoked_at.is_none() {
                 keys.insert(key.hash, Arc::clone(&key));
             }
             connector.keys.push(key);
@@ -61,7 +61,7 @@ impl Entries {
         let mut readers = HashMap::new();
         let mut read_keys = BTreeMap::new();
         for key in rows.read_keys.into_iter().rev() {
-            if key.revoked_ms.is_none() {
+            if key.revoked_at.is_none() {
                 let reader = Reader::of(&key, |name| streams.contains_key(name));
                 let reader = match before.readers.get(&key.hash) {
                     Some(old) if reader.is_like(old) => Arc::clone(old),
@@ -85,9 +85,9 @@ impl Entries {
 
     /// Others count now: keys and readers that are not among them, or have changed so that they end, are told.
     pub(super) fn give_way_to(&self, others: &Self) {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         for (hash, old) in &self.keys {
-            let goes_on = |new: &Arc<IngestKey>| Arc::ptr_eq(new, old) || new.is_valid_at(now_ms);
+            let goes_on = |new: &Arc<IngestKey>| Arc::ptr_eq(new, old) || new.is_valid_at(now);
             if !others.keys.get(hash).is_some_and(goes_on) {
                 old.go();
             }

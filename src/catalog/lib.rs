@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rusqlite::Connection;
 
+use crate::clock::Unix;
 use crate::config::{Limits, Settings};
 use crate::sqlite::{FileError, FileWriter, Fuse, Trouble};
 use audit::chain::Verifier;
@@ -184,11 +185,11 @@ impl Catalog {
 
     fn key_of(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
         let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
-        let now_ms = clock::unix_ms();
-        if !key.is_valid_at(now_ms) || key.verify().is_some() {
+        let now = Unix::now();
+        if !key.is_valid_at(now) || key.verify().is_some() {
             return None;
         }
-        key.was_used_at(now_ms);
+        key.was_used_at(now);
         Some(key)
     }
 
@@ -210,7 +211,7 @@ impl Catalog {
 
     fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
         let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
-        reader.is_valid_at(clock::unix_ms()).then_some(reader)
+        reader.is_valid_at(Unix::now()).then_some(reader)
     }
 
     /// Takes the read keys of a changed configuration, and the secrets of its signing keys. Read keys that are not in

@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 
+use crate::clock::Unix;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
@@ -107,10 +108,10 @@ impl Quota {
 
     /// Notes a refused request. Returns how many the log should speak of now: the first of a second
     /// counts all that came since the last log entry, the others wait.
-    pub fn note_refusal(&self, unix_ms: u64) -> Option<u64> {
+    pub fn note_refusal(&self, now: Unix) -> Option<u64> {
         let mut flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner);
         flood.unlogged += 1;
-        let second = unix_ms / 1_000;
+        let second = now.seconds();
         if second == flood.second {
             return None;
         }
@@ -119,9 +120,9 @@ impl Quota {
     }
 
     /// Refusals of earlier seconds that the log has not heard of.
-    pub fn unlogged_refusals(&self, unix_ms: u64) -> Option<u64> {
+    pub fn unlogged_refusals(&self, now: Unix) -> Option<u64> {
         let mut flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner);
-        if flood.unlogged == 0 || flood.second == unix_ms / 1_000 {
+        if flood.unlogged == 0 || flood.second == now.seconds() {
             return None;
         }
         Some(std::mem::take(&mut flood.unlogged))
@@ -131,6 +132,7 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use super::Quota;
+    use crate::clock::Unix;
 
     #[test]
     fn the_bucket_holds_the_burst_and_tells_what_is_left() {
@@ -145,18 +147,18 @@ mod tests {
     #[test]
     fn a_flood_is_one_log_entry_a_second_and_none_is_forgotten() {
         let quota = Quota::new(1, 1);
-        assert_eq!(quota.note_refusal(5_000), Some(1));
+        assert_eq!(quota.note_refusal(Unix::from_ms(5_000)), Some(1));
         for _ in 0..41 {
-            assert_eq!(quota.note_refusal(5_999), None);
+            assert_eq!(quota.note_refusal(Unix::from_ms(5_999)), None);
         }
         assert_eq!(
-            quota.unlogged_refusals(5_999),
+            quota.unlogged_refusals(Unix::from_ms(5_999)),
             None,
             "the second is not over"
         );
-        assert_eq!(quota.note_refusal(6_000), Some(42));
-        assert_eq!(quota.note_refusal(6_001), None);
-        assert_eq!(quota.unlogged_refusals(7_000), Some(1));
-        assert_eq!(quota.unlogged_refusals(8_000), None);
+        assert_eq!(quota.note_refusal(Unix::from_ms(6_000)), Some(42));
+        assert_eq!(quota.note_refusal(Unix::from_ms(6_001)), None);
+        assert_eq!(quota.unlogged_refusals(Unix::from_ms(7_000)), Some(1));
+        assert_eq!(quota.unlogged_refusals(Unix::from_ms(8_000)), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{KeyHash, KeyState, Quota};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::config::Networks;
 
 /// How many feeds a read key may ask for in a second if it says nothing else.
@@ -25,10 +25,10 @@ pub struct ReadKey {
     pub prefix: Option<Box<str>>,
     /// The streams that it names; some may be gone.
     pub streams: Vec<Arc<str>>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// When it ends.
+    pub expires_at: Option<Unix>,
     /// When it was revoked, likewise.
-    pub revoked_ms: Option<u64>,
+    pub revoked_at: Option<Unix>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
     /// From where it is taken.
@@ -38,7 +38,7 @@ pub struct ReadKey {
     /// Origins whose pages may read with it, beside those that every key has.
     pub origins: Vec<String>,
     /// When it was made at run time, likewise. None: it is declared.
-    pub created_ms: Option<u64>,
+    pub created_at: Option<Unix>,
     /// What it is found by.
     pub(super) hash: KeyHash,
 }
@@ -46,7 +46,7 @@ pub struct ReadKey {
 impl ReadKey {
     /// Whether it can be used now.
     pub fn state(&self) -> KeyState {
-        KeyState::of(self.expires_ms, self.revoked_ms, clock::unix_ms())
+        KeyState::of(self.expires_at, self.revoked_at, Unix::now())
     }
 
     /// For the audit trail.
@@ -57,8 +57,8 @@ impl ReadKey {
             "description": self.description,
             "prefix": self.prefix,
             "streams": streams,
-            "expires_at": self.expires_ms.map(clock::rfc3339),
-            "revoked_at": self.revoked_ms.map(clock::rfc3339),
+            "expires_at": self.expires_at.map(clock::rfc3339),
+            "revoked_at": self.revoked_at.map(clock::rfc3339),
             "allow_in_url": self.allow_in_url,
             "networks": self.networks,
             "requests_per_second": self.requests_per_second,
@@ -74,8 +74,8 @@ pub struct Reader {
     pub name: Box<str>,
     /// The streams that it may read.
     pub streams: Vec<Arc<str>>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// When it ends.
+    pub expires_at: Option<Unix>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
     /// From where it is taken.
@@ -93,7 +93,7 @@ impl Reader {
         Self {
             name: name.into(),
             streams,
-            expires_ms: None,
+            expires_at: None,
             allow_in_url: false,
             networks: Networks::default(),
             origins: Vec::new(),
@@ -105,10 +105,10 @@ impl Reader {
     /// The reader that a key stands for, of those of its streams that there are.
     pub(super) fn of(key: &ReadKey, exists: impl Fn(&str) -> bool) -> Self {
         // What the configuration declares was checked as a whole; its streams may only come at the next start.
-        let declared = key.created_ms.is_none();
+        let declared = key.created_at.is_none();
         let streams = key.streams.iter().filter(|name| declared || exists(name));
         Self {
-            expires_ms: key.expires_ms,
+            expires_at: key.expires_at,
             allow_in_url: key.allow_in_url,
             networks: key.networks.clone(),
             origins: key.origins.clone(),
@@ -121,9 +121,8 @@ impl Reader {
     }
 
     /// Whether its time has not run out and nobody revoked it.
-    pub fn is_valid_at(&self, unix_ms: u64) -> bool {
-        self.expires_ms.is_none_or(|expires| unix_ms < expires)
-            && !self.revoked.load(Ordering::Acquire)
+    pub fn is_valid_at(&self, now: Unix) -> bool {
+        self.expires_at.is_none_or(|expires| now < expires) && !self.revoked.load(Ordering::Acquire)
     }
 
     /// The stream of this name, if the reader may read it.
@@ -149,7 +148,7 @@ impl Reader {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.name == other.name
             && self.streams == other.streams
-            && self.expires_ms == other.expires_ms
+            && self.expires_at == other.expires_at
             && self.allow_in_url == other.allow_in_url
             && self.networks == other.networks
             && self.origins == other.origins

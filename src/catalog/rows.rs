@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::connector::KeyRow;
 use super::signing::hash_of;
 use super::{Connector, KeyHash, ReadKey, Stream, key};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::config::{self, Secret, Settings, quoted};
 
 /// Everything, as it is written down: connectors without their keys.
@@ -45,9 +45,9 @@ impl Rows {
                         }
                     },
                     stream: key.stream.as_str().into(),
-                    expires_ms: time(key.expires_at.as_deref()),
-                    revoked_ms: None,
-                    created_ms: None,
+                    expires_at: time(key.expires_at.as_deref()),
+                    revoked_at: None,
+                    created_at: None,
                     allow_in_url: key.allow_in_url,
                     networks: key.networks.clone(),
                     verify: key.verify.clone().map(Arc::new),
@@ -63,13 +63,13 @@ impl Rows {
                 description: key.description.as_deref().map(Into::into),
                 prefix: prefix(key.secret.as_ref(), key.certificate.as_deref()).map(Box::from),
                 streams: streams.collect(),
-                expires_ms: time(key.expires_at.as_deref()),
-                revoked_ms: None,
+                expires_at: time(key.expires_at.as_deref()),
+                revoked_at: None,
                 allow_in_url: key.allow_in_url,
                 networks: key.networks.clone(),
                 requests_per_second: key.requests_per_second,
                 origins: key.origins.clone(),
-                created_ms: None,
+                created_at: None,
                 hash: hash(key.digest()),
             });
         }
@@ -174,6 +174,6 @@ fn prefix(secret: Option<&Secret>, certificate: Option<&str>) -> Option<String> 
     shown.or_else(of_certificate)
 }
 
-fn time(text: Option<&str>) -> Option<u64> {
+fn time(text: Option<&str>) -> Option<Unix> {
     text.and_then(clock::parse_rfc3339)
 }

@@ -16,6 +16,7 @@ use super::audit::chain;
 use super::connector::KeyRow;
 use super::rows::Rows;
 use super::{CatalogError, Connector, KeyHash, ReadKey, Stream};
+use crate::clock::Unix;
 use crate::config::{self, Networks};
 use crate::sqlite;
 
@@ -189,12 +190,12 @@ fn all<T>(
 
 fn stream(row: &Row<'_>) -> Result<Stream, rusqlite::Error> {
     let settings = config::written_stream(row.get("name")?, &settings(row)?);
-    Ok(Stream::new(settings, number(row, "created_ms")?))
+    Ok(Stream::new(settings, time(row, "created_ms")?))
 }
 
 fn connector(row: &Row<'_>) -> Result<Connector, rusqlite::Error> {
     let settings = config::written_connector(row.get("name")?, &settings(row)?);
-    Ok(Connector::new(settings, number(row, "created_ms")?))
+    Ok(Connector::new(settings, time(row, "created_ms")?))
 }
 
 fn settings(row: &Row<'_>) -> Result<String, rusqlite::Error> {
@@ -209,9 +210,9 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
         hash: KeyHash::from_bytes(row.get("sha256")?),
         prefix: row.get("prefix")?,
         stream: row.get("stream")?,
-        expires_ms: number(row, "expires_ms")?,
-        revoked_ms: number(row, "revoked_ms")?,
-        created_ms: number(row, "created_ms")?,
+        expires_at: time(row, "expires_ms")?,
+        revoked_at: time(row, "revoked_ms")?,
+        created_at: time(row, "created_ms")?,
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         verify: (row.get::<_, Option<String>>("verify")?)
@@ -226,8 +227,8 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         prefix: row.get("prefix")?,
         // What cannot be read names none.
         streams: serde_json::from_str(&row.get::<_, String>("streams")?).unwrap_or_default(),
-        expires_ms: number(row, "expires_ms")?,
-        revoked_ms: number(row, "revoked_ms")?,
+        expires_at: time(row, "expires_ms")?,
+        revoked_at: time(row, "revoked_ms")?,
         allow_in_url: row.get("allow_in_url")?,
         networks: networks(row)?,
         requests_per_second: row.get("requests_per_second")?,
@@ -235,7 +236,7 @@ fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
         origins: (row.get::<_, Option<String>>("origins")?)
             .and_then(|written| serde_json::from_str(&written).ok())
             .unwrap_or_default(),
-        created_ms: number(row, "created_ms")?,
+        created_at: time(row, "created_ms")?,
         hash: KeyHash::from_bytes(row.get("sha256")?),
     })
 }
@@ -252,12 +253,12 @@ fn written_networks(networks: &Networks) -> Option<String> {
     (!networks.is_empty()).then(|| Value::from(networks.texts()).to_string())
 }
 
-fn number(row: &Row<'_>, column: &str) -> Result<Option<u64>, rusqlite::Error> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(i64::unsigned_abs))
+fn time(row: &Row<'_>, column: &str) -> Result<Option<Unix>, rusqlite::Error> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Unix::from_column))
 }
 
-fn stored(number: Option<u64>) -> Option<i64> {
-    number.map(u64::cast_signed)
+fn stored(time: Option<Unix>) -> Option<i64> {
+    time.map(Unix::to_column)
 }
 
 /// What can be set, as it is written down and stands in the audit trail.
@@ -277,7 +278,7 @@ pub(super) fn put_stream(database: &Database, stream: &Stream) -> Result<(), rus
         params![
             stream.name,
             shown(&stream.settings).to_string(),
-            stored(stream.created_ms),
+            stored(stream.created_at),
         ],
     )
 }
@@ -293,7 +294,7 @@ pub(super) fn put_connector(
         params![
             connector.name,
             shown(&connector.settings).to_string(),
-            stored(connector.created_ms),
+            stored(connector.created_at),
         ],
     )
 }
@@ -309,9 +310,9 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
             key.hash.as_bytes(),
             key.prefix.as_deref().unwrap_or_default(),
             key.stream,
-            stored(key.expires_ms),
-            stored(key.revoked_ms),
-            stored(key.created_ms),
+            stored(key.expires_at),
+            stored(key.revoked_at),
+            stored(key.created_at),
             key.description,
             key.allow_in_url,
             key.verify.as_ref().map(|one| one.revealed().to_string()),
@@ -332,9 +333,9 @@ pub(super) fn put_read_key(database: &Database, key: &ReadKey) -> Result<(), rus
             key.prefix.as_deref().unwrap_or_default(),
             streams.to_string(),
             key.allow_in_url,
-            stored(key.expires_ms),
-            stored(key.revoked_ms),
-            stored(key.created_ms),
+            stored(key.expires_at),
+            stored(key.revoked_at),
+            stored(key.created_at),
             key.description,
             written_networks(&key.networks),
             key.requests_per_second,

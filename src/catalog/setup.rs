@@ -61,7 +61,7 @@ impl Catalog {
             description: None,
             stream: name,
             test: false,
-            expires_ms: None,
+            expires_at: None,
             allow_in_url: new.allow_in_url,
             networks: Networks::default(),
             verify: new.verify,

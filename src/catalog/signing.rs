@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::KeyHash;
 use super::key::KeyText;
+use crate::clock::Unix;
 use crate::config::{Verify, quoted};
 use crate::sender::Verifier;
 
@@ -49,17 +50,17 @@ pub(super) fn hash_of(verify: &Verify, connector: &str, key: &str, stream: &str)
 
 /// The secret that a tool sent before one was set: the newest, in memory only. `Debug` shows when it came.
 #[derive(Default)]
-pub struct SentSecret(Mutex<Option<(Box<str>, u64)>>);
+pub struct SentSecret(Mutex<Option<(Box<str>, Unix)>>);
 
 impl SentSecret {
-    /// Keeps it in place of an earlier one, with the time: Unix time in milliseconds.
-    pub fn keep(&self, secret: &str, unix_ms: u64) {
-        *self.lock() = Some((secret.into(), unix_ms));
+    /// Keeps it in place of an earlier one, with the time.
+    pub fn keep(&self, secret: &str, now: Unix) {
+        *self.lock() = Some((secret.into(), now));
     }
 
-    /// When it came, if one did: Unix time in milliseconds.
-    pub fn sent_ms(&self) -> Option<u64> {
-        self.lock().as_ref().map(|(_, sent_ms)| *sent_ms)
+    /// When it came, if one did.
+    pub fn sent_at(&self) -> Option<Unix> {
+        self.lock().as_ref().map(|(_, sent_at)| *sent_at)
     }
 
     pub(super) fn text(&self) -> Option<KeyText> {
@@ -70,13 +71,13 @@ impl SentSecret {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Box<str>, u64)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Box<str>, Unix)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for SentSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SentSecret({:?})", self.sent_ms())
+        write!(f, "SentSecret({:?})", self.sent_at())
     }
 }

@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::clock::Unix;
 use crate::config;
 
 /// A named destination for items. What can be set of it is read as its own.
@@ -14,16 +15,16 @@ pub struct Stream {
     pub name: Arc<str>,
     /// What can be set of it, in a file or at run time.
     pub settings: config::Stream,
-    /// When it was made at run time: Unix time in milliseconds. None: it is declared.
-    pub created_ms: Option<u64>,
+    /// When it was made at run time. None: it is declared.
+    pub created_at: Option<Unix>,
 }
 
 impl Stream {
-    pub(super) fn new(settings: config::Stream, created_ms: Option<u64>) -> Self {
+    pub(super) fn new(settings: config::Stream, created_at: Option<Unix>) -> Self {
         Self {
             name: settings.name.as_str().into(),
             settings,
-            created_ms,
+            created_at,
         }
     }
 }

@@ -5,10 +5,12 @@ mod renewed;
 mod stored;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::*;
+use crate::clock::Unix;
 use crate::config::{self, ConnectorKind, OnUpdate, Secret};
 use crate::sqlite::Fuse;
 
@@ -48,9 +50,12 @@ fn settings() -> Settings {
     settings
 }
 
-fn ending(expires_ms: Option<u64>) -> KeyPatch {
+/// The shortest time that makes a difference.
+const INSTANT: Duration = Duration::from_millis(1);
+
+fn ending(expires_at: Option<Unix>) -> KeyPatch {
     KeyPatch {
-        expires_ms: Some(expires_ms),
+        expires_at: Some(expires_at),
         ..KeyPatch::default()
     }
 }
@@ -105,7 +110,7 @@ impl Desk {
             description: None,
             stream: stream.to_owned(),
             test: false,
-            expires_ms: None,
+            expires_at: None,
             allow_in_url: false,
             networks: config::Networks::default(),
             verify: None,
@@ -119,7 +124,7 @@ impl Desk {
             name: name.to_owned(),
             description: None,
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
-            expires_ms: None,
+            expires_at: None,
             allow_in_url: false,
             networks: config::Networks::default(),
             requests_per_second: None,
@@ -152,11 +157,11 @@ fn what_was_made_counts_at_once_and_after_a_restart() {
         let key = desk.known(&secret);
         assert_eq!((&*key.connector, &*key.stream), ("crm", "news"));
         assert_eq!(*key.prefix(), secret[..16]);
-        assert!(key.created_ms.is_some());
+        assert!(key.created_at.is_some());
         let reader = desk.catalog.reader(&screen).expect("a reader");
         assert_eq!(reader.streams.len(), 2);
         assert!(desk.catalog.has_stream("news") && desk.catalog.has_stream("orders"));
-        assert!(desk.known(DECLARED).created_ms.is_none());
+        assert!(desk.known(DECLARED).created_at.is_none());
         let names: Vec<String> = desk
             .catalog
             .connectors()
@@ -212,11 +217,11 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
     assert!(Arc::ptr_eq(&desk.known(DECLARED), &declared));
     // Another end, the same rate: what was used of it stays used.
     before.quota.take().expect("room");
-    let ends = Some(clock::unix_ms() + 60_000);
+    let ends = Some(Unix::now() + Duration::from_mins(1));
     let changed = desk
         .catalog
         .change_key("shop", "second", ending(ends), &actor());
-    assert_eq!(changed.expect("changed").expires_ms, ends);
+    assert_eq!(changed.expect("changed").expires_at, ends);
     let after = desk.known(&secret);
     assert!(Arc::ptr_eq(&after.quota, &before.quota));
     assert!(!before.is_gone());
@@ -301,7 +306,7 @@ fn a_key_that_is_revoked_or_removed_is_gone_also_for_who_holds_it() {
         assert!(held.is_gone());
     }
     assert!(catalog.reader(&screen).is_none());
-    assert!(!reader.is_valid_at(0));
+    assert!(!reader.is_valid_at(Unix::MIN));
     let states: Vec<_> = catalog
         .connector("shop")
         .expect("it is there")
@@ -327,26 +332,26 @@ fn a_rotated_key_lives_until_its_grace_ends() {
     let old = desk.key("shop", "web", "orders").expect("a key");
     let rotation = Rotation {
         grace_seconds: 3_600,
-        expires_ms: None,
+        expires_at: None,
         secret: None,
     };
-    let before_ms = clock::unix_ms();
+    let (began, hour) = (Unix::now(), Duration::from_hours(1));
     let rotated = desk.catalog.rotate_key("shop", "web", rotation, &actor());
     let (new, now, before) = rotated.expect("rotated");
-    assert_eq!((&*now.name, now.expires_ms), ("web", None));
+    assert_eq!((&*now.name, now.expires_at), ("web", None));
     assert_eq!(*before.name, *format!("web.{}", &old[8..16]));
-    let ends_ms = before.expires_ms.expect("an end");
-    assert!((before_ms + 3_600_000..=clock::unix_ms() + 3_600_000).contains(&ends_ms));
+    let ends_at = before.expires_at.expect("an end");
+    assert!((began + hour..=Unix::now() + hour).contains(&ends_at));
     assert!(desk.caller(&old).is_some() && desk.caller(new.expect("a text").expose()).is_some());
-    assert!(before.is_valid_at(ends_ms - 1) && !before.is_valid_at(ends_ms));
+    assert!(before.is_valid_at(ends_at - INSTANT) && !before.is_valid_at(ends_at));
     // A key that ends sooner is not prolonged by its grace, and its successor ends with it.
-    let soon = clock::unix_ms() + 60_000;
+    let soon = Unix::now() + Duration::from_mins(1);
     desk.catalog
         .change_key("shop", "web", ending(Some(soon)), &actor())
         .expect("changed");
     let rotation = Rotation {
         grace_seconds: 3_600,
-        expires_ms: None,
+        expires_at: None,
         secret: None,
     };
     let (_, now, before) = desk
@@ -354,7 +359,7 @@ fn a_rotated_key_lives_until_its_grace_ends() {
         .rotate_key("shop", "web", rotation, &actor())
         .expect("rotated");
     assert_eq!(
-        (now.expires_ms, before.expires_ms),
+        (now.expires_at, before.expires_at),
         (Some(soon), Some(soon))
     );
 }
@@ -437,7 +442,7 @@ fn what_is_declared_later_wins_and_that_is_told() {
     let reader = desk.catalog.reader(&lobby).expect("a reader");
     let told = desk.catalog.renew(&settings());
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(!reader.is_valid_at(0) && desk.catalog.reader(&lobby).is_none());
+    assert!(!reader.is_valid_at(Unix::MIN) && desk.catalog.reader(&lobby).is_none());
 }
 
 #[test]
@@ -535,7 +540,7 @@ fn wishes_that_cannot_be_are_refused_and_say_what_to_do() {
         description: None,
         stream: "orders".to_owned(),
         test: false,
-        expires_ms: Some(1),
+        expires_at: Some(Unix::from_ms(1)),
         allow_in_url: false,
         networks: config::Networks::default(),
         verify: None,
@@ -638,7 +643,7 @@ fn the_audit_trail_is_filtered_by_everything_that_is_given() {
     by("token midnight", "pool");
     let all = desk.catalog.audit(&AuditFilter::default(), 100);
     let all = all.expect("a page");
-    let at: Vec<u64> = all.iter().map(|entry| entry.at_ms).collect();
+    let at: Vec<Unix> = all.iter().map(|entry| entry.at).collect();
     let check = |filter: AuditFilter, expected: &[usize]| {
         let page = desk.catalog.audit(&filter, 100).expect("a page");
         let found: Vec<i64> = page.iter().map(|entry| entry.id).collect();
@@ -728,29 +733,29 @@ fn the_audit_trail_is_filtered_by_everything_that_is_given() {
     );
     check(
         AuditFilter {
-            since_ms: Some(at[4]),
-            until_ms: Some(at[0]),
+            since: Some(at[4]),
+            until: Some(at[0]),
             ..none()
         },
         &[0, 1, 2, 3, 4],
     );
     check(
         AuditFilter {
-            since_ms: Some(at[0] + 1),
+            since: Some(at[0] + INSTANT),
             ..none()
         },
         &[],
     );
     check(
         AuditFilter {
-            until_ms: Some(at[4] - 1),
+            until: Some(at[4] - INSTANT),
             ..none()
         },
         &[],
     );
     check(
         AuditFilter {
-            since_ms: Some(u64::MAX),
+            since: Some(Unix::MAX),
             ..none()
         },
         &[],

@@ -12,6 +12,7 @@ use rusqlite::{Connection, params};
 
 use super::entries::Entries;
 use super::{Catalog, IngestKey, KeyHash};
+use crate::clock::Unix;
 
 /// Files of earlier versions have no such table.
 const VOLUMES: &str = "CREATE TABLE IF NOT EXISTS key_volumes (
@@ -23,12 +24,12 @@ pub(super) fn load(connection: &Connection, entries: &Entries) -> Result<(), rus
     let mut statement = connection.prepare("SELECT sha256, used_ms FROM key_uses")?;
     let rows = statement.query_map([], |row| {
         let hash = KeyHash::from_bytes(row.get(0)?);
-        Ok((hash, row.get::<_, i64>(1)?.unsigned_abs()))
+        Ok((hash, Unix::from_column(row.get(1)?)))
     })?;
     let mut used = rows.collect::<Result<HashMap<_, _>, _>>()?;
     for key in keys(entries) {
-        if let Some(used_ms) = used.remove(&key.hash) {
-            key.was_used(used_ms, true);
+        if let Some(used_at) = used.remove(&key.hash) {
+            key.was_used(used_at, true);
         }
     }
     for gone in used.keys() {
@@ -65,20 +66,20 @@ fn keys(entries: &Entries) -> impl Iterator<Item = &Arc<IngestKey>> {
 }
 
 impl Catalog {
-    /// A key that begins so was used at this Unix time in milliseconds, or later.
-    pub fn note_use(&self, connector: &str, prefix: &str, used_ms: u64) {
+    /// A key that begins so was used at this time or later.
+    pub fn note_use(&self, connector: &str, prefix: &str, used_at: Unix) {
         let Some(connector) = self.connector(connector).filter(|_| !prefix.is_empty()) else {
             return;
         };
         for key in connector.keys.iter().filter(|key| *key.prefix() == *prefix) {
-            key.was_used(used_ms, false);
+            key.was_used(used_at, false);
         }
     }
 
     /// Writes when keys were used and what they stored today, where that has changed. Blocks.
     pub fn keep_uses(&self) {
         let entries = self.now();
-        let used: Vec<(&Arc<IngestKey>, u64)> = keys(&entries)
+        let used: Vec<(&Arc<IngestKey>, Unix)> = keys(&entries)
             .filter_map(|key| Some((key, key.unwritten_use()?)))
             .collect();
         let stored: Vec<(&Arc<IngestKey>, (u64, u64))> = keys(&entries)
@@ -98,17 +99,17 @@ impl Catalog {
         for (key, day) in stored {
             key.volume.note_written(day);
         }
-        for (key, used_ms) in used {
-            key.was_used(used_ms, true);
+        for (key, used_at) in used {
+            key.was_used(used_at, true);
         }
     }
 }
 
-fn write(connection: &Connection, used: &[(&Arc<IngestKey>, u64)]) -> Result<(), rusqlite::Error> {
+fn write(connection: &Connection, used: &[(&Arc<IngestKey>, Unix)]) -> Result<(), rusqlite::Error> {
     let mut upsert = connection
         .prepare_cached("INSERT OR REPLACE INTO key_uses (sha256, used_ms) VALUES (?1, ?2)")?;
-    for (key, used_ms) in used {
-        upsert.execute(params![key.hash.as_bytes(), used_ms.cast_signed()])?;
+    for (key, used_at) in used {
+        upsert.execute(params![key.hash.as_bytes(), used_at.to_column()])?;
     }
     Ok(())
 }

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::clock;
+use crate::clock::Unix;
 
-const DAY_MS: u64 = 86_400_000;
+const DAY_SECONDS: u64 = 86_400;
 const SECOND_NS: u64 = 1_000_000_000;
 /// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day.
 const BYTES_BITS: u32 = 44;
@@ -126,7 +126,7 @@ impl Volume {
 
     /// Bytes that were stored today.
     pub fn stored_today(&self) -> u64 {
-        self.stored_on(day_of(clock::unix_ms()))
+        self.stored_on(day_of(Unix::now()))
     }
 
     /// Takes the bytes of a body that is about to be stored.
@@ -134,7 +134,7 @@ impl Volume {
     /// # Errors
     /// There is no room for them now; nothing was taken.
     pub fn take(&self, bytes: u64) -> Result<(), OverVolume> {
-        self.take_at(bytes, self.now_ns(), clock::unix_ms())
+        self.take_at(bytes, self.now_ns(), Unix::now())
     }
 
     /// The body was not stored after all.
@@ -176,12 +176,12 @@ impl Volume {
     pub fn left(&self) -> VolumeLeft {
         match self.limits.bytes_per_second | self.limits.bytes_per_day {
             0 => VolumeLeft::default(),
-            _ => self.left_at(self.now_ns(), clock::unix_ms()),
+            _ => self.left_at(self.now_ns(), Unix::now()),
         }
     }
 
-    fn take_at(&self, bytes: u64, now_ns: u64, now_ms: u64) -> Result<(), OverVolume> {
-        let day = day_of(now_ms);
+    fn take_at(&self, bytes: u64, now_ns: u64, now: Unix) -> Result<(), OverVolume> {
+        let day = day_of(now);
         let day_max = self.limits.bytes_per_day;
         let add = |today: u64| {
             let stored = stored_on(today, day);
@@ -192,7 +192,7 @@ impl Volume {
         taken.map_err(|_| OverVolume {
             bytes_max: day_max,
             per: "day",
-            retry_after_seconds: rest_of_day(now_ms),
+            retry_after_seconds: rest_of_day(now),
         })?;
         let Some(cost_ns) = self.limits.cost_ns(bytes) else {
             return Ok(());
@@ -215,7 +215,7 @@ impl Volume {
         })
     }
 
-    fn left_at(&self, now_ns: u64, now_ms: u64) -> VolumeLeft {
+    fn left_at(&self, now_ns: u64, now: Unix) -> VolumeLeft {
         let limits = self.limits;
         let rate = (limits.bytes_per_second > 0).then(|| {
             let full_at = self.full_at_ns.load(Ordering::Relaxed);
@@ -232,9 +232,9 @@ impl Volume {
         });
         let day = (limits.bytes_per_day > 0).then(|| VolumeState {
             bytes_max: limits.bytes_per_day,
-            window_seconds: DAY_MS / 1_000,
-            remaining: (limits.bytes_per_day).saturating_sub(self.stored_on(day_of(now_ms))),
-            reset_seconds: rest_of_day(now_ms),
+            window_seconds: DAY_SECONDS,
+            remaining: (limits.bytes_per_day).saturating_sub(self.stored_on(day_of(now))),
+            reset_seconds: rest_of_day(now),
         });
         VolumeLeft { rate, day }
     }
@@ -253,13 +253,13 @@ impl Volume {
 }
 
 /// Days since 1970.
-fn day_of(unix_ms: u64) -> u64 {
-    unix_ms / DAY_MS
+fn day_of(now: Unix) -> u64 {
+    now.seconds() / DAY_SECONDS
 }
 
 /// Whole seconds until the next day begins, at least 1.
-fn rest_of_day(unix_ms: u64) -> u64 {
-    (DAY_MS - unix_ms % DAY_MS).div_ceil(1_000)
+fn rest_of_day(now: Unix) -> u64 {
+    DAY_SECONDS - now.seconds() % DAY_SECONDS
 }
 
 /// A day that is another one counts from nothing, whichever way the clock was set.
@@ -277,10 +277,13 @@ fn added(today: u64, day: u64, bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Noon of some day.
-    const NOON_MS: u64 = 20_000 * DAY_MS + DAY_MS / 2;
+    const NOON: Unix = Unix::from_ms((20_000 * DAY_SECONDS + DAY_SECONDS / 2) * 1_000);
+    const HALF_DAY: Duration = Duration::from_hours(12);
 
     fn volume(bytes_per_second: u64, bytes_per_day: u64) -> Volume {
         Volume::new(VolumeLimits::new(bytes_per_second, bytes_per_day, 1_000))
@@ -290,58 +293,62 @@ mod tests {
     fn the_rate_lets_the_largest_body_through_and_tells_when_the_next_fits() {
         let volume = volume(100, 0);
         assert_eq!(volume.limits().burst_bytes, 1_000);
-        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
-        let over = volume.take_at(150, 0, NOON_MS).expect_err("it is empty");
+        assert_eq!(volume.take_at(1_000, 0, NOON), Ok(()));
+        let over = volume.take_at(150, 0, NOON).expect_err("it is empty");
         assert_eq!((over.per, over.retry_after_seconds), ("second", 2));
-        let left = volume.left_at(0, NOON_MS).rate.expect("a rate");
+        let left = volume.left_at(0, NOON).rate.expect("a rate");
         assert_eq!(
             (left.remaining, left.reset_seconds, left.window_seconds),
             (0, 10, 10)
         );
         assert_eq!(
-            volume.take_at(150, SECOND_NS, NOON_MS),
+            volume.take_at(150, SECOND_NS, NOON),
             Err(OverVolume {
                 retry_after_seconds: 1,
                 ..over
             })
         );
-        assert_eq!(volume.take_at(150, 2 * SECOND_NS, NOON_MS), Ok(()));
+        assert_eq!(volume.take_at(150, 2 * SECOND_NS, NOON), Ok(()));
         assert_eq!(
             volume.stored_on(20_000),
             1_150,
             "what is refused is not counted"
         );
-        assert_eq!(volume.left_at(0, NOON_MS).day, None);
+        assert_eq!(volume.left_at(0, NOON).day, None);
     }
 
     #[test]
     fn a_day_is_counted_exactly_and_ends_at_midnight() {
         let volume = volume(0, 1_000);
-        assert_eq!(volume.take_at(600, 0, NOON_MS), Ok(()));
-        let over = volume.take_at(401, 0, NOON_MS).expect_err("too much");
+        assert_eq!(volume.take_at(600, 0, NOON), Ok(()));
+        let over = volume.take_at(401, 0, NOON).expect_err("too much");
         assert_eq!((over.per, over.retry_after_seconds), ("day", 43_200));
-        assert_eq!(volume.take_at(400, 0, NOON_MS), Ok(()));
-        assert!(volume.take_at(1, 0, NOON_MS + DAY_MS / 2 - 1).is_err());
+        assert_eq!(volume.take_at(400, 0, NOON), Ok(()));
+        assert!(
+            volume
+                .take_at(1, 0, NOON + HALF_DAY - Duration::from_millis(1))
+                .is_err()
+        );
         assert_eq!(
-            volume.take_at(5_000, 0, NOON_MS + DAY_MS / 2),
+            volume.take_at(5_000, 0, NOON + HALF_DAY),
             Ok(()),
             "the first"
         );
-        assert!(volume.take_at(1, 0, NOON_MS + DAY_MS / 2).is_err());
+        assert!(volume.take_at(1, 0, NOON + HALF_DAY).is_err());
         // Whoever set the clock wrong is not held to it.
-        assert_eq!(volume.take_at(1, 0, NOON_MS), Ok(()));
+        assert_eq!(volume.take_at(1, 0, NOON), Ok(()));
     }
 
     #[test]
     fn what_was_not_stored_is_given_back() {
         let volume = volume(100, 1_000);
-        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        assert_eq!(volume.take_at(1_000, 0, NOON), Ok(()));
         volume.give_back(1_000);
         assert_eq!(volume.stored_on(20_000), 0);
-        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        assert_eq!(volume.take_at(1_000, 0, NOON), Ok(()));
         let unlimited = Volume::new(VolumeLimits::default());
         for _ in 0..3 {
-            assert_eq!(unlimited.take_at(u64::MAX, 0, NOON_MS), Ok(()));
+            assert_eq!(unlimited.take_at(u64::MAX, 0, NOON), Ok(()));
         }
         assert_eq!(unlimited.stored_on(20_000), BYTES_MASK);
     }
@@ -355,7 +362,7 @@ mod tests {
             (900, 0)
         );
         assert_eq!(volume.unwritten(), None);
-        assert_eq!(volume.take_at(1_000, 0, NOON_MS), Ok(()));
+        assert_eq!(volume.take_at(1_000, 0, NOON), Ok(()));
         assert_eq!(volume.unwritten(), Some((20_000, 1_000)));
     }
 
@@ -366,7 +373,7 @@ mod tests {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        let fits = |_: &u64| volume.take_at(7, 0, NOON_MS).is_ok();
+                        let fits = |_: &u64| volume.take_at(7, 0, NOON).is_ok();
                         (0..100).filter(fits).count() as u64
                     })
                 })

@@ -13,10 +13,10 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, json_pretty, plain, print, print_list, shown};
 use super::repair::Output;
-use super::requests::{UnixMs, moment};
+use super::requests::moment;
 use super::resource::{Column, table};
 use crate::catalog::{self, AUDIT_ACTIONS, KeyHash, Kind, Mark, Verified};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::text::percent_encoded;
 
 const LIMIT_MAX: u64 = 100_000;
@@ -52,10 +52,10 @@ pub struct AuditArgs {
     who: Option<String>,
     /// Only entries from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
-    since: Option<UnixMs>,
+    since: Option<Unix>,
     /// Only entries up to then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
-    until: Option<UnixMs>,
+    until: Option<Unix>,
     /// How many entries to show, the newest
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u64).range(1..=LIMIT_MAX))]
@@ -131,7 +131,7 @@ pub async fn run(args: AuditArgs) -> Result<(), CliError> {
 
 /// The filters as a part of the query, `&name=value` each.
 fn filter(args: &AuditArgs) -> String {
-    let time = |at: Option<UnixMs>| at.map(clock::rfc3339);
+    let time = |at: Option<Unix>| at.map(clock::rfc3339);
     let filters = [
         ("action", args.action.clone()),
         ("kind", args.kind.clone()),
@@ -177,7 +177,7 @@ fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> 
     let mark = |mark: Mark| {
         json!({
             "id": mark.id.to_string(),
-            "at": clock::rfc3339(mark.at_ms),
+            "at": clock::rfc3339(mark.at),
             "digest": mark.digest.to_string(),
         })
     };
@@ -196,7 +196,7 @@ fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<Value, CliError> 
         "newest": newest.map(mark),
         "misfit": misfit.map(|misfit| json!({
             "id": misfit.id.to_string(),
-            "at": misfit.at_ms.map(clock::rfc3339),
+            "at": misfit.at.map(clock::rfc3339),
             "reason": misfit.reason,
         })),
         "expected": expected,

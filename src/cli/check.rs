@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{Settings, Sink, quoted, reach};
 use crate::daemon::ConnectionLimits;
 use crate::http::tls;
@@ -119,8 +119,8 @@ fn certificates(settings: &Settings) -> (Vec<String>, Vec<String>) {
                 problems.extend(wrong.iter().map(|wrong| format!("{setting}: {wrong}")));
             }
             Some(Ok(terms)) => {
-                let now_ms = clock::unix_ms();
-                let told = terms.iter().map(|term| term.problem(listener, now_ms));
+                let now = Unix::now();
+                let told = terms.iter().map(|term| term.problem(listener, now));
                 ending.extend(told.flatten());
             }
         }

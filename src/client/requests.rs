@@ -12,7 +12,7 @@ use super::output::{
     ListOutput, cut, json_line, json_pretty, note, plain, print, print_list, shown,
 };
 use super::resource::{Column, table};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::text::percent_encoded;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqwest::Method;
@@ -49,10 +49,10 @@ pub struct RequestsArgs {
     status: Vec<Status>,
     /// Only requests from then on: 90s, 15m, 1h, 7d ago, or an RFC 3339 time
     #[arg(long, value_name = "WHEN", value_parser = moment)]
-    since: Option<UnixMs>,
+    since: Option<Unix>,
     /// Only requests up to then
     #[arg(long, value_name = "WHEN", value_parser = moment)]
-    until: Option<UnixMs>,
+    until: Option<Unix>,
     /// Only requests with this text in their error, idempotency key, key, or client address, in any case of the letters
     /// A to Z; or the request with this id. The log is searched back to its beginning, or to --since
     #[arg(long, value_name = "TEXT")]
@@ -114,9 +114,6 @@ struct SendAgainArgs {
     #[command(flatten)]
     admin: AdminArgs,
 }
-
-/// Unix time in milliseconds.
-pub type UnixMs = u64;
 
 /// A status by its name, as an argument.
 pub(super) fn status() -> impl TypedValueParser<Value = Status> {
@@ -391,11 +388,11 @@ fn describe(value: &Value, depth: usize, text: &mut String) {
 
 /// Reads `15m` as fifteen minutes ago, or an RFC 3339 time.
 /// Reads a moment: how long ago, or an RFC 3339 time.
-pub fn moment(text: &str) -> Result<UnixMs, String> {
-    moment_before(text, clock::unix_ms())
+pub fn moment(text: &str) -> Result<Unix, String> {
+    moment_before(text, Unix::now())
 }
 
-fn moment_before(text: &str, now: UnixMs) -> Result<UnixMs, String> {
+fn moment_before(text: &str, now: Unix) -> Result<Unix, String> {
     let ago = || {
         let unit = text.chars().last()?;
         let seconds = match unit {
@@ -407,7 +404,9 @@ fn moment_before(text: &str, now: UnixMs) -> Result<UnixMs, String> {
             _ => return None,
         };
         let count: u32 = text[..text.len() - 1].parse().ok()?;
-        now.checked_sub(u64::from(count) * seconds * 1_000)
+        now.ms()
+            .checked_sub(u64::from(count) * seconds * 1_000)
+            .map(Unix::from_ms)
     };
     ago().or_else(|| clock::parse_rfc3339(text)).ok_or_else(|| {
         "give 90s, 15m, 1h, 7d or 2w, or a time such as 2025-03-01T12:00:00Z".to_owned()

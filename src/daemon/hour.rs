@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
+use crate::clock::Unix;
 use crate::journal::StorageError;
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 
-const HOUR_MS: u64 = 3_600_000;
+const HOUR: Duration = Duration::from_hours(1);
 /// What was not counted by then is left out; the newest entries come first.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -34,14 +34,14 @@ pub(super) async fn count(operator: Operator, through: u64, stop: CancellationTo
 /// Whether all of them were counted.
 async fn count_back(operator: &Operator, through: u64) -> Result<bool, StorageError> {
     let started = Instant::now();
-    let since_ms = clock::unix_ms().saturating_sub(HOUR_MS);
+    let since = Unix::now() - HOUR;
     let mut filter = Filter {
-        since_ms: Some(since_ms),
+        since: Some(since),
         before: Some(through + 1),
         ..Filter::default()
     };
     while let Some(range) = operator.journal.log_range(&filter).await? {
-        let (minutes, next) = operator.journal.log_minutes(range, since_ms).await?;
+        let (minutes, next) = operator.journal.log_minutes(range, since).await?;
         for one in minutes {
             let requests = Minute {
                 requests: one.requests,
@@ -50,7 +50,7 @@ async fn count_back(operator: &Operator, through: u64) -> Result<bool, StorageEr
                 ..Minute::default()
             };
             (operator.metrics.recent).restore(&one.connector, one.minute, requests);
-            (operator.catalog).note_use(&one.connector, &one.key, one.newest_ms);
+            (operator.catalog).note_use(&one.connector, &one.key, one.newest_at);
         }
         if next.is_none() {
             return Ok(true);

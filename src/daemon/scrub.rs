@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
+use crate::clock::Unix;
 use crate::metrics::Metrics;
 use crate::repair;
 use crate::sqlite::Fuse;
@@ -78,7 +78,7 @@ impl Scrub {
                 }
             }
         }
-        let now = clock::unix_ms() / 1_000;
+        let now = Unix::now().seconds();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         self.metrics.files_checked_at.set(now);
     }

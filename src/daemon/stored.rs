@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{DaemonError, files, retention_ms};
+use super::{DaemonError, files, retention};
 use crate::backup::restore::{Restored, restore};
 use crate::catalog::{self, Catalog};
 use crate::config::Settings;
@@ -115,7 +115,7 @@ fn journal_options(settings: &Settings, pool: &Pool) -> Result<journal::Options,
         durability: settings.storage.durability,
         pending_bytes_max: settings.limits.max_pending_bytes,
         seq_floor: pool.highest_seq()?,
-        log_retention_ms: retention_ms(settings),
+        log_retention: retention(settings),
         log_retention_bytes: settings.storage.log_retention_bytes,
     })
 }

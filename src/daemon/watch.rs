@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{ballast, memory};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::journal::Retention;
 use crate::operate::Operator;
 use crate::pool::Pool;
@@ -38,7 +38,7 @@ impl Watch {
     pub(super) async fn run(self, stop: CancellationToken) {
         // How far requests and sinks had come a second ago; how many renderers were connected.
         let mut before = (0, 0, 0);
-        // Seconds since something moved, and when the next item expires, in time lived.
+        // Seconds since something moved, and when the next item expires.
         let mut still = 0_u64;
         let mut next_expiry = None;
         for second in 0_u64.. {
@@ -46,7 +46,7 @@ impl Watch {
             if !low {
                 ballast::keep(&self.data_dir);
             }
-            self.operator.ingest.log_floods(clock::unix_ms());
+            self.operator.ingest.log_floods(Unix::now());
             self.operator.live.cut_off();
             self.operator.pool.notice_damage();
             self.operator.journal.notice_damage();
@@ -54,7 +54,7 @@ impl Watch {
                 let catalog = std::sync::Arc::clone(&self.operator.catalog);
                 let _ = tokio::task::spawn_blocking(move || catalog.keep_uses()).await;
             }
-            let expired = next_expiry.is_some_and(|at_ms| at_ms <= clock::lived_ms());
+            let expired = next_expiry.is_some_and(|at| at <= Lived::now());
             if still <= STILL_SECONDS || expired || low || second % QUIET_SECONDS == 0 {
                 self.keep(low).await;
                 next_expiry = self.tend_pool(&stop).await;
@@ -98,7 +98,7 @@ impl Watch {
     }
 
     /// Views, items that expire, removals that nobody needs to know of any more; when the next item expires.
-    async fn tend_pool(&self, stop: &CancellationToken) -> Option<u64> {
+    async fn tend_pool(&self, stop: &CancellationToken) -> Option<Lived> {
         self.refresh_views().await;
         let (stopping, ending) = (stop.clone(), stop.clone());
         let next = self.on_pool("expire items", move |pool| {

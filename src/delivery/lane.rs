@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::commands::Commands;
 use super::status::Assignment;
 use super::{Delivery, LaneState, LaneStatus, verdict};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::config::{Ordering, Retry as RetrySettings, Sink};
 use crate::journal::{JournalError, StorageError};
 use crate::plugin::{Failure, Instance, Plugin, PluginError, SinkContext, Voice};
@@ -33,8 +33,8 @@ const FAILURES_BEFORE_PAUSE: u32 = 5;
 const HALVES_BEFORE_PAUSE: u32 = 32;
 /// Pauses of a lane as a whole.
 const LANE_PAUSES: RetrySettings = RetrySettings {
-    first_ms: 1_000,
-    max_ms: 60_000,
+    first: Duration::from_secs(1),
+    max: Duration::from_secs(60),
     attempts: u32::MAX,
 };
 
@@ -81,10 +81,10 @@ pub struct Lane {
 enum Step {
     /// There may be more to do.
     Worked,
-    /// Nothing to do before the next entry or this time (time lived, in milliseconds).
-    Idle(Option<u64>),
-    /// The sink or the storage does not work: wait until this time (time lived, in milliseconds).
-    Failing(u64),
+    /// Nothing to do before the next entry or this time.
+    Idle(Option<Lived>),
+    /// The sink or the storage does not work: wait until this time.
+    Failing(Lived),
 }
 
 /// Why a step could not be made.
@@ -159,17 +159,17 @@ impl Lane {
             let heard = self.heard;
             match step {
                 Step::Worked => {}
-                Step::Failing(until_ms) => tokio::select! {
-                    () = sleep_until(Some(until_ms)) => {}
+                Step::Failing(until) => tokio::select! {
+                    () = sleep_until(Some(until)) => {}
                     _ = self.commands.wait_for(|commands| commands.now != heard.now) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                     never = tell(&status.voice) => match never {},
                 },
-                Step::Idle(wake_ms) => tokio::select! {
+                Step::Idle(wake_at) => tokio::select! {
                     changed = newest.changed() => if changed.is_err() { break },
                     _ = self.commands.wait_for(|commands| *commands != heard) => {}
-                    () = sleep_until(wake_ms) => {}
+                    () = sleep_until(wake_at) => {}
                     () = status.assigned.notified() => {}
                     () = stop.cancelled() => {}
                     never = tell(&status.voice) => match never {},
@@ -213,19 +213,19 @@ impl Lane {
             return self.take_next().await;
         }
         // A paused lane looks for anything that the sink takes; it need not be due.
-        let due_ms = if self.pauses > 0 {
-            u64::MAX
+        let due_at = if self.pauses > 0 {
+            Lived::MAX
         } else {
-            clock::lived_ms()
+            Lived::now()
         };
         let due = |lane: &Self| {
             let next = lane.next_retry.as_ref();
-            next.filter(|retry| retry.due_ms <= due_ms).cloned()
+            next.filter(|retry| retry.due_at <= due_at).cloned()
         };
         if self.sink.ordering == Ordering::Strict {
             return match (due(self), &self.next_retry) {
                 (Some(retry), _) => self.try_again(retry).await,
-                (None, Some(later)) => Ok(Step::Idle(Some(later.due_ms))),
+                (None, Some(later)) => Ok(Step::Idle(Some(later.due_at))),
                 (None, None) => self.take_next().await,
             };
         }
@@ -237,9 +237,9 @@ impl Lane {
         }
         self.retried = false;
         match self.take_next().await? {
-            Step::Idle(wake_ms) => match due(self) {
+            Step::Idle(wake_at) => match due(self) {
                 Some(retry) => self.try_again(retry).await,
-                None => Ok(Step::Idle(wake_ms)),
+                None => Ok(Step::Idle(wake_at)),
             },
             step => Ok(step),
         }
@@ -316,18 +316,19 @@ impl Lane {
 
     fn pause(&mut self, reason: &str) -> Step {
         self.pauses = self.pauses.saturating_add(1);
-        let now_ms = clock::unix_ms();
-        let pause_ms = verdict::pause_ms(&LANE_PAUSES, self.pauses);
+        let now = Unix::now();
+        let pause = verdict::pause(&LANE_PAUSES, self.pauses);
+        let pause_ms = clock::millis(pause);
         tracing::error!(sink = &*self.name, reason = %reason.escape_debug(), pause_ms, "the sink is paused; its data waits");
-        self.status.set_last_error(now_ms, reason);
+        self.status.set_last_error(now, reason);
         self.status.set_state(LaneState::Paused {
             reason: reason.to_owned(),
-            until_ms: now_ms + pause_ms,
+            until: now + pause,
         });
         self.end_spans(Some("paused"));
         // Whatever the storage or the plugin did: begin afresh.
         self.instance = None;
-        Step::Failing(clock::lived_ms() + pause_ms)
+        Step::Failing(Lived::now() + pause)
     }
 }
 
@@ -339,12 +340,11 @@ async fn tell(voice: &Voice) -> Infallible {
     }
 }
 
-/// Ends at a moment of time lived, in milliseconds; never without one.
-async fn sleep_until(lived_ms: Option<u64>) {
-    match lived_ms {
-        Some(lived_ms) => {
-            let left = lived_ms.saturating_sub(clock::lived_ms());
-            tokio::time::sleep(Duration::from_millis(left)).await;
+/// Ends at a moment of time lived; never without one.
+async fn sleep_until(at: Option<Lived>) {
+    match at {
+        Some(at) => {
+            tokio::time::sleep(at - Lived::now()).await;
         }
         None => std::future::pending().await,
     }

@@ -25,7 +25,7 @@ impl Delivery {
             })
             .collect();
         for connector in catalog.connectors() {
-            for key in connector.keys.iter().filter(|key| key.revoked_ms.is_none()) {
+            for key in connector.keys.iter().filter(|key| key.revoked_at.is_none()) {
                 if let Some(inflow) = inflows.get_mut(&*key.stream) {
                     inflow.connectors.push(connector.name.to_string());
                 }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Commands;
+use crate::clock::Unix;
 use crate::config;
 use crate::plugin::{Plugin, Voice};
 
@@ -32,8 +33,8 @@ pub enum LaneState {
     Paused {
         /// Why.
         reason: String,
-        /// When the next attempt is due: Unix time in milliseconds.
-        until_ms: u64,
+        /// When the next attempt is due.
+        until: Unix,
     },
 }
 
@@ -71,7 +72,7 @@ struct Shown {
     state: LaneState,
     /// What the sink does that it should not, while it delivers.
     misbehaves: Option<String>,
-    last_error: Option<(u64, String)>,
+    last_error: Option<(Unix, String)>,
     refused: Option<String>,
     next: Option<Assignment>,
 }
@@ -142,8 +143,8 @@ impl LaneStatus {
         }
     }
 
-    /// The last failure: Unix time in milliseconds and reason.
-    pub fn last_error(&self) -> Option<(u64, String)> {
+    /// The last failure: when, and its reason.
+    pub fn last_error(&self) -> Option<(Unix, String)> {
         self.shown().last_error.clone()
     }
 
@@ -223,8 +224,8 @@ impl LaneStatus {
         self.shown().misbehaves = reason;
     }
 
-    pub(super) fn set_last_error(&self, at_ms: u64, reason: &str) {
-        self.shown().last_error = Some((at_ms, reason.to_owned()));
+    pub(super) fn set_last_error(&self, at: Unix, reason: &str) {
+        self.shown().last_error = Some((at, reason.to_owned()));
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {

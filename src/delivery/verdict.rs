@@ -8,18 +8,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff;
 use crate::batch::{Batch, Slice};
+use crate::clock::{Lived, Unix};
 use crate::config::{Retry as RetrySettings, Sink};
 use crate::item::Standing;
 use crate::journal::log::LogRow;
 use crate::plugin::{Failure, Progress};
 use crate::pool::{DeadLetter, Part, Retry, Settlement};
-use crate::{backoff, clock};
 
 /// Traps on one batch after which it is halved; a sink that asks for a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
 /// The longest pause that a sink may ask for.
-const ASKED_PAUSE_MS_MAX: u64 = 3_600_000;
+const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
 /// What is left of a batch, and the attempts at that, after an attempt in which the sink settled some of it: of those the
 /// refused ones become dead letters, the others are a batch of their own.
@@ -53,25 +54,22 @@ pub(super) fn put_aside(
         return;
     }
     let reason = failure.to_string();
-    let now_ms = clock::lived_ms();
-    let (attempts_max, asked_ms) = match failure {
+    let now = Lived::now();
+    let (attempts_max, asked) = match failure {
         Failure::Reject { .. } => (0, None),
         Failure::Trap { .. } | Failure::NotGranted { .. } => {
             (sink.retry.attempts.min(TRAPS_MAX), None)
         }
-        Failure::Retry { after, .. } => {
-            let asked = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-            (sink.retry.attempts, asked)
-        }
+        Failure::Retry { after, .. } => (sink.retry.attempts, after),
     };
     if attempts < attempts_max {
-        let pause_ms = asked_ms.map_or_else(
-            || pause_ms(&sink.retry, attempts),
-            |asked_ms| asked_ms.min(ASKED_PAUSE_MS_MAX),
+        let pause = asked.map_or_else(
+            || pause(&sink.retry, attempts),
+            |asked| asked.min(ASKED_PAUSE_MAX),
         );
         settlement
             .retries
-            .push(retry(batch, attempts, now_ms + pause_ms, &reason));
+            .push(retry(batch, attempts, now + pause, &reason));
         return;
     }
     // The halves have one attempt each before they are halved again. Who rejects means all of it.
@@ -83,27 +81,21 @@ pub(super) fn put_aside(
     match halves {
         Some((left, right)) => {
             for half in [left, right] {
-                let due_ms = now_ms + pause_ms(&sink.retry, 1);
+                let due_at = now + pause(&sink.retry, 1);
                 settlement
                     .retries
-                    .push(retry(&half, attempts, due_ms, &reason));
+                    .push(retry(&half, attempts, due_at, &reason));
             }
         }
         None => settlement
             .dead_letters
-            .extend(letters(batch, attempts, &reason, clock::unix_ms())),
+            .extend(letters(batch, attempts, &reason, Unix::now())),
     }
 }
 
 /// The pause before the next attempt, after so many.
-pub(super) fn pause_ms(retry: &RetrySettings, attempts: u32) -> u64 {
-    let (first, max) = (retry.first_ms, retry.max_ms);
-    let pause = backoff::pause(
-        Duration::from_millis(first),
-        Duration::from_millis(max),
-        attempts,
-    );
-    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
+pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
+    backoff::pause(retry.first, retry.max, attempts)
 }
 
 /// Another attempt later, without counting this one.
@@ -114,20 +106,20 @@ pub(super) fn postpone(
     reason: &str,
     settlement: &mut Settlement,
 ) {
-    let due_ms = clock::lived_ms() + pause_ms(&sink.retry, attempts.max(1));
+    let due_at = Lived::now() + pause(&sink.retry, attempts.max(1));
     settlement
         .retries
-        .push(retry(batch, attempts, due_ms, reason));
+        .push(retry(batch, attempts, due_at, reason));
 }
 
-fn retry(batch: &Batch, attempts: u32, due_ms: u64, reason: &str) -> Retry {
+fn retry(batch: &Batch, attempts: u32, due_at: Lived, reason: &str) -> Retry {
     Retry {
         id: 0,
         seqs: (0, 0),
         parts: parts(batch),
         resent: batch.is_resent(),
         attempts,
-        due_ms,
+        due_at,
         reason: reason.to_owned(),
     }
 }
@@ -147,7 +139,7 @@ pub(super) fn letters<'a>(
     batch: &'a Batch,
     attempts: u32,
     reason: &'a str,
-    at_ms: u64,
+    at: Unix,
 ) -> impl Iterator<Item = DeadLetter> + 'a {
     batch.slices().iter().flat_map(move |slice| {
         let entry = &slice.entry;
@@ -163,8 +155,8 @@ pub(super) fn letters<'a>(
             standing: item.standing,
             reason: reason.to_owned(),
             attempts,
-            at_ms,
-            received_ms: entry.received_ms,
+            at,
+            received_at: entry.received_at,
         })
     })
 }
@@ -180,7 +172,7 @@ pub(super) fn bury(
         return;
     }
     let mut reasons: HashMap<u32, String> = rejected.into_iter().collect();
-    let items = letters(batch, attempts, "", clock::unix_ms()).zip(0..);
+    let items = letters(batch, attempts, "", Unix::now()).zip(0..);
     settlement
         .dead_letters
         .extend(items.filter_map(|(letter, index)| {
@@ -207,8 +199,8 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
         standing: Standing::default(),
         reason,
         attempts: 0,
-        at_ms: clock::unix_ms(),
-        received_ms: entry.map_or(0, |entry| entry.received_ms),
+        at: Unix::now(),
+        received_at: entry.map_or(Unix::MIN, |entry| entry.received_at),
     }
 }
 
@@ -216,9 +208,9 @@ pub(super) fn unreadable(seq: u64, row: Option<&LogRow>, reason: String) -> Dead
 mod tests {
     use std::time::Duration;
 
-    use super::{ASKED_PAUSE_MS_MAX, put_aside, rest};
+    use super::{ASKED_PAUSE_MAX, put_aside, rest};
     use crate::batch::{Action, Batch, Entry, Slice};
-    use crate::clock;
+    use crate::clock::{Lived, Unix};
     use crate::config::Sink;
     use crate::item::ItemsWriter;
     use crate::plugin::{Failure, Progress};
@@ -233,7 +225,8 @@ mod tests {
             seq: 7,
             request_id: uuid::Uuid::nil(),
             stream: "s".into(),
-            received_ms: 0,
+            received_at: Unix::MIN,
+            arrived: None,
             action: Action::Upsert,
             items: writer.into_items(),
         };
@@ -337,10 +330,12 @@ mod tests {
 
     #[test]
     fn a_pause_that_a_sink_asks_for_is_kept_within_an_hour() {
-        let now_ms = clock::lived_ms();
-        let soon = decide(1, 1, asks(Some(Duration::from_millis(40)))).retries[0].due_ms;
-        assert!((now_ms + 40..now_ms + 10_000).contains(&soon), "{soon}");
-        let late = decide(1, 1, asks(Some(Duration::MAX))).retries[0].due_ms;
-        assert!(late >= now_ms + ASKED_PAUSE_MS_MAX && late < now_ms + 2 * ASKED_PAUSE_MS_MAX);
+        let now = Lived::now();
+        let soon = decide(1, 1, asks(Some(Duration::from_millis(40)))).retries[0].due_at;
+        let pause = Duration::from_millis(40);
+        let long = Duration::from_secs(10);
+        assert!((now + pause..now + long).contains(&soon), "{soon:?}");
+        let late = decide(1, 1, asks(Some(Duration::MAX))).retries[0].due_at;
+        assert!(late >= now + ASKED_PAUSE_MAX && late < now + 2 * ASKED_PAUSE_MAX);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{Delivery, verdict};
 use crate::batch::{Batch, Slice};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::journal::StorageError;
 use crate::journal::log::Filter;
 use crate::pool::{self, DeadLetter, Part, PoolError, Retry};
@@ -23,8 +23,8 @@ const CHUNK: u32 = 100;
 pub struct Waiting {
     /// As it stands in the file.
     pub retry: Retry,
-    /// When it is due, or now if it is already: Unix time in milliseconds.
-    pub due_unix_ms: u64,
+    /// When it is due, or now if it is already.
+    pub due_at: Unix,
     /// Number of its items; `None` if the list of them cannot be read.
     pub items: Option<u64>,
     /// The request that its first item came with, if the log still has it: its id and its stream.
@@ -69,7 +69,7 @@ impl Delivery {
             let row = rows.iter().find(|row| row.seq == retry.seqs.0);
             let first = row.map(|row| &row.entry);
             Waiting {
-                due_unix_ms: clock::unix_of_lived(retry.due_ms.max(clock::lived_ms())),
+                due_at: clock::unix_of_lived(retry.due_at.max(Lived::now())),
                 first: first.map(|first| (first.request_id.to_string(), Arc::clone(&first.stream))),
                 retry,
                 items,
@@ -171,7 +171,7 @@ impl Delivery {
         }
         let (slices, gone) = self.read_parts(&retry.parts).await?;
         let batch = Batch::new(slices, 1);
-        let readable = verdict::letters(&batch, retry.attempts, reason, clock::unix_ms());
+        let readable = verdict::letters(&batch, retry.attempts, reason, Unix::now());
         let mut letters: Vec<DeadLetter> = readable.collect();
         letters.extend(self.letters_of(gone).await?);
         Ok(letters)

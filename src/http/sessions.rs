@@ -4,9 +4,9 @@
 //! and end sessions.
 //!
 //! **Invariant**: a session and an invitation are held only as the digest of their secret. There are at most
-//! [`SESSIONS_MAX`] sessions of a token; each ends at sign-out, after [`SESSION_MS`], with its token, or with the process,
+//! [`SESSIONS_MAX`] sessions of a token; each ends at sign-out, after [`SESSION`], with its token, or with the process,
 //! and has the role that its token has at the moment. A key that was just issued is held until the page that shows it, is
-//! given to it once, and to nobody after [`visitor::ISSUED_MS`].
+//! given to it once, and to nobody after [`visitor::ISSUED_KEPT`].
 
 mod invitation;
 mod visitor;
@@ -16,12 +16,13 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::catalog::{AuditChange, KeyHash, Kind};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::journal::log::Client;
 use crate::operate::access::{Access, Token};
 use crate::text::hex;
@@ -29,7 +30,7 @@ pub use invitation::Invitation;
 pub use visitor::{IssuedKey, Visitor};
 
 /// How long somebody stays signed in.
-pub const SESSION_MS: u64 = 12 * 3_600_000;
+pub const SESSION: Duration = Duration::from_hours(12);
 /// When a token has more, the oldest of them ends.
 const SESSIONS_MAX: usize = 100;
 
@@ -44,7 +45,7 @@ pub struct Sessions {
 struct State {
     sessions: HashMap<KeyHash, Session>,
     /// By the digests of the tokens that gave them: that of the secret, and until when.
-    invitations: HashMap<KeyHash, (KeyHash, u64)>,
+    invitations: HashMap<KeyHash, (KeyHash, Lived)>,
 }
 
 /// Somebody who is signed in, as others see it.
@@ -56,12 +57,12 @@ pub struct SignedIn {
     pub token: Arc<Token>,
     /// Where it began.
     pub client: Client,
-    /// When: Unix time in milliseconds.
-    pub since_ms: u64,
-    /// When the last page was asked for, likewise.
-    pub seen_ms: u64,
-    /// When it ends if nobody signs out, likewise.
-    pub ends_ms: u64,
+    /// When.
+    pub since: Unix,
+    /// When the last page was asked for.
+    pub seen_at: Unix,
+    /// When it ends if nobody signs out.
+    pub ends_at: Unix,
 }
 
 impl SignedIn {
@@ -70,7 +71,7 @@ impl SignedIn {
         let was = json!({
             "token": &*self.token.name,
             "client": self.client.to_string(),
-            "since": clock::rfc3339(self.since_ms),
+            "since": clock::rfc3339(self.since),
         });
         AuditChange {
             before: Some(was),
@@ -86,15 +87,14 @@ struct Session {
     /// Digest of the token that it began with.
     token: KeyHash,
     client: Client,
-    since_ms: u64,
-    seen_ms: u64,
-    /// Time lived.
-    ends_ms: u64,
+    since: Unix,
+    seen_at: Unix,
+    ends_at: Lived,
     form_token: Arc<str>,
     /// What the next page says of the write before it.
     flash: Option<String>,
     /// A key that was just issued, and until when it is handed out.
-    issued: Option<(IssuedKey, u64)>,
+    issued: Option<(IssuedKey, Lived)>,
 }
 
 impl Sessions {
@@ -112,14 +112,14 @@ impl Sessions {
     /// The system has no random numbers.
     pub fn begin(&self, token: &Token, client: Client) -> Result<(Uuid, String), getrandom::Error> {
         let secret = random()?;
-        let (id, now_ms) = (Uuid::now_v7(), clock::unix_ms());
+        let (id, now) = (Uuid::now_v7(), Unix::now());
         let session = Session {
             id,
             token: token.hash(),
             client,
-            since_ms: now_ms,
-            seen_ms: now_ms,
-            ends_ms: clock::lived_ms() + SESSION_MS,
+            since: now,
+            seen_at: now,
+            ends_at: Lived::now() + SESSION,
             form_token: random()?.into(),
             flash: None,
             issued: None,
@@ -131,7 +131,7 @@ impl Sessions {
         let count = sessions.values().filter(|session| own(session)).count();
         if count >= SESSIONS_MAX {
             let own = sessions.iter().filter(|(_, session)| own(session));
-            let oldest = own.min_by_key(|(_, session)| session.ends_ms);
+            let oldest = own.min_by_key(|(_, session)| session.ends_at);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 sessions.remove(&oldest);
             }
@@ -163,22 +163,21 @@ impl Sessions {
 
     fn shown(&self, session: &Session) -> Option<SignedIn> {
         let token = self.access.with_hash(session.token)?;
-        let left_ms = session.ends_ms.saturating_sub(clock::lived_ms());
-        let ends_ms = clock::unix_ms() + left_ms;
+        let ends_at = clock::unix_of_lived(session.ends_at);
         Some(SignedIn {
             id: session.id,
             client: session.client,
-            since_ms: session.since_ms,
-            seen_ms: session.seen_ms,
-            ends_ms: token.expires_ms.map_or(ends_ms, |end| end.min(ends_ms)),
+            since: session.since,
+            seen_at: session.seen_at,
+            ends_at: token.expires_at.map_or(ends_at, |end| end.min(ends_at)),
             token,
         })
     }
 
     fn forget_ended(&self, state: &mut State) {
-        let now_ms = clock::lived_ms();
+        let now = Lived::now();
         let goes_on = |session: &Session| {
-            now_ms < session.ends_ms && self.access.with_hash(session.token).is_some()
+            now < session.ends_at && self.access.with_hash(session.token).is_some()
         };
         state.sessions.retain(|_, session| goes_on(session));
     }

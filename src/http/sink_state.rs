@@ -23,11 +23,11 @@ impl From<&(String, SinkState)> for SinkStateData {
     fn from((name, state): &(String, SinkState)) -> Self {
         let (state, at) = match state {
             SinkState::Waiting => ("waiting", None),
-            SinkState::Done(at_ms) => ("done", at_ms.map(clock::rfc3339)),
-            SinkState::Stale { at_ms, .. } => ("stale", at_ms.map(clock::rfc3339)),
+            SinkState::Done(at) => ("done", at.map(clock::rfc3339)),
+            SinkState::Stale { at, .. } => ("stale", at.map(clock::rfc3339)),
             SinkState::Retrying => ("retrying", None),
             SinkState::Failed => ("failed", None),
-            SinkState::Discarded(at_ms) => ("discarded", Some(clock::rfc3339(*at_ms))),
+            SinkState::Discarded(at) => ("discarded", Some(clock::rfc3339(*at))),
         };
         Self {
             name: name.clone(),

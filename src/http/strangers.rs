@@ -17,7 +17,7 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
 use crate::catalog::QuotaState;
-use crate::clock;
+use crate::clock::Lived;
 use crate::config::{Networks, party};
 
 /// Seconds' worth of requests that may come at once.
@@ -25,7 +25,7 @@ const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// Clients that are remembered.
 const CLIENTS_MAX: usize = 10_000;
 /// How often, at most, all of them are looked at for those that can be forgotten.
-const SWEEP_MS: u64 = 1_000;
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How long an answer to one that is over its rate is held back, so that it asks no faster.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
@@ -33,8 +33,8 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 pub struct Strangers {
     requests_per_second: NonZeroU32,
     rate: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, DefaultClock>,
-    /// Time lived.
-    swept_ms: AtomicU64,
+    /// A [`Lived`], in milliseconds.
+    swept_at: AtomicU64,
 }
 
 impl std::fmt::Debug for Strangers {
@@ -51,13 +51,13 @@ impl Strangers {
         Some(Self {
             requests_per_second: rate,
             rate: RateLimiter::hashmap(quota),
-            swept_ms: AtomicU64::new(0),
+            swept_at: AtomicU64::new(0),
         })
     }
 
     /// One more of a client. If that is too many: when the next may come, after having waited a moment.
     pub(super) async fn came(&self, address: IpAddr) -> Option<QuotaState> {
-        let reset_seconds = self.over(party(address), clock::lived_ms())?;
+        let reset_seconds = self.over(party(address), Lived::now())?;
         tokio::time::sleep(HELD_BACK).await;
         Some(QuotaState {
             burst: self.requests_per_second.saturating_mul(BURST).get(),
@@ -67,9 +67,9 @@ impl Strangers {
         })
     }
 
-    fn over(&self, party: IpAddr, now_ms: u64) -> Option<u64> {
+    fn over(&self, party: IpAddr, now: Lived) -> Option<u64> {
         let is_full = || self.rate.len() >= CLIENTS_MAX;
-        if is_full() && self.may_sweep(now_ms) {
+        if is_full() && self.may_sweep(now) {
             self.rate.retain_recent();
         }
         let party = match is_full() {
@@ -84,11 +84,11 @@ impl Strangers {
     }
 
     /// Whether the last sweep is long enough ago; one of those who ask at a time is told so.
-    fn may_sweep(&self, now_ms: u64) -> bool {
-        let swept_ms = self.swept_ms.load(Ordering::Relaxed);
-        now_ms.saturating_sub(swept_ms) >= SWEEP_MS
-            && (self.swept_ms)
-                .compare_exchange(swept_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+    fn may_sweep(&self, now: Lived) -> bool {
+        let swept_at = self.swept_at.load(Ordering::Relaxed);
+        now - Lived::from_ms(swept_at) >= SWEEP_EVERY
+            && (self.swept_at)
+                .compare_exchange(swept_at, now.ms(), Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
     }
 }
@@ -190,10 +190,14 @@ mod tests {
         let strangers = Strangers::new(2).expect("a limit");
         let burst = 2 * BURST.get();
         for n in 0..burst {
-            assert_eq!(strangers.over(address("192.0.2.1"), 0), None, "{n}");
+            assert_eq!(
+                strangers.over(address("192.0.2.1"), Lived::MIN),
+                None,
+                "{n}"
+            );
         }
-        assert!(strangers.over(address("192.0.2.1"), 0).is_some());
-        assert_eq!(strangers.over(address("192.0.2.2"), 0), None);
+        assert!(strangers.over(address("192.0.2.1"), Lived::MIN).is_some());
+        assert_eq!(strangers.over(address("192.0.2.2"), Lived::MIN), None);
     }
 
     #[test]
@@ -201,17 +205,21 @@ mod tests {
         // At this rate all but the last can be forgotten at once.
         let strangers = Strangers::new(1_000_000).expect("a limit");
         let mut next = 0_u32;
-        let mut come = |now_ms| {
+        let mut come = |now| {
             next += 1;
-            strangers.over(IpAddr::V4(next.into()), now_ms);
+            strangers.over(IpAddr::V4(next.into()), now);
             strangers.rate.len()
         };
-        while come(5_000) < CLIENTS_MAX {}
-        assert!(come(5_000) < CLIENTS_MAX, "the first sweep");
-        while come(5_000) < CLIENTS_MAX {}
+        while come(Lived::from_ms(5_000)) < CLIENTS_MAX {}
+        assert!(come(Lived::from_ms(5_000)) < CLIENTS_MAX, "the first sweep");
+        while come(Lived::from_ms(5_000)) < CLIENTS_MAX {}
         for _ in 0..3 {
-            assert_eq!(come(5_999), CLIENTS_MAX + 1, "others are as one");
+            assert_eq!(
+                come(Lived::from_ms(5_999)),
+                CLIENTS_MAX + 1,
+                "others are as one"
+            );
         }
-        assert!(come(6_000) < CLIENTS_MAX, "the next sweep");
+        assert!(come(Lived::from_ms(6_000)) < CLIENTS_MAX, "the next sweep");
     }
 }

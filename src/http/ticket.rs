@@ -83,10 +83,10 @@ pub async fn give_ticket(
         streams: streams.clone(),
         origin: wanted.origin.or(origin),
     };
-    let (ticket, ends_ms) = live.tickets.give(grant)?;
+    let (ticket, ends_at) = live.tickets.give(grant)?;
     let ticket = TicketData {
         ticket,
-        expires_at: clock::rfc3339(ends_ms),
+        expires_at: clock::rfc3339(ends_at),
     };
     Ok((envelope::created(ticket), streams))
 }

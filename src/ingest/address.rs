@@ -15,7 +15,7 @@ use std::time::Instant;
 use super::request::{Address, Answer, Head, Known, Reply, Voucher};
 use super::{Admitted, BodyError, Ingest, Refusal};
 use crate::catalog::{Caller, Connector, IngestKey, VolumeLeft};
-use crate::clock;
+use crate::clock::Unix;
 use crate::error::AcceptError;
 use crate::journal::Outcome;
 use crate::sender::body::Form;
@@ -109,7 +109,7 @@ impl Ingest {
         let connector = self.catalog.connector(address.connector)?;
         let stream = head.stream.unwrap_or_default();
         let unproven = Unproven {
-            keys: connector.signing_keys(stream, clock::unix_ms()),
+            keys: connector.signing_keys(stream, Unix::now()),
             head,
             address,
             connector,
@@ -159,14 +159,14 @@ impl Ingest {
                             };
                             return Err(self.refuse_stranger(unproven, error, None));
                         }
-                        signing.sent.keep(&secret, clock::unix_ms());
+                        signing.sent.keep(&secret, Unix::now());
                     }
                     // Anybody may greet.
                     let quota = match &greeting {
                         Some(_) => Ok(key.quota.full()),
                         None => {
                             unproven.connector.signs.clock.store(0, Ordering::Relaxed);
-                            key.was_used_at(clock::unix_ms());
+                            key.was_used_at(Unix::now());
                             key.quota.take()
                         }
                     };
@@ -246,7 +246,7 @@ impl Ingest {
             return Err(self.refuse_unknown(head, started));
         };
         let stream = head.stream.unwrap_or_default();
-        let keys = connector.signing_keys(stream, clock::unix_ms());
+        let keys = connector.signing_keys(stream, Unix::now());
         let unproven = Unproven {
             head,
             address,
@@ -275,13 +275,10 @@ impl Ingest {
             return Err((self.too_large(), None));
         }
         let form = unproven.head.form().map_err(|error| (error, None))?;
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let mut refused = None;
         for signing in unproven.keys.iter().filter_map(|key| key.signing.as_ref()) {
-            match signing
-                .verifier
-                .check_head(unproven.address.headers, now_ms)
-            {
+            match signing.verifier.check_head(unproven.address.headers, now) {
                 Ok(()) => {
                     self.gate.check().map_err(|error| (error, None))?;
                     return Ok(form);
@@ -308,7 +305,7 @@ pub(super) fn delivery<'a>(address: &Address<'a>, url: &'a str, body: &'a [u8]) 
         url,
         headers: address.headers,
         body,
-        now_ms: clock::unix_ms(),
+        now: Unix::now(),
     }
 }
 

@@ -7,21 +7,22 @@ use sha2::{Digest, Sha256};
 
 use super::Ingest;
 use super::conventions::Repeats;
+use crate::clock::Unix;
 use crate::journal::{Claim, LogEntry, Outcome};
 
 /// Among whose requests a repeat counts as one.
 struct Scope<'a> {
     connector: &'a str,
     /// When the connector was made, if it was made at run time.
-    since: Option<u64>,
+    since: Option<Unix>,
     stream: &'a str,
     test: bool,
 }
 
 impl Ingest {
-    /// When the connector was made, if it was made at run time: Unix time in milliseconds.
-    pub fn made_at(&self, connector: &str) -> Option<u64> {
-        self.catalog.connector(connector)?.created_ms
+    /// When the connector was made, if it was made at run time.
+    pub fn made_at(&self, connector: &str) -> Option<Unix> {
+        self.catalog.connector(connector)?.created_at
     }
 
     /// What a delivery's repeats have in common.
@@ -69,7 +70,7 @@ impl Scope<'_> {
         let mut scope = Sha256::new();
         scope.update([u8::from(self.test)]);
         if let Some(since) = self.since {
-            scope.update(since.to_le_bytes());
+            scope.update(since.ms().to_le_bytes());
         }
         for part in [self.connector, self.stream, idempotency_key] {
             scope.update((part.len() as u64).to_le_bytes());

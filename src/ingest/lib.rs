@@ -44,6 +44,7 @@ use bytes::Bytes;
 
 use crate::budget::Budget;
 use crate::catalog::Catalog;
+use crate::clock::Unix;
 use crate::error::AcceptError;
 use crate::journal::Journal;
 use crate::metrics::{Metrics, Minute};
@@ -184,7 +185,7 @@ impl Ingest {
         let connector = Some(&known.caller.key.connector);
         self.note(
             connector,
-            known.head.received_ms,
+            known.head.received_at,
             known.started,
             &Ok(&accepted),
         );
@@ -199,7 +200,7 @@ impl Ingest {
     fn note(
         &self,
         connector: Option<&Arc<str>>,
-        received_ms: u64,
+        received_at: Unix,
         started: Instant,
         result: &Result<&Accepted, &AcceptError>,
     ) {
@@ -216,7 +217,7 @@ impl Ingest {
             took,
             took_max: took,
         };
-        self.metrics.recent.note(connector, received_ms, request);
+        self.metrics.recent.note(connector, received_at, request);
     }
 
     fn body_refused(&self, error: BodyError) -> AcceptError {

@@ -17,6 +17,7 @@ use super::address::Unproven;
 use super::request::{Address, Answer, Head, Known, Named};
 use crate::budget::Portion;
 use crate::catalog::{Caller, IngestKey, QuotaState, VolumeLeft};
+use crate::clock::Unix;
 use crate::error::AcceptError;
 use crate::journal::log::Endpoint;
 use crate::journal::{Journal, JournalError, LogEntry, Outcome, RefusedBody};
@@ -104,7 +105,7 @@ impl Ingest {
         };
         let count = match error {
             AcceptError::Unavailable { .. } => None,
-            _ => connector.failures.note_refusal(head.received_ms),
+            _ => connector.failures.note_refusal(head.received_at),
         };
         let entry = count.map(|count| {
             let mut message = reason.unwrap_or_else(|| error.to_string());
@@ -122,7 +123,7 @@ impl Ingest {
                 error: Some(message.into()),
                 ..LogEntry::of(
                     head.request_id,
-                    head.received_ms,
+                    head.received_at,
                     Arc::clone(&connector.name),
                     stream,
                     Outcome::Rejected,
@@ -178,7 +179,7 @@ impl Ingest {
             ..
         } = *refusal;
         let connector = caller.as_ref().map(|(caller, _)| &caller.key.connector);
-        self.note(connector, head.received_ms, started, &Err(&error));
+        self.note(connector, head.received_at, started, &Err(&error));
         let metrics = &self.metrics;
         match error {
             AcceptError::InvalidPayload { .. } => &metrics.invalid,
@@ -225,7 +226,7 @@ impl Ingest {
         };
         if flood {
             let key = &known.caller.key;
-            let count = key.quota.note_refusal(known.head.received_ms)?;
+            let count = key.quota.note_refusal(known.head.received_at)?;
             if count > 1 {
                 message = format!("{message} ({count} requests since the last entry)");
             }
@@ -266,10 +267,10 @@ impl Ingest {
     }
 
     /// Writes the log entries of floods that have ended. Called once a second.
-    pub fn log_floods(&self, unix_ms: u64) {
+    pub fn log_floods(&self, now: Unix) {
         let connectors = self.catalog.connectors();
         for connector in &connectors {
-            let Some(count) = connector.failures.unlogged_refusals(unix_ms) else {
+            let Some(count) = connector.failures.unlogged_refusals(now) else {
                 continue;
             };
             let message = format!(
@@ -280,11 +281,11 @@ impl Ingest {
                 endpoint: Endpoint::Webhook,
                 http_status: 401,
                 error: Some(message.into()),
-                ..LogEntry::of(Uuid::now_v7(), unix_ms, name, "".into(), Outcome::Rejected)
+                ..LogEntry::of(Uuid::now_v7(), now, name, "".into(), Outcome::Rejected)
             });
         }
         for key in connectors.iter().flat_map(|one| &one.keys) {
-            let Some(count) = key.quota.unlogged_refusals(unix_ms) else {
+            let Some(count) = key.quota.unlogged_refusals(now) else {
                 continue;
             };
             let message =
@@ -295,7 +296,7 @@ impl Ingest {
                 http_status: 429,
                 key: key.prefix(),
                 error: Some(message.into()),
-                ..LogEntry::of(Uuid::now_v7(), unix_ms, connector, stream, outcome)
+                ..LogEntry::of(Uuid::now_v7(), now, connector, stream, outcome)
             });
         }
     }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::request::{Accepted, Answer, Head, Known};
 use super::{Ingest, flatten, headers};
+use crate::clock::{Lived, Unix};
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter};
 use crate::journal::log::{Client, Endpoint};
@@ -72,7 +73,9 @@ impl Ingest {
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;
         let committing = self.follow(known);
-        let stored = self.submit(log, items, [claim, None]).await;
+        let stored = self
+            .submit(log, Lived::at(known.started), items, [claim, None])
+            .await;
         self.end_commit(known, committing, &stored);
         stored
     }
@@ -91,14 +94,14 @@ impl Ingest {
         let items = removed(key)?;
         self.gate.check()?;
         let (connector, stream) = (OPERATOR.into(), stream.into());
-        let received_ms = crate::clock::unix_ms();
+        let received_at = Unix::now();
         let log = LogEntry {
             endpoint: Endpoint::Items,
             items: 1,
             client,
-            ..LogEntry::of(request_id, received_ms, connector, stream, Outcome::Removed)
+            ..LogEntry::of(request_id, received_at, connector, stream, Outcome::Removed)
         };
-        self.submit(log, items, [None; 2]).await
+        self.submit(log, Lived::now(), items, [None; 2]).await
     }
 }
 

@@ -15,6 +15,7 @@ use super::conventions::DELIVERY;
 use super::headers;
 use crate::budget::{Full, Portion};
 use crate::catalog::{Caller, QuotaState, VolumeLeft};
+use crate::clock::Unix;
 use crate::config::Networks;
 use crate::error::AcceptError;
 use crate::journal::log::{Client, Endpoint, Sender};
@@ -44,8 +45,8 @@ pub struct Limits {
 pub struct Head<'a> {
     /// UUIDv7, made when the request arrived.
     pub request_id: Uuid,
-    /// When it arrived: Unix time in milliseconds.
-    pub received_ms: u64,
+    /// When it arrived.
+    pub received_at: Unix,
     /// Where it came in.
     pub endpoint: Endpoint,
     /// The stream that the caller names, in the path or by `?stream=`.
@@ -148,7 +149,7 @@ impl Known<'_> {
             headers: head.headers.map(Into::into),
             ..LogEntry::of(
                 head.request_id,
-                head.received_ms,
+                head.received_at,
                 connector,
                 stream,
                 outcome,

@@ -18,7 +18,7 @@ use super::conventions::{Reading, Repeats};
 use super::{Accepted, Address, Head, Ingest};
 use crate::batch::Entry;
 use crate::catalog::{Connector, Rules};
-use crate::clock;
+use crate::clock::{Lived, Unix};
 use crate::config::OnUpdate;
 use crate::error::AcceptError;
 use crate::item::{Items, ItemsWriter, Standing};
@@ -155,10 +155,10 @@ impl Ingest {
         let from = row.entry;
         let connector = self.catalog.connector(&from.connector);
         let connector = connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))?;
-        let received_ms = clock::unix_ms();
+        let received_at = Unix::now();
         let mut log = LogEntry {
             request_id: id,
-            received_ms,
+            received_at,
             outcome: Outcome::Accepted,
             http_status: 202,
             key: "".into(),
@@ -198,9 +198,9 @@ impl Ingest {
             });
         }
         let accepted = self
-            .submit_both(log, items, removed, &repeats, &body)
+            .submit_both(log, Lived::at(started), items, removed, &repeats, &body)
             .await?;
-        self.note(Some(&from.connector), received_ms, started, &Ok(&accepted));
+        self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {
             from,
             accepted: Some(accepted),
@@ -252,7 +252,7 @@ impl Ingest {
             .collect();
         let head = Head {
             request_id: log.request_id,
-            received_ms: log.received_ms,
+            received_at: log.received_at,
             endpoint: log.endpoint,
             stream: Some(&kept.stream),
             authorization: None,

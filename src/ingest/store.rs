@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::conventions::{Reading, Repeats};
 use super::request::{Known, Named};
 use super::{Accepted, Ingest};
+use crate::clock::Lived;
 use crate::error::AcceptError;
 use crate::item::Items;
 use crate::journal::log::Endpoint;
@@ -75,7 +76,8 @@ impl Ingest {
             }
         };
         let committing = self.follow(known);
-        let stored = self.submit_both(log, items, removed, &delivery.repeats, body);
+        let arrived = Lived::at(known.started);
+        let stored = self.submit_both(log, arrived, items, removed, &delivery.repeats, body);
         let stored = stored.await;
         self.end_commit(known, committing, &stored);
         if !matches!(&stored, Ok(accepted) if !accepted.receipt.replayed) {
@@ -97,6 +99,7 @@ impl Ingest {
     pub(super) async fn submit_both(
         &self,
         mut log: LogEntry,
+        arrived: Lived,
         items: Items,
         removed: Option<Items>,
         repeats: &Repeats,
@@ -106,7 +109,7 @@ impl Ingest {
         let whole = self.claims(&log, repeats, body);
         let Some(removed) = removed else {
             log.items = count(&items);
-            return self.submit(log, items, whole).await;
+            return self.submit(log, arrived, items, whole).await;
         };
         let mut removal = LogEntry {
             items: count(&removed),
@@ -119,19 +122,20 @@ impl Ingest {
             ..log.clone()
         };
         if items.is_empty() {
-            return self.submit(removal, removed, whole).await;
+            return self.submit(removal, arrived, removed, whole).await;
         }
         let part = self.claims_of_removal(&log, repeats, body);
         removal.request_id = Uuid::now_v7();
-        self.submit(removal, removed, part).await?;
+        self.submit(removal, arrived, removed, part).await?;
         log.items = count(&items);
-        self.submit(log, items, whole).await
+        self.submit(log, arrived, items, whole).await
     }
 
     /// Makes durable what passed every check.
     pub(super) async fn submit(
         &self,
         log: LogEntry,
+        arrived: Lived,
         items: Items,
         [claim, second]: [Option<Claim>; 2],
     ) -> Result<Accepted, AcceptError> {
@@ -139,6 +143,7 @@ impl Ingest {
         let (bytes, outcome) = (log.bytes, log.outcome);
         let submission = Submission {
             log,
+            arrived,
             items,
             claim,
             second,

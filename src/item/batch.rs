@@ -17,6 +17,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::clock::{Lived, Unix};
 use crate::item::{ItemRef, Items};
 pub use derive::DeriveError;
 pub use read::{Form, Span};
@@ -50,8 +51,11 @@ pub struct Entry {
     pub request_id: Uuid,
     /// The stream that the items belong to.
     pub stream: Arc<str>,
-    /// When the request arrived: Unix time in milliseconds.
-    pub received_ms: u64,
+    /// When the request arrived.
+    pub received_at: Unix,
+    /// The same in time lived, by which it is measured how long it waited. None: it was read from a file, and is known to
+    /// the journal alone.
+    pub arrived: Option<Lived>,
     /// What it asks of its items.
     pub action: Action,
     /// The flattened items; of a removal those that go, without fields.
@@ -330,7 +334,8 @@ mod tests {
                 seq: number + 1,
                 request_id: Uuid::from_u128(u128::from(number) + 1),
                 stream: format!("s{number}").into(),
-                received_ms: 1_000 + number,
+                received_at: Unix::from_ms(1_000 + number),
+                arrived: None,
                 action: Action::Upsert,
                 items: writer.into_items(),
             }))

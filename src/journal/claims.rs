@@ -19,12 +19,14 @@ mod hours;
 mod turn;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use moka::sync::Cache;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 use uuid::Uuid;
 
 use super::Claim;
+use crate::clock::Lived;
 use filter::{Filter, Filters, Key};
 pub(super) use turn::list_runs;
 use turn::{Clearing, Turn};
@@ -57,8 +59,7 @@ CREATE TABLE claim_runs (
 ";
 
 /// How long a claim holds.
-pub(super) const WINDOW_MS: u64 = 24 * HOUR_MS;
-const HOUR_MS: u64 = 3_600_000;
+pub(super) const WINDOW: Duration = Duration::from_hours(24);
 /// Claims of a run. In memory are those that are not in one yet: 2 to 4 MB with so many.
 const RUN_CLAIMS: usize = 32_768;
 const CACHED_CLAIMS_MAX: u64 = 50_000;
@@ -78,7 +79,7 @@ pub(super) struct Held {
     pub(super) request_id: Uuid,
     pub(super) items: u32,
     pub(super) payload: [u8; 8],
-    pub(super) at_ms: u64,
+    pub(super) at: Lived,
 }
 
 impl Held {
@@ -89,7 +90,7 @@ impl Held {
             request_id: Uuid::from_bytes(row.get(1).ok()?),
             items: row.get(2).ok()?,
             payload: row.get(3).ok()?,
-            at_ms: row.get::<_, i64>(4).ok()?.unsigned_abs(),
+            at: Lived::from_column(row.get(4).ok()?),
         };
         Some((row.get(0).ok()?, held))
     }
@@ -107,13 +108,13 @@ impl Held {
             &self.request_id.as_bytes()[..],
             self.items,
             &self.payload[..],
-            self.at_ms.cast_signed(),
+            self.at.to_column(),
         ])?;
         Ok(())
     }
 
-    fn is_live(&self, now_ms: u64) -> bool {
-        self.at_ms.saturating_add(WINDOW_MS) > now_ms
+    fn is_live(&self, now: Lived) -> bool {
+        self.at + WINDOW > now
     }
 }
 
@@ -121,13 +122,13 @@ impl Held {
 #[derive(Debug, Clone, Copy)]
 struct Run {
     number: i64,
-    newest_ms: u64,
+    newest_at: Lived,
 }
 
 impl Run {
     /// Whether every claim in it has expired.
-    fn is_over(&self, now_ms: u64) -> bool {
-        self.newest_ms.saturating_add(WINDOW_MS) <= now_ms
+    fn is_over(&self, now: Lived) -> bool {
+        self.newest_at + WINDOW <= now
     }
 }
 
@@ -182,8 +183,8 @@ impl Claims {
             let Some((scope, held)) = Held::read(row) else {
                 continue;
             };
-            let before = log.get(&scope).map_or(0, |before| before.at_ms);
-            if before <= held.at_ms {
+            let before = log.get(&scope).map_or(Lived::MIN, |before| before.at);
+            if before <= held.at {
                 log.insert(scope, held);
             }
         }
@@ -208,24 +209,24 @@ impl Claims {
         &self,
         connection: &Connection,
         claim: &Claim,
-        now_ms: u64,
+        now: Lived,
     ) -> Result<Option<Held>, rusqlite::Error> {
         let scope = &claim.scope;
         let turning = || self.turn.as_ref().and_then(|turn| turn.find(scope));
         let known = self.log.get(scope).copied();
         let known = known.or_else(turning).or_else(|| self.cache.get(scope));
         // One that has expired may have been made again.
-        if let Some(held) = known.filter(|held| held.is_live(now_ms)) {
+        if let Some(held) = known.filter(|held| held.is_live(now)) {
             return Ok(Some(held));
         }
-        for run in self.to_be_asked(scope, now_ms) {
+        for run in self.to_be_asked(scope, now) {
             let mut statement = connection.prepare_cached(FIND)?;
             let found = statement
                 .query_row(rusqlite::params![run.number, &scope[..]], |row| {
                     Ok(Held::read(row))
                 })
                 .optional()?;
-            let live = |(_, held): &(Key, Held)| held.is_live(now_ms);
+            let live = |(_, held): &(Key, Held)| held.is_live(now);
             if let Some((scope, held)) = found.flatten().filter(live) {
                 self.cache.insert(scope, held);
                 return Ok(Some(held));
@@ -235,9 +236,9 @@ impl Claims {
     }
 
     /// The runs that may hold a claim that has not expired.
-    fn to_be_asked(&self, scope: &Key, now_ms: u64) -> impl Iterator<Item = &Run> + use<'_> {
+    fn to_be_asked(&self, scope: &Key, now: Lived) -> impl Iterator<Item = &Run> + use<'_> {
         let passing = self.filters.passing(scope).map(|at| &self.runs[at]);
-        passing.filter(move |run| !run.is_over(now_ms))
+        passing.filter(move |run| !run.is_over(now))
     }
 
     /// Makes a claim.
@@ -273,7 +274,7 @@ impl Claims {
     }
 
     /// The transaction is committed.
-    pub(super) fn committed(&mut self, now_ms: u64) {
+    pub(super) fn committed(&mut self, now: Lived) {
         self.made.clear();
         self.deleted.clear();
         self.clearing.committed();
@@ -290,7 +291,7 @@ impl Claims {
             None if self.is_long() && self.clearing.is_done() => {
                 self.last_run += 1;
                 let live = std::mem::take(&mut self.log).into_iter();
-                let live = live.filter(|(_, held)| held.is_live(now_ms));
+                let live = live.filter(|(_, held)| held.is_live(now));
                 let blocks = self.filters.blocks();
                 Some(Turn::new(
                     self.last_run,
@@ -335,9 +336,9 @@ impl Claims {
     pub(super) fn expire(
         &mut self,
         connection: &Connection,
-        now_ms: u64,
+        now: Lived,
     ) -> Result<bool, rusqlite::Error> {
-        let Some(over) = self.runs.iter().position(|run| run.is_over(now_ms)) else {
+        let Some(over) = self.runs.iter().position(|run| run.is_over(now)) else {
             return Ok(false);
         };
         let number = self.runs[over].number;

@@ -18,7 +18,8 @@ use super::spans::Spans;
 use super::writer::{Answer, Answers};
 use super::{Receipt, Submission};
 use crate::batch::Entry;
-use crate::{clock, sqlite};
+use crate::clock::Lived;
+use crate::sqlite;
 
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \
@@ -79,7 +80,7 @@ impl<'a> RequestStatement<'a> {
         let statement = &mut self.statement;
         statement.raw_bind_parameter(1, seq.cast_signed())?;
         statement.raw_bind_parameter(2, &log.request_id.as_bytes()[..])?;
-        statement.raw_bind_parameter(3, log.received_ms.cast_signed())?;
+        statement.raw_bind_parameter(3, log.received_at.to_column())?;
         bind_text(statement, 4, &mut self.connector, &log.connector)?;
         bind_text(statement, 5, &mut self.stream, &log.stream)?;
         statement.raw_bind_parameter(6, log.outcome.code())?;
@@ -204,10 +205,10 @@ impl<'a> Group<'a> {
                 }
             },
             Job::Ask(claims, answer) => {
-                let now_ms = clock::lived_ms();
+                let now = Lived::now();
                 let mut held = false;
                 for claim in claims.iter().flatten() {
-                    held |= self.claims.find(self.connection, claim, now_ms)?.is_some();
+                    held |= self.claims.find(self.connection, claim, now)?.is_some();
                 }
                 let _ = answer.send(held);
             }
@@ -231,16 +232,17 @@ impl<'a> Group<'a> {
     ) -> Result<(Receipt, Option<Arc<Entry>>), rusqlite::Error> {
         let Submission {
             mut log,
+            arrived,
             items,
             claim,
             second,
         } = submission;
-        let now_ms = match claim.or(second) {
-            Some(_) => clock::lived_ms(),
-            None => 0,
+        let now = match claim.or(second) {
+            Some(_) => Lived::now(),
+            None => Lived::MIN,
         };
         for claim in [&claim, &second].into_iter().flatten() {
-            if let Some(held) = self.claims.find(self.connection, claim, now_ms)? {
+            if let Some(held) = self.claims.find(self.connection, claim, now)? {
                 log.outcome = Outcome::Duplicate;
                 if held.payload != claim.payload {
                     log.error = Some(
@@ -261,7 +263,7 @@ impl<'a> Group<'a> {
                 request_id: log.request_id,
                 items: log.items,
                 payload: claim.payload,
-                at_ms: now_ms,
+                at: now,
             };
             self.claims.insert(self.connection, claim, held)?;
         }
@@ -286,7 +288,8 @@ impl<'a> Group<'a> {
             seq: self.last_seq,
             request_id: log.request_id,
             stream: log.stream,
-            received_ms: log.received_ms,
+            received_at: log.received_at,
+            arrived: Some(arrived),
             action,
             items,
         };

@@ -18,6 +18,7 @@ use base::{clock, opaque};
 use item::batch;
 use observe::metrics;
 
+mod arrivals;
 mod claims;
 pub mod copy;
 mod endpoint;
@@ -44,11 +45,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
+use crate::clock::Lived;
 use crate::item::Items;
 use crate::metrics::Metrics;
 use crate::opaque::Opaque;
@@ -79,8 +82,8 @@ pub struct Options {
     /// Sequence numbers start above this, whatever the file says: what a sink has already seen is
     /// never given out twice, even if the file lost its end in a power cut.
     pub seq_floor: u64,
-    /// How long log entries are kept, in milliseconds.
-    pub log_retention_ms: u64,
+    /// How long log entries are kept.
+    pub log_retention: Duration,
     /// Bytes that log entries may take in the file, about; the oldest go first.
     pub log_retention_bytes: u64,
 }
@@ -90,6 +93,8 @@ pub struct Options {
 pub struct Submission {
     /// The log entry, with the outcome [`Outcome::Accepted`], [`Outcome::Removed`] or [`Outcome::Test`].
     pub log: LogEntry,
+    /// When it arrived, in time lived.
+    pub arrived: Lived,
     /// The flattened items; of a removal those that go.
     pub items: Items,
     /// The idempotency claim, if the caller sent a key.

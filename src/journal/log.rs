@@ -19,6 +19,7 @@ use super::marks::{CLOSED, EVERY};
 use super::spans::{self, WITHIN_MS};
 use super::{Journal, StorageError};
 use crate::batch::Action;
+use crate::clock::Unix;
 
 /// What became of a request at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,8 +130,8 @@ impl Client {
 pub struct LogEntry {
     /// UUIDv7.
     pub request_id: Uuid,
-    /// Unix time in milliseconds.
-    pub received_ms: u64,
+    /// When it arrived.
+    pub received_at: Unix,
     /// Name of the connector.
     pub connector: Arc<str>,
     /// Name of the key's stream.
@@ -178,14 +179,14 @@ impl LogEntry {
     /// A request to `POST /api/ingest` that was answered 202, of which nothing else is to be said.
     pub fn of(
         request_id: Uuid,
-        received_ms: u64,
+        received_at: Unix,
         connector: Arc<str>,
         stream: Arc<str>,
         outcome: Outcome,
     ) -> Self {
         Self {
             request_id,
-            received_ms,
+            received_at,
             connector,
             stream,
             outcome,
@@ -254,10 +255,10 @@ pub struct Filter {
     pub outcome: Option<Outcome>,
     /// Only rows before this position (the cursor).
     pub before: Option<u64>,
-    /// Received at or after: Unix time in milliseconds.
-    pub since_ms: Option<u64>,
-    /// Received at or before: Unix time in milliseconds.
-    pub until_ms: Option<u64>,
+    /// Received at or after.
+    pub since: Option<Unix>,
+    /// Received at or before.
+    pub until: Option<Unix>,
     /// Only what has this text in its error, idempotency key, key, or address, in any case of the letters A to Z.
     pub text: Option<String>,
 }
@@ -275,7 +276,7 @@ impl Journal {
     pub async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
         let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
             .bind(request_id.as_bytes().to_vec())
-            .bind(spans::id_ms(request_id.as_bytes()).cast_signed())
+            .bind(spans::id_time(request_id.as_bytes()).to_column())
             .fetch_optional(self.reads())
             .await?;
         row.as_ref().map(read_row).transpose()
@@ -363,7 +364,7 @@ pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
         duplicate_of: id("duplicate_of")?,
         entry: LogEntry {
             request_id: id("request_id")?.unwrap_or_default(),
-            received_ms: number("received_ms")?,
+            received_at: Unix::from_column(row.try_get("received_ms")?),
             connector: row.try_get::<String, _>("connector")?.into(),
             stream: row.try_get::<String, _>("stream")?.into(),
             outcome: Outcome::from_code(row.try_get("outcome")?),

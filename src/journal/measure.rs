@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::marks::CLOSED;
 use super::{Journal, StorageError};
+use crate::clock::Unix;
 
 /// Payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;
@@ -29,8 +30,8 @@ pub struct LogMinute {
     pub errors: u64,
     /// Items accepted.
     pub items: u64,
-    /// When the last of them came: Unix time in milliseconds.
-    pub newest_ms: u64,
+    /// When the last of them came.
+    pub newest_at: Unix,
 }
 
 impl Journal {
@@ -52,15 +53,15 @@ impl Journal {
         Ok(u64::try_from(bytes).unwrap_or_default())
     }
 
-    /// When the oldest request after `seq` arrived whose payload is kept: Unix time in milliseconds.
-    pub async fn oldest_after_ms(&self, seq: u64) -> Result<Option<u64>, StorageError> {
+    /// When the oldest request after `seq` arrived whose payload is kept.
+    pub async fn oldest_after(&self, seq: u64) -> Result<Option<Unix>, StorageError> {
         let oldest: Option<i64> = sqlx::query_scalar(
             "SELECT received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
         )
         .bind(seq.cast_signed())
         .fetch_optional(self.reads())
         .await?;
-        Ok(oldest.map(i64::unsigned_abs))
+        Ok(oldest.map(Unix::from_column))
     }
 
     /// About how many bytes the log takes.
@@ -93,12 +94,12 @@ impl Journal {
         Ok(newest.unwrap_or(0).unsigned_abs())
     }
 
-    /// Counts the newest entries among these positions that came at or after `since_ms`, by connector, key and minute.
+    /// Counts the newest entries among these positions that came at or after `since`, by connector, key and minute.
     /// The second part of the answer is where those begin that were not looked at; none: there are no more.
     pub async fn log_minutes(
         &self,
         range: Range<u64>,
-        since_ms: u64,
+        since: Unix,
     ) -> Result<(Vec<LogMinute>, Option<u64>), StorageError> {
         let start = range.start.cast_signed();
         let end = i64::try_from(range.end).unwrap_or(i64::MAX);
@@ -123,18 +124,18 @@ impl Journal {
         )
         .bind(lowest)
         .bind(end)
-        .bind(i64::try_from(since_ms).unwrap_or(i64::MAX))
+        .bind(since.to_column())
         .fetch_all(self.reads())
         .await?;
         let minutes = rows.into_iter().map(
-            |(connector, key, minute, requests, errors, items, newest_ms)| LogMinute {
+            |(connector, key, minute, requests, errors, items, newest_at)| LogMinute {
                 connector,
                 key,
                 minute: minute.unsigned_abs(),
                 requests: requests.unsigned_abs(),
                 errors: errors.unsigned_abs(),
                 items: items.unsigned_abs(),
-                newest_ms: newest_ms.unsigned_abs(),
+                newest_at: Unix::from_column(newest_at),
             },
         );
         let more = looked_at == STEP;

@@ -8,6 +8,7 @@
 use uuid::Uuid;
 
 use super::log::{LogEntry, Outcome};
+use crate::clock::Unix;
 
 /// Outcome, time and id.
 const HEAD_BYTES: usize = 1 + 8 + 16;
@@ -19,8 +20,8 @@ const BETWEEN: u8 = 0;
 pub struct Origin {
     /// UUIDv7.
     pub request_id: Uuid,
-    /// Unix time in milliseconds.
-    pub received_ms: u64,
+    /// When it arrived.
+    pub received_at: Unix,
     /// [`Outcome::Accepted`] or [`Outcome::Removed`].
     pub outcome: Outcome,
     /// Name of the connector.
@@ -34,7 +35,7 @@ impl Origin {
     pub(super) fn pack(entry: &LogEntry, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.push(entry.outcome.code().to_le_bytes()[0]);
-        bytes.extend_from_slice(&entry.received_ms.to_le_bytes());
+        bytes.extend_from_slice(&entry.received_at.ms().to_le_bytes());
         bytes.extend_from_slice(entry.request_id.as_bytes());
         bytes.extend_from_slice(entry.connector.as_bytes());
         bytes.push(BETWEEN);
@@ -45,14 +46,14 @@ impl Origin {
     pub fn unpack(bytes: &[u8]) -> Option<Self> {
         let (head, names) = bytes.split_at_checked(HEAD_BYTES)?;
         let (outcome, head) = head.split_first()?;
-        let (received_ms, id) = head.split_first_chunk::<8>()?;
+        let (received_at, id) = head.split_first_chunk::<8>()?;
         let (connector, stream) = std::str::from_utf8(names)
             .ok()?
             .split_once(char::from(BETWEEN))?;
         let outcome = Outcome::from_code(i64::from(*outcome));
         Some(Self {
             request_id: Uuid::from_slice(id).ok()?,
-            received_ms: u64::from_le_bytes(*received_ms),
+            received_at: Unix::from_ms(u64::from_le_bytes(*received_at)),
             outcome: (outcome.action().is_some() && bytes[0] == outcome.code().to_le_bytes()[0])
                 .then_some(outcome)?,
             connector: connector.to_owned(),
@@ -65,16 +66,18 @@ impl Origin {
 mod tests {
     use super::*;
 
+    const RECEIVED: Unix = Unix::from_ms(1 << 41);
+
     #[test]
     fn what_is_packed_is_read_back_and_half_of_it_is_nothing() {
         for outcome in [Outcome::Accepted, Outcome::Removed] {
             let id = Uuid::now_v7();
-            let entry = LogEntry::of(id, 1 << 41, "größe".into(), "orders".into(), outcome);
+            let entry = LogEntry::of(id, RECEIVED, "größe".into(), "orders".into(), outcome);
             let mut bytes = vec![7; 3];
             Origin::pack(&entry, &mut bytes);
             let origin = Origin {
                 request_id: id,
-                received_ms: 1 << 41,
+                received_at: RECEIVED,
                 outcome,
                 connector: "größe".to_owned(),
                 stream: "orders".to_owned(),

@@ -15,6 +15,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use super::log::{COLUMNS, Filter, LogRow, Outcome, read_row};
 use super::marks::{self, CLOSED, signed};
 use super::{Journal, StorageError};
+use crate::clock::Unix;
 
 /// Entries looked through in the first step, and in every other one.
 const FIRST_STEP: u32 = 200;
@@ -113,12 +114,12 @@ impl Journal {
     /// `None`: nowhere.
     pub async fn log_range(&self, filter: &Filter) -> Result<Option<Range<u64>>, StorageError> {
         let before = filter.before.unwrap_or(HIGHEST);
-        if filter.since_ms.is_none() && filter.until_ms.is_none() {
+        if filter.since.is_none() && filter.until.is_none() {
             return Ok(Some(0..before));
         }
         let (since, until) = (
-            filter.since_ms.unwrap_or(0),
-            filter.until_ms.unwrap_or(u64::MAX),
+            filter.since.unwrap_or(Unix::MIN),
+            filter.until.unwrap_or(Unix::MAX),
         );
         if since > until {
             return Ok(None);
@@ -130,8 +131,8 @@ impl Journal {
         let (closed, first, last): (i64, Option<i64>, Option<i64>) =
             sqlx::query_as(sqlx::AssertSqlSafe(sql))
                 .bind(signed(before))
-                .bind(signed(until))
-                .bind(signed(since))
+                .bind(until.to_column())
+                .bind(since.to_column())
                 .fetch_one(self.reads())
                 .await?;
         let behind = closed.unsigned_abs() + 1;
@@ -143,14 +144,14 @@ impl Journal {
         Ok(first.zip(last).map(|(first, last)| first..last))
     }
 
-    /// When the entry at or below a position arrived: Unix time in milliseconds.
-    pub async fn log_time(&self, seq: u64) -> Result<Option<u64>, StorageError> {
+    /// When the entry at or below a position arrived.
+    pub async fn log_time(&self, seq: u64) -> Result<Option<Unix>, StorageError> {
         let sql = "SELECT received_ms FROM requests WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
         let found: Option<i64> = sqlx::query_scalar(sql)
             .bind(signed(seq))
             .fetch_optional(self.reads())
             .await?;
-        Ok(found.map(i64::unsigned_abs))
+        Ok(found.map(Unix::from_column))
     }
 
     /// Looks at so many candidates; at most so many entries are the answer.
@@ -234,8 +235,8 @@ impl Filter {
     /// Whether candidates are left out.
     fn has_conditions(&self) -> bool {
         self.text.is_some()
-            || self.since_ms.is_some()
-            || self.until_ms.is_some()
+            || self.since.is_some()
+            || self.until.is_some()
             || (self.connector.is_none() && self.outcome == Some(Outcome::Accepted))
     }
 
@@ -259,11 +260,15 @@ impl Filter {
                 .push(" AND connector = ")
                 .push_bind(connector.to_string());
         }
-        if let Some(since) = self.since_ms {
-            query.push(" AND received_ms >= ").push_bind(signed(since));
+        if let Some(since) = self.since {
+            query
+                .push(" AND received_ms >= ")
+                .push_bind(since.to_column());
         }
-        if let Some(until) = self.until_ms {
-            query.push(" AND received_ms <= ").push_bind(signed(until));
+        if let Some(until) = self.until {
+            query
+                .push(" AND received_ms <= ")
+                .push_bind(until.to_column());
         }
         if let Some(text) = &self.text {
             let pattern = like(text);

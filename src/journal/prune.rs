@@ -14,7 +14,8 @@ use super::quarantine;
 use super::rejected::Bodies;
 use super::spans::{self, Spans};
 use super::timeline::{self, Timeline};
-use crate::{clock, sqlite};
+use crate::clock::Lived;
+use crate::sqlite;
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);
@@ -58,7 +59,7 @@ pub(super) struct Work<'a> {
 
 #[derive(Debug)]
 pub(super) struct Pruner {
-    log_retention_ms: u64,
+    log_retention: Duration,
     log_retention_bytes: u64,
     /// Payloads up to here are deleted; unknown at the start.
     pruned_to: Option<u64>,
@@ -68,9 +69,9 @@ pub(super) struct Pruner {
 }
 
 impl Pruner {
-    pub(super) fn new(log_retention_ms: u64, log_retention_bytes: u64) -> Self {
+    pub(super) fn new(log_retention: Duration, log_retention_bytes: u64) -> Self {
         Self {
-            log_retention_ms,
+            log_retention,
             log_retention_bytes,
             pruned_to: None,
             expired_at: None,
@@ -140,17 +141,17 @@ impl Pruner {
             }
         }
         if expire {
-            let now_ms = clock::lived_ms();
-            let mut more_claims = claims.expire(connection, now_ms)?;
+            let now = Lived::now();
+            let mut more_claims = claims.expire(connection, now)?;
             while more_claims && started.elapsed() < SLICE {
-                more_claims = claims.expire(connection, now_ms)?;
+                more_claims = claims.expire(connection, now)?;
             }
             more |= more_claims;
             let excess = match self.round {
                 Some(round) => round.excess,
                 None => spans.excess(connection, self.log_retention_bytes)?,
             };
-            let aged = timeline::older_than(connection, self.log_retention_ms)?;
+            let aged = timeline::older_than(connection, self.log_retention)?;
             let due = Due {
                 through: excess.max(aged),
                 released: target,
@@ -161,7 +162,7 @@ impl Pruner {
             }
             more |= more_log;
             spans::forget(connection)?;
-            timeline::forget(connection, self.log_retention_ms)?;
+            timeline::forget(connection, self.log_retention)?;
             quarantine::give_up(connection, target)?;
             self.round = Some(Round {
                 excess,

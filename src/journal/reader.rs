@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::log::Outcome;
 use super::schema::ACCEPTED;
-use super::{Journal, StorageError, marks};
+use super::{Journal, StorageError, marks, timeline};
 use crate::batch::{Action, Entry};
+use crate::clock::{Lived, Unix};
 use crate::item::Items;
 
 /// What waits, without the payloads themselves: their size says how many fit. What was put aside has
@@ -122,6 +123,22 @@ impl Journal {
             .fetch_optional(&*self.lane_reads)
             .await?;
         Ok(released.unwrap_or(false))
+    }
+
+    /// When an entry arrived, in time lived; `None`: that is not known.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub async fn arrived(&self, entry: &Entry) -> Result<Option<Lived>, StorageError> {
+        let remembered = || self.shared.lock_recent().arrivals.of(entry.seq);
+        if let Some(arrived) = entry.arrived.or_else(remembered) {
+            return Ok(Some(arrived));
+        }
+        let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
+            .bind(entry.seq.cast_signed())
+            .fetch_one(&*self.lane_reads)
+            .await?;
+        Ok(point.map(Lived::from_column))
     }
 
     /// The oldest entry that is still there, if there is one.
@@ -290,7 +307,7 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
             row.try_get::<i64, _>("received_ms")?,
         ))
     };
-    let (seq, crc32, items, request_id, stream, received_ms) =
+    let (seq, crc32, items, request_id, stream, received_at) =
         parts().map_err(|error| format!("the row cannot be read: {error}"))?;
     if i64::from(crc32fast::hash(&items)) != crc32 {
         return Err("the payload's checksum does not match".to_owned());
@@ -302,7 +319,8 @@ fn read_entry(row: &SqliteRow) -> Result<Arc<Entry>, String> {
         request_id: Uuid::from_slice(&request_id)
             .map_err(|error| format!("the request id cannot be decoded: {error}"))?,
         stream: stream.into(),
-        received_ms: received_ms.unsigned_abs(),
+        received_at: Unix::from_column(received_at),
+        arrived: None,
         action: action(row),
         items,
     }))

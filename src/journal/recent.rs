@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::arrivals::Arrivals;
 use super::retention::Written;
 use super::{ReadRequest, Taken};
 use crate::batch::Entry;
@@ -24,6 +25,8 @@ pub(super) struct Recent {
     floor: u64,
     /// What has come since somebody counted it.
     pub(super) written: Written,
+    /// Of entries that are not here any more, too.
+    pub(super) arrivals: Arrivals,
 }
 
 impl Recent {
@@ -33,11 +36,15 @@ impl Recent {
             bytes: 0,
             floor: seq,
             written: Written::default(),
+            arrivals: Arrivals::default(),
         }
     }
 
     pub(super) fn push(&mut self, entry: Arc<Entry>) {
         self.written.note(entry.seq, entry.items.byte_len());
+        if let Some(arrived) = entry.arrived {
+            self.arrivals.note(entry.seq, arrived);
+        }
         self.bytes += cost(&entry);
         self.entries.push_back(entry);
         while self.bytes > RECENT_BYTES_MAX {
@@ -51,6 +58,7 @@ impl Recent {
 
     /// Forgets what every lane has behind it.
     pub(super) fn forget_through(&mut self, seq: u64) {
+        self.arrivals.forget_through(seq);
         while let Some(oldest) = self.entries.front() {
             if oldest.seq > seq {
                 break;

@@ -79,7 +79,8 @@ impl Bodies {
         kept: &RefusedBody,
     ) -> Result<(), rusqlite::Error> {
         let bytes = kept.byte_len() as u64;
-        let fits = |retention: Retention| retention.age_ms_max > 0 && bytes <= retention.bytes_max;
+        let fits =
+            |retention: Retention| !retention.age_max.is_zero() && bytes <= retention.bytes_max;
         if !self.shared.bodies().is_some_and(fits) {
             return Ok(());
         }
@@ -91,7 +92,7 @@ impl Bodies {
             )?
             .execute(params![
                 seq.cast_signed(),
-                log.received_ms.cast_signed(),
+                log.received_at.to_column(),
                 bytes.cast_signed(),
                 kept.test,
                 &*kept.stream,
@@ -120,7 +121,7 @@ impl Bodies {
         let Some(retention) = self.shared.bodies() else {
             return Ok(false);
         };
-        let aged = timeline::older_than(connection, retention.age_ms_max)?;
+        let aged = timeline::older_than(connection, retention.age_max)?;
         let mut gone = oldest(connection, AGED, aged.cast_signed())?;
         let held = self.held(connection)?;
         let mut all: u64 = held.values().sum();
@@ -201,7 +202,7 @@ impl Journal {
 
     /// Whether bodies of refused requests are kept.
     pub fn keeps_bodies(&self) -> bool {
-        let some = |retention: Retention| retention.bytes_max > 0 && retention.age_ms_max > 0;
+        let some = |retention: Retention| retention.bytes_max > 0 && !retention.age_max.is_zero();
         self.shared.bodies().is_some_and(some)
     }
 

@@ -5,6 +5,7 @@
 //! **Invariant**: what is kept is bounded by bytes and age; what a sink still needs is not this module's business.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::{Journal, StorageError, timeline};
 
@@ -18,8 +19,8 @@ const STRETCH_BYTES: u64 = 1 << 20;
 pub struct Retention {
     /// Bytes of all payloads together.
     pub bytes_max: u64,
-    /// Milliseconds since they arrived; 0: nothing is kept.
-    pub age_ms_max: u64,
+    /// Time since they arrived; none: nothing is kept.
+    pub age_max: Duration,
 }
 
 /// Payloads that lie one behind the other, after those of the stretch before.
@@ -100,11 +101,11 @@ impl Journal {
         }
         let written = std::mem::take(&mut self.shared.lock_recent().written);
         kept.add(written.0);
-        if retention.age_ms_max == 0 || retention.bytes_max == 0 {
+        if retention.age_max.is_zero() || retention.bytes_max == 0 {
             return Ok(u64::MAX);
         }
         let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
-            .bind(timeline::before(retention.age_ms_max))
+            .bind(timeline::before(retention.age_max))
             .fetch_one(&*self.reads)
             .await?;
         let aged = aged.unsigned_abs();
@@ -171,15 +172,18 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::clock;
+    use crate::clock::{Lived, Unix};
     use crate::item::ItemsWriter;
     use crate::journal::log::Client;
     use crate::journal::{Durability, LogEntry, Options, Outcome, Submission};
     use crate::metrics::Metrics;
     use crate::sqlite::Fuse;
 
-    /// A request that came at `received_ms` with one item of about 100 bytes.
-    fn submission(received_ms: u64) -> Submission {
+    const MINUTE: Duration = Duration::from_mins(1);
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// A request that came at `received_at` with one item of about 100 bytes.
+    fn submission(received_at: Unix) -> Submission {
         let mut items = ItemsWriter::new(1 << 20, 0);
         let fields = format!("{{\"text\":\"{}\"}}", "x".repeat(80));
         items.push("key", &fields).expect("it fits");
@@ -190,12 +194,13 @@ mod tests {
                 client: Client::Unix,
                 ..LogEntry::of(
                     Uuid::now_v7(),
-                    received_ms,
+                    received_at,
                     "c".into(),
                     "s".into(),
                     Outcome::Accepted,
                 )
             },
+            arrived: Lived::now(),
             items: items.into_items(),
             claim: None,
             second: None,
@@ -209,7 +214,7 @@ mod tests {
             durability: Durability::Os,
             pending_bytes_max: 1 << 20,
             seq_floor: 0,
-            log_retention_ms: u64::MAX,
+            log_retention: Duration::MAX,
             log_retention_bytes: u64::MAX,
         };
         let path = folder.path().join("journal.db");
@@ -217,47 +222,44 @@ mod tests {
         let open = || Journal::open(&path, options.clone(), Arc::clone(&metrics), &fuse);
         let journal = open().await.expect("it opens");
         // Whatever the time of day was when they came.
-        for received_ms in [4_000, 3_000, 2_000, 1_000] {
-            let submitted = journal.submit(submission(received_ms)).await;
+        for received_at in [4_000, 3_000, 2_000, 1_000] {
+            let submitted = journal.submit(submission(Unix::from_ms(received_at))).await;
             submitted.expect("it is taken");
         }
         let point = Connection::open(&path).expect("it opens");
         point
             .execute(
                 "INSERT INTO timeline (lived_ms, seq) VALUES (?1, 1)",
-                [clock::lived_ms().cast_signed() - 60_000],
+                [(Lived::now() - MINUTE).to_column()],
             )
             .expect("it writes");
-        let kept = |bytes_max, age_ms_max| {
-            let retention = Retention {
-                bytes_max,
-                age_ms_max,
-            };
+        let kept = |bytes_max, age_max| {
+            let retention = Retention { bytes_max, age_max };
             let journal = &journal;
             async move { journal.kept_from(retention).await.expect("it reads") }
         };
-        assert_eq!(kept(1 << 20, 3_600_000).await, 0, "all of it");
-        assert_eq!(kept(1 << 20, 60_000).await, 1, "the first is too old");
-        assert_eq!(kept(250, 3_600_000).await, 2, "two fit");
+        assert_eq!(kept(1 << 20, HOUR).await, 0, "all of it");
+        assert_eq!(kept(1 << 20, MINUTE).await, 1, "the first is too old");
+        assert_eq!(kept(250, HOUR).await, 2, "two fit");
         journal
-            .submit(submission(5_000))
+            .submit(submission(Unix::from_ms(5_000)))
             .await
             .expect("it is taken");
-        assert_eq!(kept(250, 3_600_000).await, 3, "the last two");
-        assert_eq!(kept(10, 3_600_000).await, 5, "none fits");
-        assert_eq!(kept(0, 3_600_000).await, u64::MAX);
-        assert_eq!(kept(1 << 20, 0).await, u64::MAX);
+        assert_eq!(kept(250, HOUR).await, 3, "the last two");
+        assert_eq!(kept(10, HOUR).await, 5, "none fits");
+        assert_eq!(kept(0, HOUR).await, u64::MAX);
+        assert_eq!(kept(1 << 20, Duration::ZERO).await, u64::MAX);
         journal.close().await;
 
         // What was there before is counted too, and what comes then.
         let journal = open().await.expect("it opens");
         let retention = Retention {
             bytes_max: 250,
-            age_ms_max: 3_600_000,
+            age_max: HOUR,
         };
         let kept = journal.kept_from(retention).await.expect("it reads");
         assert_eq!(kept, 3, "the last two");
-        let submitted = journal.submit(submission(6_000)).await;
+        let submitted = journal.submit(submission(Unix::from_ms(6_000))).await;
         submitted.expect("it is taken");
         let kept = journal.kept_from(retention).await.expect("it reads");
         assert_eq!(kept, 4, "the last two");

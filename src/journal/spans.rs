@@ -13,11 +13,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::log::{LogEntry, Outcome};
 use super::marks;
+use crate::clock::{self, Unix};
 use crate::sqlite;
 
 /// Entries of a stretch: each costs the accept path a thousandth of what closing it costs.
@@ -25,7 +27,7 @@ pub(super) const SPAN_ENTRIES: u32 = 1_000;
 /// Entries that a start takes up in one transaction.
 const TAKEN_UP_AT_ONCE: u32 = 100_000;
 /// How much older than those of the stretch before an id may be.
-const LATE_MS: u64 = 1_000;
+const LATE: Duration = Duration::from_secs(1);
 /// What the times of a stretch's ids differ by is rounded up to one of these: of each, few reach over the same moment.
 pub(super) const WITHIN_MS: [u64; 14] = within();
 
@@ -53,7 +55,7 @@ pub(super) struct Spans {
 struct Entry<'a> {
     seq: u64,
     request_id: &'a [u8],
-    received_ms: u64,
+    received_at: Unix,
     connector: &'a str,
     outcome: Outcome,
     bytes: u64,
@@ -100,7 +102,7 @@ impl Spans {
             &Entry {
                 seq,
                 request_id: entry.request_id.as_bytes(),
-                received_ms: entry.received_ms,
+                received_at: entry.received_at,
                 connector: &entry.connector,
                 outcome: entry.outcome,
                 bytes: ENTRY_BYTES + (texts + entry.byte_len()) as u64,
@@ -147,14 +149,14 @@ struct Stretch {
     entries: u32,
     first_seq: u64,
     last_seq: u64,
-    min_ms: u64,
-    max_ms: u64,
+    oldest: Unix,
+    newest: Unix,
     bytes: u64,
     /// The times of ids that are not late: the oldest and the newest.
-    ids: Option<(u64, u64)>,
-    newest_id_ms: u64,
+    ids: Option<(Unix, Unix)>,
+    newest_id: Unix,
     /// The newest id of the stretch before.
-    before_ms: u64,
+    before: Unix,
     /// Of each connector the places of its entries behind the first, by outcomes.
     places: HashMap<Arc<str>, [Vec<u16>; Outcome::ALL.len()]>,
     /// The same of all connectors, without those that were accepted.
@@ -170,10 +172,10 @@ impl Stretch {
         limit: u32,
     ) -> Result<(Self, u32), rusqlite::Error> {
         let newest = "SELECT newest_id_ms FROM log_spans ORDER BY first_seq DESC LIMIT 1";
-        let before_ms = (connection.prepare(newest)?.query([])?.next()?)
+        let before = (connection.prepare(newest)?.query([])?.next()?)
             .map_or(Ok(0), |row| row.get::<_, i64>(0))?;
         let mut open = Self {
-            before_ms: before_ms.unsigned_abs(),
+            before: Unix::from_column(before),
             ..Self::default()
         };
         let sql = format!(
@@ -200,7 +202,7 @@ impl Stretch {
             let entry = Entry {
                 seq: number(0)?.unsigned_abs(),
                 request_id: bytes(1)?,
-                received_ms: number(2)?.unsigned_abs(),
+                received_at: Unix::from_column(number(2)?),
                 connector: &String::from_utf8_lossy(bytes(3)?),
                 outcome: Outcome::from_code(number(4)?),
                 sent_again_from: row.get_ref(5)?.as_bytes().ok(),
@@ -218,12 +220,12 @@ impl Stretch {
         }
         if self.entries == 0 {
             self.first_seq = entry.seq;
-            (self.min_ms, self.max_ms) = (entry.received_ms, entry.received_ms);
+            (self.oldest, self.newest) = (entry.received_at, entry.received_at);
         }
         self.entries += 1;
         self.last_seq = entry.seq;
-        self.min_ms = self.min_ms.min(entry.received_ms);
-        self.max_ms = self.max_ms.max(entry.received_ms);
+        self.oldest = self.oldest.min(entry.received_at);
+        self.newest = self.newest.max(entry.received_at);
         self.bytes += entry.bytes;
         self.mark(entry);
         self.id(connection, entry)?;
@@ -257,9 +259,9 @@ impl Stretch {
     }
 
     fn id(&mut self, connection: &Connection, entry: &Entry<'_>) -> Result<(), rusqlite::Error> {
-        let at = id_ms(entry.request_id);
-        self.newest_id_ms = self.newest_id_ms.max(at);
-        if at + LATE_MS >= self.before_ms {
+        let at = id_time(entry.request_id);
+        self.newest_id = self.newest_id.max(at);
+        if at + LATE >= self.before {
             let (oldest, newest) = self.ids.unwrap_or((at, at));
             self.ids = Some((oldest.min(at), newest.max(at)));
             return Ok(());
@@ -282,7 +284,9 @@ impl Stretch {
                 }
             }
         }
-        let width = self.ids.map_or(0, |(oldest, newest)| newest - oldest);
+        let width = self
+            .ids
+            .map_or(0, |(oldest, newest)| clock::millis(newest - oldest));
         let within = (WITHIN_MS.into_iter()).find(|within| width <= *within);
         connection
             .prepare_cached(
@@ -293,11 +297,11 @@ impl Stretch {
             .execute(rusqlite::params![
                 self.first_seq.cast_signed(),
                 self.last_seq.cast_signed(),
-                self.min_ms.cast_signed(),
-                self.max_ms.cast_signed(),
+                self.oldest.to_column(),
+                self.newest.to_column(),
                 self.bytes.cast_signed(),
-                self.ids.map(|(oldest, _)| oldest.cast_signed()),
-                self.newest_id_ms.cast_signed(),
+                self.ids.map(|(oldest, _)| oldest.to_column()),
+                self.newest_id.to_column(),
                 within.unwrap_or(WITHIN_MS[WITHIN_MS.len() - 1]).cast_signed(),
             ])?;
         // Stretches are added up and looked through often: what only their end asks for stands beside them.
@@ -310,17 +314,17 @@ impl Stretch {
                 serde_json::to_string(&named).unwrap_or_default(),
             ])?;
         *self = Self {
-            before_ms: self.newest_id_ms,
+            before: self.newest_id,
             ..Self::default()
         };
         Ok(())
     }
 }
 
-/// When an id was given: Unix time in milliseconds, as the first bytes of a UUIDv7 say.
-pub(super) fn id_ms(id: &[u8]) -> u64 {
+/// When an id was given, as the first bytes of a UUIDv7 say.
+pub(super) fn id_time(id: &[u8]) -> Unix {
     let first = id.iter().take(6).copied();
-    first.fold(0, |time, byte| (time << 8) | u64::from(byte))
+    Unix::from_ms(first.fold(0, |time, byte| (time << 8) | u64::from(byte)))
 }
 
 /// Marks are found by the names that their stretch had: they stand in the order of connectors.

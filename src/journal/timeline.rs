@@ -5,19 +5,21 @@
 //! **Invariant**: points rise in both numbers. What is at or below a point's number is at least as old as the point, so
 //! whatever the time of day says, nothing goes early, and what is kept longer is kept so by one interval at most.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::clock;
+use crate::clock::{self, Lived};
 
 /// A point is noted this often while requests come.
-const EVERY_MS: u64 = 30_000;
+const EVERY: Duration = Duration::from_secs(30);
 /// While none come, the last point moves on this often: time goes on, also over a crash.
-const IDLE_EVERY_MS: u64 = 300_000;
+const IDLE_EVERY: Duration = Duration::from_mins(5);
 
 /// The newest point.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeline {
-    lived_ms: u64,
+    lived: Lived,
     seq: u64,
     /// The point before it has the same number: it says since when.
     idle: bool,
@@ -32,7 +34,7 @@ impl Timeline {
                 [],
                 |row| {
                     Ok(Self {
-                        lived_ms: row.get::<_, i64>(0)?.unsigned_abs(),
+                        lived: Lived::from_column(row.get(0)?),
                         seq: row.get::<_, i64>(1)?.unsigned_abs(),
                         idle: false,
                     })
@@ -41,12 +43,12 @@ impl Timeline {
             .optional()?;
         match newest {
             Some(newest) => {
-                clock::live_on_from(newest.lived_ms);
+                clock::live_on_from(newest.lived);
                 Ok(newest)
             }
             // Whatever is there already is as old as the timeline itself, whose first point is due at once.
             None => Ok(Self {
-                lived_ms: 0,
+                lived: Lived::MIN,
                 seq: last_seq,
                 idle: false,
             }),
@@ -55,12 +57,8 @@ impl Timeline {
 
     /// Whether a point should be noted, `seq` being the highest number that was given out.
     pub(super) fn is_due(&self, seq: u64) -> bool {
-        let every_ms = if seq > self.seq {
-            EVERY_MS
-        } else {
-            IDLE_EVERY_MS
-        };
-        clock::lived_ms() >= self.lived_ms + every_ms
+        let every = if seq > self.seq { EVERY } else { IDLE_EVERY };
+        Lived::now() >= self.lived + every
     }
 
     /// Notes that the log has come to `seq`. Part of the writer's transaction; the answer counts once that is committed.
@@ -69,21 +67,21 @@ impl Timeline {
         connection: &Connection,
         seq: u64,
     ) -> Result<Self, rusqlite::Error> {
-        let now_ms = clock::lived_ms();
-        if now_ms <= self.lived_ms {
+        let now = Lived::now();
+        if now <= self.lived {
             return Ok(self);
         }
-        let idle = self.lived_ms > 0 && seq <= self.seq;
+        let idle = self.lived > Lived::MIN && seq <= self.seq;
         if idle && self.idle {
             connection
                 .prepare_cached("DELETE FROM timeline WHERE lived_ms = ?1")?
-                .execute([self.lived_ms.cast_signed()])?;
+                .execute([self.lived.to_column()])?;
         }
         connection
             .prepare_cached("INSERT INTO timeline (lived_ms, seq) VALUES (?1, ?2)")?
-            .execute([now_ms, seq].map(u64::cast_signed))?;
+            .execute([now.to_column(), seq.cast_signed()])?;
         self = Self {
-            lived_ms: now_ms,
+            lived: now,
             seq,
             idle,
         };
@@ -94,26 +92,32 @@ impl Timeline {
 /// The highest number that is at least so old; 0 if none is.
 pub(super) const OLDER_THAN: &str = "SELECT coalesce((SELECT seq FROM timeline WHERE lived_ms <= ?1 ORDER BY lived_ms DESC LIMIT 1), 0)";
 
+/// The first point at or behind a number, by which it had come; the newest point if it came after all of them.
+pub(super) const REACHED: &str = "SELECT coalesce(
+     (SELECT min(lived_ms) FROM timeline WHERE lived_ms >
+         coalesce((SELECT lived_ms FROM timeline WHERE seq < ?1 ORDER BY lived_ms DESC LIMIT 1), -1)),
+     (SELECT max(lived_ms) FROM timeline))";
+
 /// The moment before which everything is at least so old.
-pub(super) fn before(age_ms: u64) -> i64 {
-    clock::lived_ms().saturating_sub(age_ms).cast_signed()
+pub(super) fn before(age: Duration) -> i64 {
+    (Lived::now() - age).to_column()
 }
 
 /// The highest number that is at least so old; 0 if none is.
-pub(super) fn older_than(connection: &Connection, age_ms: u64) -> Result<u64, rusqlite::Error> {
+pub(super) fn older_than(connection: &Connection, age: Duration) -> Result<u64, rusqlite::Error> {
     connection
         .prepare_cached(OLDER_THAN)?
-        .query_row([before(age_ms)], |row| {
+        .query_row([before(age)], |row| {
             row.get::<_, i64>(0).map(i64::unsigned_abs)
         })
 }
 
 /// Forgets the points that nobody asks for who asks for nothing older than this.
-pub(super) fn forget(connection: &Connection, age_ms: u64) -> Result<(), rusqlite::Error> {
+pub(super) fn forget(connection: &Connection, age: Duration) -> Result<(), rusqlite::Error> {
     connection
         .prepare_cached(
             "DELETE FROM timeline WHERE lived_ms < (SELECT max(lived_ms) FROM timeline WHERE lived_ms <= ?1)",
         )?
-        .execute([before(age_ms)])?;
+        .execute([before(age)])?;
     Ok(())
 }

@@ -22,7 +22,7 @@ use super::spans::Spans;
 use super::timeline::Timeline;
 use super::{Durability, JournalError, Options, Receipt, Shared, StorageError};
 use crate::batch::Entry;
-use crate::clock;
+use crate::clock::{self, Lived};
 use crate::sqlite::{self, FileWriter, Trouble};
 
 /// How long the writer waits after it was woken, so that requests which arrive together become one
@@ -81,7 +81,7 @@ pub(super) fn start(
         connection: FileWriter::new(connection, &shared.path, CHECKPOINT_BYTES, &shared.fuse)?,
         timeline,
         spans,
-        pruner: Pruner::new(options.log_retention_ms, options.log_retention_bytes),
+        pruner: Pruner::new(options.log_retention, options.log_retention_bytes),
         options,
         last_seq,
         claims,
@@ -170,7 +170,7 @@ impl Writer {
                     .journal_commit_seconds
                     .observe(started.elapsed().as_secs_f64());
                 self.publish(answers);
-                self.claims.committed(clock::lived_ms());
+                self.claims.committed(Lived::now());
             }
             Err(error) => {
                 let refusal = self.roll_back(&error);

@@ -30,6 +30,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::catalog::Reader;
+use crate::clock::Unix;
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::pool::changes::Bell;
@@ -111,8 +112,8 @@ pub struct Renderer {
     pub transport: Transport,
     /// Where from.
     pub client: String,
-    /// Since when: Unix time in milliseconds.
-    pub connected_ms: u64,
+    /// Since when.
+    pub connected_at: Unix,
     position: AtomicU64,
     bell: Arc<Bell>,
     reader: Arc<Reader>,
@@ -247,7 +248,7 @@ impl Live {
             streams: request.streams.clone(),
             transport: request.transport,
             client: request.client.clone(),
-            connected_ms: clock::unix_ms(),
+            connected_at: Unix::now(),
             position: AtomicU64::new(0),
             bell: Arc::clone(&listener.bell),
             reader: Arc::clone(&request.reader),
@@ -296,7 +297,7 @@ impl Live {
     }
 
     fn is_to_go(&self, renderer: &Renderer) -> bool {
-        self.is_stopping() || !renderer.reader.is_valid_at(clock::unix_ms())
+        self.is_stopping() || !renderer.reader.is_valid_at(Unix::now())
     }
 
     fn leaving(&self) -> MutexGuard<'_, Vec<Arc<Renderer>>> {

@@ -4,12 +4,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::catalog::Reader;
-use crate::clock;
+use crate::clock::Lived;
 
 /// For so long after somebody was refused it is a problem.
-const PROBLEM_MS: u64 = 60_000;
+const PROBLEM: Duration = Duration::from_mins(1);
 
 /// The seats that there are.
 #[derive(Debug)]
@@ -24,8 +25,8 @@ struct State {
     taken: usize,
     /// By the name of a read key.
     keys: HashMap<Box<str>, usize>,
-    /// When somebody was refused last, in time lived, by the name of his key.
-    refused: HashMap<Box<str>, (u64, NoSeat)>,
+    /// When somebody was refused last, by the name of his key.
+    refused: HashMap<Box<str>, (Lived, NoSeat)>,
 }
 
 /// One that is taken.
@@ -84,8 +85,8 @@ impl Seats {
             None
         };
         if let Some(why) = refused {
-            let now_ms = clock::lived_ms();
-            state.refused.insert(reader.name.clone(), (now_ms, why));
+            let now = Lived::now();
+            state.refused.insert(reader.name.clone(), (now, why));
             return Err(why);
         }
         state.taken += 1;
@@ -110,9 +111,9 @@ impl Seats {
 
     /// Who was refused lately, by the name of the read key, and why.
     pub(super) fn refused(&self) -> Vec<(Box<str>, NoSeat)> {
-        let now_ms = clock::lived_ms();
+        let now = Lived::now();
         let mut state = self.state();
-        (state.refused).retain(|_, (at_ms, _)| now_ms.saturating_sub(*at_ms) < PROBLEM_MS);
+        (state.refused).retain(|_, (at, _)| now - *at < PROBLEM);
         let refused = state.refused.iter();
         refused.map(|(key, (_, why))| (key.clone(), *why)).collect()
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::frame::{Frame, Kind};
 use super::{Live, RATE_MAX, Renderer, Seat, Subscribe};
 use crate::catalog::Reader;
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::pool::changes::{Change, Listener, Recent};
 use crate::pool::{Page, PageLimit, PoolError, Position};
 
@@ -75,8 +75,8 @@ struct Following {
 #[derive(Debug)]
 struct Age {
     max_seconds: u64,
-    /// Newest data: Unix time in milliseconds. `None`: not looked up yet; 0: there is none.
-    newest_ms: Option<u64>,
+    /// Newest data. `None`: not looked up yet; 1970: there is none.
+    newest_at: Option<Unix>,
     told_stale: bool,
 }
 
@@ -84,15 +84,15 @@ impl Age {
     fn new(max_seconds: u64) -> Self {
         Self {
             max_seconds,
-            newest_ms: None,
+            newest_at: None,
             told_stale: false,
         }
     }
 
-    /// When the data is too old: Unix time in milliseconds.
-    fn stale_at(&self) -> Option<u64> {
-        let newest_ms = self.newest_ms.filter(|newest_ms| *newest_ms > 0)?;
-        Some(newest_ms + self.max_seconds * 1_000)
+    /// When the data is too old.
+    fn stale_at(&self) -> Option<Unix> {
+        let newest_at = self.newest_at.filter(|newest_at| *newest_at > Unix::MIN)?;
+        Some(newest_at + Duration::from_secs(self.max_seconds))
     }
 }
 
@@ -153,7 +153,7 @@ impl Subscription {
             if self.ended {
                 return None;
             }
-            if self.live.is_stopping() || !self.reader.is_valid_at(clock::unix_ms()) {
+            if self.live.is_stopping() || !self.reader.is_valid_at(Unix::now()) {
                 self.ended = true;
                 return Some(Frame::bye());
             }
@@ -309,7 +309,7 @@ impl Subscription {
     }
 
     fn tell_heartbeat(&mut self) {
-        let time = clock::rfc3339(clock::unix_ms());
+        let time = clock::rfc3339(Unix::now());
         let frame = Frame::heartbeat(self.position(), &time);
         self.outbox.push_back(frame);
         self.next_heartbeat = Instant::now() + self.live.heartbeat;
@@ -339,27 +339,27 @@ impl Subscription {
     /// Tells which streams have become stale, and which are no longer.
     async fn look_at_ages(&mut self) -> Result<(), PoolError> {
         self.take_limits();
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let id = self.position();
         for following in &mut self.streams {
             let Some(age) = &mut following.age else {
                 continue;
             };
-            if age.newest_ms.is_none() {
+            if age.newest_at.is_none() {
                 let newest = self.live.pool.newest_data(&following.stream).await?;
-                let newest_ms = newest.as_deref().and_then(clock::parse_rfc3339);
-                age.newest_ms = Some(newest_ms.unwrap_or(0));
+                let newest_at = newest.as_deref().and_then(clock::parse_rfc3339);
+                age.newest_at = Some(newest_at.unwrap_or_default());
             }
-            let recorded = self.live.pool.changes().updated_ms(&following.stream);
-            age.newest_ms = age.newest_ms.max(recorded);
+            let recorded = self.live.pool.changes().updated_at(&following.stream);
+            age.newest_at = age.newest_at.max(recorded);
             let Some(stale_at) = age.stale_at() else {
                 continue;
             };
-            let stale = now_ms >= stale_at;
+            let stale = now >= stale_at;
             if stale != age.told_stale {
                 age.told_stale = stale;
                 self.outbox.push_back(if stale {
-                    let updated_at = clock::rfc3339(age.newest_ms.unwrap_or(0));
+                    let updated_at = clock::rfc3339(age.newest_at.unwrap_or_default());
                     Frame::stale(&following.stream, id, &updated_at, age.max_seconds)
                 } else {
                     Frame::fresh(&following.stream, id)
@@ -371,16 +371,15 @@ impl Subscription {
 
     /// Ends when there may be something to tell.
     async fn wait(&mut self) {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let stale_at = self.streams.iter().filter_map(|following| {
             let age = following.age.as_ref().filter(|age| !age.told_stale)?;
             age.stale_at()
         });
-        let wake_ms = stale_at.chain(self.reader.expires_ms).min();
+        let wake_at = stale_at.chain(self.reader.expires_at).min();
         let mut wake = self.next_heartbeat;
-        if let Some(wake_ms) = wake_ms {
-            let left = Duration::from_millis(wake_ms.saturating_sub(now_ms));
-            wake = wake.min(Instant::now() + left);
+        if let Some(wake_at) = wake_at {
+            wake = wake.min(Instant::now() + (wake_at - now));
         }
         if self.pending {
             wake = wake.min(self.next_flush);

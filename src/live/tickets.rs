@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::catalog::{KeyHash, Reader};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::text::hex;
 
 /// How long a ticket is good.
-const TICKET_MS: u64 = 30_000;
+const TICKET: Duration = Duration::from_secs(30);
 /// Tickets at once, of all keys and of one; the oldest give way.
 const TICKETS_MAX: usize = 50_000;
 const TICKETS_OF_KEY_MAX: usize = 1_000;
@@ -37,18 +38,18 @@ pub struct Tickets(Mutex<Given>);
 
 #[derive(Debug, Default)]
 struct Given {
-    /// Each with its end in time lived.
-    grants: HashMap<KeyHash, (u64, Grant)>,
+    /// Each with its end.
+    grants: HashMap<KeyHash, (Lived, Grant)>,
     /// In the order of their ends, which is that of their making. Some are used.
     order: Queue,
     /// The same by the name of a read key.
     keys: HashMap<Box<str>, Queue>,
 }
 
-type Queue = VecDeque<(u64, KeyHash)>;
+type Queue = VecDeque<(Lived, KeyHash)>;
 
 impl Given {
-    fn put(&mut self, ticket: KeyHash, ends_ms: u64, now_ms: u64, grant: Grant) {
+    fn put(&mut self, ticket: KeyHash, ends_at: Lived, now: Lived, grant: Grant) {
         let Self {
             grants,
             order,
@@ -57,47 +58,47 @@ impl Given {
         let key = grant.reader.name.clone();
         let own = keys.entry(key).or_default();
         for (queue, max) in [(&mut *own, TICKETS_OF_KEY_MAX), (&mut *order, TICKETS_MAX)] {
-            while let Some((end_ms, first)) = queue.front()
-                && (queue.len() >= max || *end_ms <= now_ms)
+            while let Some((ends_at, first)) = queue.front()
+                && (queue.len() >= max || *ends_at <= now)
             {
                 grants.remove(first);
                 queue.pop_front();
             }
-            queue.push_back((ends_ms, ticket));
+            queue.push_back((ends_at, ticket));
         }
-        grants.insert(ticket, (ends_ms, grant));
+        grants.insert(ticket, (ends_at, grant));
         // Of keys that are gone nothing is kept.
         if keys.len() > order.len() {
-            keys.retain(|_, queue| queue.back().is_some_and(|(end_ms, _)| *end_ms > now_ms));
+            keys.retain(|_, queue| queue.back().is_some_and(|(ends_at, _)| *ends_at > now));
         }
     }
 }
 
 impl Tickets {
-    /// A new ticket and when it ends, Unix time in milliseconds.
+    /// A new ticket and when it ends.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn give(&self, grant: Grant) -> Result<(String, u64), getrandom::Error> {
+    pub fn give(&self, grant: Grant) -> Result<(String, Unix), getrandom::Error> {
         let mut secret = [0; 20];
         getrandom::fill(&mut secret)?;
         let ticket = [PREFIX, &hex(&secret)].concat();
-        let now_ms = clock::lived_ms();
-        let ends_ms = now_ms + TICKET_MS;
+        let now = Lived::now();
+        let ends_at = now + TICKET;
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tickets.put(KeyHash::of(&ticket), ends_ms, now_ms, grant);
-        Ok((ticket, clock::unix_of_lived(ends_ms)))
+        tickets.put(KeyHash::of(&ticket), ends_at, now, grant);
+        Ok((ticket, clock::unix_of_lived(ends_at)))
     }
 
     /// Uses a ticket up. `None` if it is unknown, used, too old, bound to another origin than
     /// `comes_from` accepts, or of a key that has ended.
     pub fn take(&self, ticket: &str, comes_from: impl FnOnce(&str) -> bool) -> Option<Grant> {
         let mut tickets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ends_ms, grant) = tickets.grants.remove(&KeyHash::of(ticket))?;
+        let (ends_at, grant) = tickets.grants.remove(&KeyHash::of(ticket))?;
         drop(tickets);
-        let in_time = clock::lived_ms() < ends_ms;
+        let in_time = Lived::now() < ends_at;
         let at_home = grant.origin.as_deref().is_none_or(comes_from);
-        let valid = grant.reader.is_valid_at(clock::unix_ms());
+        let valid = grant.reader.is_valid_at(Unix::now());
         (in_time && at_home && valid).then_some(grant)
     }
 }
@@ -118,8 +119,8 @@ mod tests {
     #[test]
     fn a_ticket_is_good_once() {
         let tickets = Tickets::default();
-        let (ticket, ends_ms) = tickets.give(grant(None)).expect("random numbers");
-        assert!(ends_ms > clock::unix_ms() + 20_000);
+        let (ticket, ends_at) = tickets.give(grant(None)).expect("random numbers");
+        assert!(ends_at > Unix::now() + Duration::from_secs(20));
         assert!(tickets.take("tk_another", |_| true).is_none());
         assert_eq!(
             tickets

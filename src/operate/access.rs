@@ -9,16 +9,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::{By, Operator};
 use crate::catalog::{AuditChange, KeyHash, Kind};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::config::{self, ADMIN, AdminToken, Role};
 
 /// How often the log and the trail are told of refusals of a token.
-const TOLD_MS: u64 = 60_000;
+const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// A token of the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct Token {
     pub name: Arc<str>,
     /// What it may do.
     pub role: Role,
-    /// From when on it is refused: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// From when on it is refused.
+    pub expires_at: Option<Unix>,
     hash: KeyHash,
 }
 
@@ -61,8 +62,8 @@ impl Token {
     }
 
     fn is_valid(&self) -> bool {
-        let expires = self.expires_ms;
-        expires.is_none_or(|expires_ms| clock::unix_ms() < expires_ms)
+        let expires = self.expires_at;
+        expires.is_none_or(|expires_at| Unix::now() < expires_at)
     }
 }
 
@@ -72,7 +73,7 @@ impl From<&AdminToken> for Token {
         Self {
             name: declared.name.as_str().into(),
             role: declared.role,
-            expires_ms: expires.and_then(clock::parse_rfc3339),
+            expires_at: expires.and_then(clock::parse_rfc3339),
             // Always there once the configuration was checked.
             hash: declared.digest().map_or(KeyHash::NONE, KeyHash::from_bytes),
         }
@@ -87,10 +88,10 @@ pub struct Access {
     refusals: Mutex<HashMap<Arc<str>, Refusals>>,
 }
 
-/// Those of one token; times are time lived.
+/// Those of one token.
 #[derive(Debug, Default)]
 struct Refusals {
-    told_ms: Option<u64>,
+    told_at: Option<Lived>,
     untold: u64,
 }
 
@@ -100,7 +101,7 @@ impl Access {
         let main = Token {
             name: ADMIN.into(),
             role: Role::Admin,
-            expires_ms: None,
+            expires_at: None,
             hash: KeyHash::of(main),
         };
         let access = Self {
@@ -145,15 +146,15 @@ impl Access {
     }
 
     /// A token was refused for its role: how many refusals are to be told of now, if any.
-    fn note_refusal(&self, token: &Token, now_ms: u64) -> Option<u64> {
+    fn note_refusal(&self, token: &Token, now: Lived) -> Option<u64> {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refusals = refusals.entry(Arc::clone(&token.name)).or_default();
         refusals.untold += 1;
-        let told = refusals.told_ms;
-        if told.is_some_and(|told_ms| now_ms.saturating_sub(told_ms) < TOLD_MS) {
+        let told = refusals.told_at;
+        if told.is_some_and(|told_at| now - told_at < TOLD_EVERY) {
             return None;
         }
-        refusals.told_ms = Some(now_ms);
+        refusals.told_at = Some(now);
         Some(std::mem::take(&mut refusals.untold))
     }
 }
@@ -163,7 +164,7 @@ impl Operator {
     /// for him.
     pub async fn refuse_role(&self, token: &Token, needed: Role, what: &str, by: By) -> String {
         let (has, needed) = (token.role.as_str(), needed.as_str());
-        if let Some(count) = self.access.note_refusal(token, clock::lived_ms()) {
+        if let Some(count) = self.access.note_refusal(token, Lived::now()) {
             tracing::warn!(
                 token = &*token.name,
                 role = has,
@@ -258,10 +259,10 @@ mod tests {
     fn refusals_are_told_once_a_minute_for_each_token() {
         let access = Access::new(MAIN, &admin(Vec::new()));
         let [a, b] = ["a", "b"].map(|name| Token::from(&declared(name, Role::Viewer, name, None)));
-        assert_eq!(access.note_refusal(&a, 1_000), Some(1));
-        assert_eq!(access.note_refusal(&a, 1_001), None);
-        assert_eq!(access.note_refusal(&b, 1_001), Some(1));
-        assert_eq!(access.note_refusal(&a, 60_999), None);
-        assert_eq!(access.note_refusal(&a, 61_000), Some(3));
+        assert_eq!(access.note_refusal(&a, Lived::from_ms(1_000)), Some(1));
+        assert_eq!(access.note_refusal(&a, Lived::from_ms(1_001)), None);
+        assert_eq!(access.note_refusal(&b, Lived::from_ms(1_001)), Some(1));
+        assert_eq!(access.note_refusal(&a, Lived::from_ms(60_999)), None);
+        assert_eq!(access.note_refusal(&a, Lived::from_ms(61_000)), Some(3));
     }
 }

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock;
+use crate::clock::{self, Unix};
 
 /// For so long before its end a certificate is told of: what renews them does it earlier.
 const SOON_DAYS: u64 = 14;
-const DAY_MS: u64 = 86_400_000;
+const DAY_SECONDS: u64 = 86_400;
 
 /// The certificates in use, of each listener.
 #[derive(Debug, Default)]
@@ -25,10 +25,10 @@ pub struct Term {
     pub file: String,
     /// For whom they stand.
     pub whose: Whose,
-    /// Unix milliseconds; before that nobody takes them.
-    pub begins_ms: u64,
-    /// Unix milliseconds; from then on nobody takes them.
-    pub ends_ms: u64,
+    /// Before that nobody takes them.
+    pub begins_at: Unix,
+    /// From then on nobody takes them.
+    pub ends_at: Unix,
 }
 
 /// For whom a certificate stands.
@@ -49,10 +49,10 @@ impl Certificates {
 
     /// Those that have ended or end soon, in sentences.
     pub fn problems(&self) -> Vec<String> {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let told = listeners.iter().flat_map(|(listener, terms)| {
-            let told = terms.iter().map(|term| term.problem(listener, now_ms));
+            let told = terms.iter().map(|term| term.problem(listener, now));
             told.flatten()
         });
         told.collect()
@@ -61,7 +61,7 @@ impl Certificates {
 
 impl Term {
     /// That they end soon, have ended, or do not count yet, and what to do.
-    pub fn problem(&self, listener: &str, now_ms: u64) -> Option<String> {
+    pub fn problem(&self, listener: &str, now: Unix) -> Option<String> {
         let file = &self.file;
         let (what, refused) = match self.whose {
             Whose::Listener => ("certificate", "clients refuse it"),
@@ -69,85 +69,92 @@ impl Term {
         };
         let what = format!("the {what} of the {listener} listener");
         let renew = "put a new one there: the file is read again when it changes";
-        if self.ends_ms <= now_ms {
-            let day = day(self.ends_ms);
+        if self.ends_at <= now {
+            let day = day(self.ends_at);
             return Some(format!(
                 "{what}, {file}, expired on {day}, and {refused}; {renew}"
             ));
         }
-        if self.begins_ms > now_ms {
-            let day = day(self.begins_ms);
+        if self.begins_at > now {
+            let day = day(self.begins_at);
             return Some(format!(
                 "{what}, {file}, counts from {day} on, and not yet; set this machine's clock if it is wrong, or {renew}"
             ));
         }
-        let left = match (self.ends_ms - now_ms) / DAY_MS {
+        let left = match (self.ends_at - now).as_secs() / DAY_SECONDS {
             SOON_DAYS.. => return None,
             0 => "in less than a day".to_owned(),
             1 => "in a day".to_owned(),
             days => format!("in {days} days"),
         };
-        let day = day(self.ends_ms);
+        let day = day(self.ends_at);
         Some(format!("{what}, {file}, expires on {day}, {left}; {renew}"))
     }
 }
 
 /// The day of a time in UTC: `2030-01-31`.
-fn day(at_ms: u64) -> String {
-    clock::rfc3339(at_ms).chars().take(10).collect()
+fn day(at: Unix) -> String {
+    clock::rfc3339(at).chars().take(10).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    const NOW_MS: u64 = 1_769_860_800_000;
+    const NOW: Unix = Unix::from_ms(1_769_860_800_000);
+    const DAY: Duration = Duration::from_hours(24);
+    const MS: Duration = Duration::from_millis(1);
 
-    fn told(begins_ms: u64, ends_ms: u64) -> Option<String> {
+    fn told(begins_at: Unix, ends_at: Unix) -> Option<String> {
         let term = Term {
             file: "/etc/a.pem".to_owned(),
             whose: Whose::Listener,
-            begins_ms,
-            ends_ms,
+            begins_at,
+            ends_at,
         };
-        term.problem("service", NOW_MS)
+        term.problem("service", NOW)
     }
 
     #[test]
     fn what_ends_within_two_weeks_is_told_with_its_day_and_nothing_else() {
-        let ends = |in_ms: u64| told(0, NOW_MS + in_ms);
+        let ends = |left: Duration| told(Unix::MIN, NOW + left);
         let what = "the certificate of the service listener, /etc/a.pem,";
         let renew = "put a new one there: the file is read again when it changes";
-        assert_eq!(ends(SOON_DAYS * DAY_MS), None);
-        for (in_ms, words) in [
-            (SOON_DAYS * DAY_MS - 1, "expires on 2026-02-14, in 13 days"),
-            (2 * DAY_MS, "expires on 2026-02-02, in 2 days"),
-            (2 * DAY_MS - 1, "expires on 2026-02-02, in a day"),
-            (1, "expires on 2026-01-31, in less than a day"),
-            (0, "expired on 2026-01-31, and clients refuse it"),
+        assert_eq!(ends(14 * DAY), None);
+        for (left, words) in [
+            (14 * DAY - MS, "expires on 2026-02-14, in 13 days"),
+            (2 * DAY, "expires on 2026-02-02, in 2 days"),
+            (2 * DAY - MS, "expires on 2026-02-02, in a day"),
+            (MS, "expires on 2026-01-31, in less than a day"),
+            (
+                Duration::ZERO,
+                "expired on 2026-01-31, and clients refuse it",
+            ),
         ] {
-            assert_eq!(ends(in_ms), Some(format!("{what} {words}; {renew}")));
+            assert_eq!(ends(left), Some(format!("{what} {words}; {renew}")));
         }
-        let early = told(NOW_MS + 1, NOW_MS + 30 * DAY_MS).expect("it is told");
+        let early = told(NOW + MS, NOW + 30 * DAY).expect("it is told");
         assert!(early.contains("counts from 2026-01-31 on"), "{early}");
     }
 
     #[test]
     fn those_in_use_are_told_until_others_are() {
         let certificates = Certificates::default();
-        let term = |ends_ms| Term {
+        let term = |ends_at| Term {
             file: "a.pem".to_owned(),
             whose: Whose::Clients,
-            begins_ms: 0,
-            ends_ms,
+            begins_at: Unix::MIN,
+            ends_at,
         };
-        certificates.set("service", vec![term(NOW_MS)]);
-        certificates.set("admin", vec![term(u64::MAX), term(NOW_MS)]);
+        certificates.set("service", vec![term(NOW)]);
+        certificates.set("admin", vec![term(Unix::MAX), term(NOW)]);
         let told = certificates.problems();
         assert_eq!(told.len(), 2, "{told:?}");
         let issuer = "the issuer of client certificates of the admin listener, a.pem, expired";
         assert!(told[0].starts_with(issuer), "{told:?}");
-        certificates.set("admin", vec![term(u64::MAX)]);
+        certificates.set("admin", vec![term(Unix::MAX)]);
         certificates.set("service", Vec::new());
         assert!(certificates.problems().is_empty());
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::error::CRASHED;
-use crate::clock;
+use crate::clock::Unix;
 use crate::delivery::{LaneState, LaneStatus};
 use crate::metrics::SinkGauges;
 use crate::pool::Undelivered;
@@ -48,8 +48,8 @@ pub struct SinkCondition {
     pub cursor: u64,
     /// By how many sequence numbers it is behind.
     pub lag: u64,
-    /// When the oldest request arrived that it has not taken: Unix time in milliseconds.
-    pub oldest_ms: Option<u64>,
+    /// When the oldest request arrived that it has not taken.
+    pub oldest_at: Option<Unix>,
     /// None: the pool cannot be read.
     pub undelivered: Option<Undelivered>,
 }
@@ -104,10 +104,10 @@ impl Operator {
         let lag = self.journal.lag(cursor);
         let undelivered = self.pool.undelivered(&name).await;
         let undelivered = seen(undelivered, "the data pool", unreadable);
-        let oldest_ms = match lag {
+        let oldest_at = match lag {
             0 => None,
             _ => {
-                let oldest = self.journal.oldest_after_ms(cursor).await;
+                let oldest = self.journal.oldest_after(cursor).await;
                 seen(oldest, "the journal", unreadable).flatten()
             }
         };
@@ -116,7 +116,7 @@ impl Operator {
             lane,
             cursor,
             lag,
-            oldest_ms,
+            oldest_at,
             undelivered,
         }
     }
@@ -170,10 +170,9 @@ impl Operator {
 impl SinkCondition {
     /// How long the oldest request has waited that it has not taken; 0 if it has all, none if that is not known.
     fn oldest_seconds(&self) -> Option<u64> {
-        let waits_ms = |oldest_ms| clock::unix_ms().saturating_sub(oldest_ms);
         match self.lag {
             0 => Some(0),
-            _ => Some(waits_ms(self.oldest_ms?) / 1_000),
+            _ => Some((Unix::now() - self.oldest_at?).as_secs()),
         }
     }
 
@@ -189,8 +188,8 @@ impl SinkCondition {
         }
     }
 
-    /// Why it does not run, and when a paused one is tried again: Unix time in milliseconds.
-    pub fn reason(&self) -> (Option<String>, Option<u64>) {
+    /// Why it does not run, and when a paused one is tried again.
+    pub fn reason(&self) -> (Option<String>, Option<Unix>) {
         let Some(lane) = &self.lane else {
             return (Some(self.why_kept()), None);
         };
@@ -198,7 +197,7 @@ impl SinkCondition {
             LaneState::Starting | LaneState::Running => (None, None),
             LaneState::Crashed => (Some(CRASHED.to_owned()), None),
             LaneState::Failing { reason } => (Some(reason), None),
-            LaneState::Paused { reason, until_ms } => (Some(reason), Some(until_ms)),
+            LaneState::Paused { reason, until } => (Some(reason), Some(until)),
         }
     }
 

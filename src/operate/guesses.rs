@@ -8,27 +8,28 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::{By, Operator};
 use crate::catalog::{AuditChange, Kind};
-use crate::clock;
+use crate::clock::{self, Lived};
 use crate::config::party;
 use crate::journal::log::Client;
 
 /// Wrong tokens of a client before it is told to wait.
 const FREE: u32 = 5;
 /// After so long without one, and without a pause, they are forgotten.
-const FORGOTTEN_MS: u64 = 60_000;
+const FORGOTTEN: Duration = Duration::from_mins(1);
 /// The longest pause, in seconds.
 const PAUSE_MAX: u64 = 300;
 /// Clients that are remembered.
 const CLIENTS_MAX: usize = 10_000;
 /// How often, at most, all of them are looked at for those that are forgotten.
-const SWEEP_MS: u64 = 1_000;
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often a client is told of.
-const TOLD_MS: u64 = 60_000;
+const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// Wrong tokens within that time that are a problem.
 const PROBLEM_MIN: u64 = 20;
 
@@ -42,20 +43,20 @@ pub struct Guesses(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     clients: HashMap<Client, Guess>,
-    /// When those that are over were last taken out: time lived.
-    swept_ms: u64,
+    /// When those that are over were last taken out.
+    swept_at: Lived,
     /// Since when, and how many were told of.
-    told: (u64, u32),
+    told: (Lived, u32),
 }
 
-/// Those of one client; times are time lived.
+/// Those of one client.
 #[derive(Debug, Default)]
 struct Guess {
     /// Without a minute between two.
     count: u32,
-    last_ms: u64,
-    wait_until_ms: u64,
-    told_ms: Option<u64>,
+    last_at: Lived,
+    wait_until: Lived,
+    told_at: Option<Lived>,
     untold: u64,
 }
 
@@ -69,16 +70,16 @@ struct Verdict {
 }
 
 impl Guesses {
-    fn note(&self, client: Client, now_ms: u64) -> Verdict {
+    fn note(&self, client: Client, now: Lived) -> Verdict {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
             clients,
-            swept_ms,
+            swept_at,
             told,
         } = &mut *state;
-        if clients.len() >= CLIENTS_MAX && now_ms.saturating_sub(*swept_ms) >= SWEEP_MS {
-            *swept_ms = now_ms;
-            clients.retain(|_, guess| !guess.is_over(now_ms));
+        if clients.len() >= CLIENTS_MAX && now - *swept_at >= SWEEP_EVERY {
+            *swept_at = now;
+            clients.retain(|_, guess| !guess.is_over(now));
         }
         // Until a sweep makes room, all others are as one, and wait as one: the table does not grow.
         let client = match clients.len() < CLIENTS_MAX || clients.contains_key(&client) {
@@ -86,23 +87,23 @@ impl Guesses {
             false => Client::Many,
         };
         let guess = clients.entry(client).or_default();
-        if guess.is_over(now_ms) {
+        if guess.is_over(now) {
             guess.count = 0;
         }
-        guess.last_ms = now_ms;
+        guess.last_at = now;
         guess.untold += 1;
-        if now_ms.saturating_sub(told.0) >= TOLD_MS {
-            *told = (now_ms, 0);
+        if now - told.0 >= TOLD_EVERY {
+            *told = (now, 0);
         }
-        let is_due = (guess.told_ms).is_none_or(|told_ms| now_ms - told_ms >= TOLD_MS);
+        let is_due = (guess.told_at).is_none_or(|told_at| now - told_at >= TOLD_EVERY);
         let tell = (is_due && told.1 < TOLD_MAX).then(|| {
             told.1 += 1;
-            guess.told_ms = Some(now_ms);
+            guess.told_at = Some(now);
             std::mem::take(&mut guess.untold)
         });
-        let waits_ms = guess.wait_until_ms.saturating_sub(now_ms);
-        if waits_ms > 0 {
-            let pause = Some(waits_ms.div_ceil(1_000));
+        let left = clock::millis(guess.wait_until - now);
+        if left > 0 {
+            let pause = Some(left.div_ceil(1_000));
             return Verdict { pause, tell };
         }
         guess.count += 1;
@@ -111,24 +112,24 @@ impl Guesses {
             let seconds = 1_u64 << (beyond - 1).min(16);
             seconds.min(PAUSE_MAX)
         });
-        guess.wait_until_ms = now_ms + pause.unwrap_or(0) * 1_000;
+        guess.wait_until = now + Duration::from_secs(pause.unwrap_or(0));
         Verdict { pause, tell }
     }
 
     /// Who has sent many lately.
     pub(super) fn busy(&self) -> Vec<String> {
-        let now_ms = clock::lived_ms();
+        let now = Lived::now();
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let many = state.clients.iter().filter(|(_, guess)| {
-            !guess.is_over(now_ms) && u64::from(guess.count) + guess.untold >= PROBLEM_MIN
+            !guess.is_over(now) && u64::from(guess.count) + guess.untold >= PROBLEM_MIN
         });
         many.map(|(client, _)| named(*client)).collect()
     }
 }
 
 impl Guess {
-    fn is_over(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.last_ms.max(self.wait_until_ms)) >= FORGOTTEN_MS
+    fn is_over(&self, now: Lived) -> bool {
+        now - self.last_at.max(self.wait_until) >= FORGOTTEN
     }
 }
 
@@ -152,7 +153,7 @@ impl Operator {
     pub async fn wrong_token(&self, by: By) -> Option<u64> {
         self.metrics.admin_refused.inc();
         let client = counted(by.client);
-        let Verdict { pause, tell } = self.guesses.note(client, clock::lived_ms());
+        let Verdict { pause, tell } = self.guesses.note(client, Lived::now());
         if let Some(count) = tell {
             let from = named(client);
             tracing::warn!(client = %from, count, "refused: wrong admin tokens");
@@ -181,26 +182,27 @@ mod tests {
     #[test]
     fn pauses_grow_and_are_forgotten() {
         let guesses = Guesses::default();
-        let mut now_ms = 1_000;
+        let mut now = Lived::from_ms(1_000);
+        let ms = Duration::from_millis;
         for n in 0..5 {
-            let verdict = guesses.note(client(1), now_ms + n);
+            let verdict = guesses.note(client(1), now + ms(n));
             assert_eq!(verdict.pause, None, "{n}");
             assert_eq!(verdict.tell, (n == 0).then_some(1), "{n}");
         }
-        now_ms += 10;
+        now += ms(10);
         let mut pauses = Vec::new();
         for _ in 0..11 {
-            let pause = guesses.note(client(1), now_ms).pause.expect("a pause");
+            let pause = guesses.note(client(1), now).pause.expect("a pause");
             // Within the pause it is what is left of it, and counts for nothing.
-            let within = guesses.note(client(1), now_ms + 1).pause;
+            let within = guesses.note(client(1), now + ms(1)).pause;
             assert_eq!(within, Some(pause));
             pauses.push(pause);
-            now_ms += pause * 1_000;
+            now += Duration::from_secs(pause);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(guesses.note(client(2), now_ms).pause, None);
-        now_ms += 400_000;
-        let verdict = guesses.note(client(1), now_ms);
+        assert_eq!(guesses.note(client(2), now).pause, None);
+        now += ms(400_000);
+        let verdict = guesses.note(client(1), now);
         assert_eq!(verdict.pause, None, "it is forgotten");
         assert!(verdict.tell.is_some_and(|count| count > 1), "{verdict:?}");
     }
@@ -213,7 +215,7 @@ mod tests {
         assert_ne!(one, counted(address("2001:db8:0:1::1")));
         let guesses = Guesses::default();
         for n in 0..u32::try_from(CLIENTS_MAX).expect("small") + 10 {
-            guesses.note(Client::Address(IpAddr::V4(n.into())), 5);
+            guesses.note(Client::Address(IpAddr::V4(n.into())), Lived::from_ms(5));
         }
         let state = guesses.0.lock().expect("nobody panicked");
         assert_eq!(state.clients.len(), CLIENTS_MAX + 1);
@@ -225,21 +227,22 @@ mod tests {
     #[test]
     fn those_that_are_forgotten_are_swept_once_a_second() {
         let guesses = Guesses::default();
-        let come = |first: usize, count: usize, now_ms: u64| {
+        let come = |first: usize, count: usize, now: Lived| {
             for n in first..first + count {
                 let address = u32::try_from(n).expect("small");
-                guesses.note(Client::Address(IpAddr::V4(address.into())), now_ms);
+                guesses.note(Client::Address(IpAddr::V4(address.into())), now);
             }
             guesses.0.lock().expect("nobody panicked").clients.len()
         };
-        let begin_ms = 100_000;
-        assert_eq!(come(0, CLIENTS_MAX, begin_ms), CLIENTS_MAX);
+        let begin = Lived::from_ms(100_000);
+        let ms = Duration::from_millis(1);
+        assert_eq!(come(0, CLIENTS_MAX, begin), CLIENTS_MAX);
         // Nobody is over yet, so that the next look is a second later.
-        let swept_ms = begin_ms + FORGOTTEN_MS - 1;
-        assert_eq!(come(CLIENTS_MAX, 1, swept_ms), CLIENTS_MAX + 1);
-        let others = come(CLIENTS_MAX, 10, swept_ms + SWEEP_MS - 1);
+        let swept_at = begin + FORGOTTEN - ms;
+        assert_eq!(come(CLIENTS_MAX, 1, swept_at), CLIENTS_MAX + 1);
+        let others = come(CLIENTS_MAX, 10, swept_at + SWEEP_EVERY - ms);
         assert_eq!(others, CLIENTS_MAX + 1, "all are over, and nobody looks");
-        let left = come(CLIENTS_MAX, 1, swept_ms + SWEEP_MS);
+        let left = come(CLIENTS_MAX, 1, swept_at + SWEEP_EVERY);
         assert_eq!(left, 2, "the others of a moment ago, and this one");
     }
 }

@@ -48,6 +48,7 @@ use crate::backup::Backups;
 use crate::catalog::{
     Actor, AuditChange, AuditEntry, AuditFilter, Catalog, CatalogError, KeyHash, Verified,
 };
+use crate::clock::Unix;
 use crate::config::{InUse, Storage};
 use crate::delivery::Delivery;
 use crate::ingest::{Gate, Ingest};
@@ -76,8 +77,8 @@ pub struct About {
     pub data_dir: String,
     /// `fsync` or `os`.
     pub durability: &'static str,
-    /// When the daemon started: Unix time in milliseconds.
-    pub started_ms: u64,
+    /// When the daemon started.
+    pub started_at: Unix,
     /// How much is kept.
     pub storage: Storage,
 }

@@ -196,7 +196,7 @@ impl Operator {
     fn ingest_keys(&self) -> Vec<Arc<IngestKey>> {
         let connectors = self.catalog.connectors();
         let keys = connectors.iter().flat_map(|connector| &connector.keys);
-        keys.filter(|key| key.revoked_ms.is_none())
+        keys.filter(|key| key.revoked_at.is_none())
             .cloned()
             .collect()
     }

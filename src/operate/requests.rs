@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::clock::Unix;
 use crate::delivery::{Delivery, ReadError};
 use crate::journal::Journal;
 use crate::journal::log::Filter;
@@ -27,7 +28,7 @@ pub struct Page {
     pub next: Option<u64>,
     /// Of a page that is not full although there is a next one: when the oldest entry arrived that was looked at, Unix
     /// time in milliseconds.
-    pub looked_back_to_ms: Option<u64>,
+    pub looked_back_to: Option<Unix>,
 }
 
 impl Page {
@@ -129,7 +130,7 @@ impl Requests {
         if let Some(next) = page.next
             && page.reports.len() < limit as usize
         {
-            page.looked_back_to_ms = self.journal.log_time(next).await?;
+            page.looked_back_to = self.journal.log_time(next).await?;
         }
         Ok(page)
     }
@@ -143,11 +144,11 @@ impl Requests {
         };
         Ok(report.filter(|report| {
             let entry = &report.row.entry;
-            let received_ms = entry.received_ms;
+            let received_at = entry.received_at;
             (filter.connector.as_ref()).is_none_or(|connector| *connector == entry.connector)
                 && filter.before.is_none_or(|before| report.row.seq < before)
-                && filter.since_ms.is_none_or(|since| received_ms >= since)
-                && filter.until_ms.is_none_or(|until| received_ms <= until)
+                && filter.since.is_none_or(|since| received_at >= since)
+                && filter.until.is_none_or(|until| received_at <= until)
         }))
     }
 
@@ -162,7 +163,7 @@ impl Requests {
         Ok(Page {
             reports: self.complete(found.rows).await?,
             next: found.next,
-            looked_back_to_ms: None,
+            looked_back_to: None,
         })
     }
 
@@ -269,6 +270,6 @@ fn merged(pages: Vec<Page>, limit: u32) -> Page {
     Page {
         next: if more { last } else { looked },
         reports,
-        looked_back_to_ms: None,
+        looked_back_to: None,
     }
 }

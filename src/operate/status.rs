@@ -4,19 +4,20 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Operator;
 use super::condition::{Condition, SinkCondition};
 use super::error::CRASHED;
 use super::problem::{Found, Kind};
-use crate::clock;
+use crate::clock::Unix;
 use crate::delivery::LaneState;
 use crate::metrics::Minute;
 use crate::repair::report;
 use crate::sqlite::holders;
 
 /// A sink that is behind for so long is a problem.
-const LAG_MS_MAX: u64 = 60_000;
+const LAG_MAX: Duration = Duration::from_mins(1);
 /// A write-ahead log of this size is one: it is copied back long before, unless somebody keeps it.
 const WAL_BYTES_MAX: u64 = 256 << 20;
 /// So many requests refused in so many minutes are one, if they are such a share of all.
@@ -99,9 +100,9 @@ impl Operator {
 
     /// Connectors of whose requests many were refused lately, and requests of nobody known.
     fn refused_lately(&self, problems: &mut Found) {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let lately = |connector: Option<&str>| {
-            let hour = self.metrics.recent.hour(connector, now_ms);
+            let hour = self.metrics.recent.hour(connector, now);
             let minutes = hour.into_iter().rev().take(REFUSED_MINUTES);
             minutes.fold(Minute::default(), Minute::and)
         };
@@ -208,13 +209,13 @@ fn of_sink(sink: &SinkCondition, problems: &mut Found) {
 /// What a sink has not delivered, and why, as far as that is known.
 fn undelivered(sink: &SinkCondition, problems: &mut Found) {
     let name = &sink.name;
-    let waits_ms = (sink.oldest_ms).map(|oldest_ms| clock::unix_ms().saturating_sub(oldest_ms));
-    if let Some(waits_ms) = waits_ms.filter(|waits_ms| *waits_ms >= LAG_MS_MAX) {
+    let waited = (sink.oldest_at).map(|oldest_at| Unix::now() - oldest_at);
+    if let Some(waited) = waited.filter(|waited| *waited >= LAG_MAX) {
         problems.push(
             format!(
                 "the sink {name} is {} behind; the oldest has waited for {} s",
                 counted(sink.lag, "request"),
-                waits_ms / 1_000
+                waited.as_secs()
             ),
             Kind::SinkBehind,
         );

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{By, Operator};
 use crate::catalog::{AuditChange, IngestKey, Kind};
-use crate::clock;
+use crate::clock::Unix;
 use crate::ingest::{Accepted, Address, Head, Reply};
 use crate::journal::log::Endpoint;
 use crate::sender::{CannotSign, Draft, Headers, Preset, Sample, Signed};
@@ -71,9 +71,9 @@ impl Operator {
     ) -> Result<Triggered, TriggerError> {
         let connector = self.catalog.connector(connector);
         let connector = connector.ok_or(TriggerError::NoConnector)?;
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let mut keys = connector.keys.iter();
-        let key = keys.find(|key| key.signing.is_some() && key.is_valid_at(now_ms));
+        let key = keys.find(|key| key.signing.is_some() && key.is_valid_at(now));
         let key = key.ok_or(TriggerError::NoKey)?;
         let preset = key.preset.ok_or(TriggerError::NoKey)?;
         if tool.is_some_and(|tool| tool != preset.name) {
@@ -111,11 +111,11 @@ impl Operator {
         let Some(signing) = &key.signing else {
             return Err(TriggerError::NoKey);
         };
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         let id = Uuid::now_v7().simple().to_string();
         let target = key.path();
         let url = [self.catalog.public_url().unwrap_or_default(), &target].concat();
-        let body = sample.fill(&id, now_ms);
+        let body = sample.fill(&id, now);
         let Signed { headers, body } = signing.verifier.sign(Draft {
             method: "POST",
             url: &url,
@@ -123,7 +123,7 @@ impl Operator {
             content_type: sample.content_type,
             id: &id,
             event: sample.event,
-            now_ms,
+            now,
         })?;
         let headers: Vec<(String, String)> = (headers.into_iter())
             .map(|(name, value)| (name.to_ascii_lowercase(), value))
@@ -133,7 +133,7 @@ impl Operator {
             .collect();
         let head = Head {
             request_id: by.request_id,
-            received_ms: now_ms,
+            received_at: now,
             endpoint: Endpoint::Webhook,
             stream: Some(&key.stream),
             authorization: None,

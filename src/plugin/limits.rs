@@ -24,8 +24,8 @@ impl From<&config::Plugins> for Limits {
     fn from(settings: &config::Plugins) -> Self {
         Self {
             memory_bytes_max: settings.memory_max_bytes,
-            cpu_time_max: Duration::from_millis(settings.cpu_timeout_ms),
-            call_time_max: Duration::from_millis(settings.write_timeout_ms),
+            cpu_time_max: settings.cpu_timeout,
+            call_time_max: settings.write_timeout,
             compile: settings.into(),
         }
     }
@@ -35,11 +35,10 @@ impl Limits {
     /// With those that a sink has of its own.
     pub(super) fn of(self, sink: &config::Sink) -> Self {
         let own = &sink.limits;
-        let time = |own: Option<u64>, all| own.map_or(all, Duration::from_millis);
         Self {
             memory_bytes_max: own.memory_max_bytes.unwrap_or(self.memory_bytes_max),
-            cpu_time_max: time(own.cpu_timeout_ms, self.cpu_time_max),
-            call_time_max: time(own.write_timeout_ms, self.call_time_max),
+            cpu_time_max: own.cpu_timeout.unwrap_or(self.cpu_time_max),
+            call_time_max: own.write_timeout.unwrap_or(self.call_time_max),
             compile: self.compile,
         }
     }

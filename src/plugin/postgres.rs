@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::host::bindings::headgate::sink::postgres::{Column, Error, Refusal, Statement};
 use crate::batch::{Batch, Span};
+use crate::clock::{Unix, millis};
 use crate::config;
 
 /// Statements of one call.
@@ -59,7 +60,7 @@ impl Database {
                 sqlx::Error::Configuration(error) => error.to_string(),
                 _ => "it cannot be read".to_owned(),
             })?;
-        let ms = settings.timeout_ms;
+        let ms = millis(settings.timeout);
         Ok(Self {
             options: options
                 .application_name("headgate")
@@ -69,7 +70,7 @@ impl Database {
                 "BEGIN; SET LOCAL statement_timeout = {ms}; \
                  SET LOCAL idle_in_transaction_session_timeout = {ms}"
             ),
-            time_max: Duration::from_millis(ms),
+            time_max: settings.timeout,
             connection: Mutex::new(None),
         })
     }
@@ -137,7 +138,7 @@ impl Bound {
                     query.bind(streams)
                 }
                 Column::Times => {
-                    let times = batch.times(ALL).into_iter().map(u64::cast_signed);
+                    let times = batch.times(ALL).into_iter().map(Unix::to_column);
                     hold(size_of::<i64>() * batch.len() as usize)?;
                     query.bind(times.collect::<Vec<i64>>())
                 }

@@ -62,7 +62,7 @@ pub(super) fn publish(
             connection
                 .prepare_cached(TOUCH)?
                 .execute(params![&**stream, item.key, pass.next()])?;
-            pass.tell(stream, slice.entry.received_ms, |seq| {
+            pass.tell(stream, slice.entry.received_at, |seq| {
                 Change::updated(seq, item.key, &row.json, &row.updated_at)
             });
         }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::clock::Unix;
 use crate::item;
 
 /// Bytes of all logs together; beyond it the largest one forgets its oldest changes.
@@ -87,8 +88,8 @@ pub(super) struct StreamChanges {
     pub(super) stream: Arc<str>,
     /// In the order of their numbers. `None`: they were not collected, because nobody listened.
     pub(super) changes: Option<Vec<Change>>,
-    /// Newest time of data, Unix time in milliseconds; 0 if nothing arrived.
-    pub(super) updated_ms: u64,
+    /// Newest time of data; 1970 if nothing arrived.
+    pub(super) updated_at: Unix,
 }
 
 /// What the memory has for a reader.
@@ -148,8 +149,8 @@ struct Log {
     bells: Vec<Arc<Bell>>,
     /// When the last listener went.
     left_at: Instant,
-    /// Newest time of data that was recorded: Unix time in milliseconds.
-    updated_ms: u64,
+    /// Newest time of data that was recorded.
+    updated_at: Unix,
 }
 
 impl Changes {
@@ -227,12 +228,11 @@ impl Changes {
         position >= log.floor && log.changes.range(position + 1..).next().is_none()
     }
 
-    /// Newest time of data of a stream that was recorded while somebody listened: Unix time in
-    /// milliseconds.
-    pub fn updated_ms(&self, stream: &str) -> Option<u64> {
+    /// Newest time of data of a stream that was recorded while somebody listened.
+    pub fn updated_at(&self, stream: &str) -> Option<Unix> {
         let logs = self.lock();
         let log = logs.streams.get(stream)?;
-        Some(log.updated_ms).filter(|at| *at > 0)
+        Some(log.updated_at).filter(|at| *at > Unix::MIN)
     }
 
     /// Whether the changes of a stream are to be collected.
@@ -261,7 +261,7 @@ impl Changes {
                 continue;
             };
             let before = log.bytes;
-            log.updated_ms = log.updated_ms.max(of_stream.updated_ms);
+            log.updated_at = log.updated_at.max(of_stream.updated_at);
             match of_stream.changes {
                 Some(changes) => changes.into_iter().for_each(|change| log.add(change)),
                 // Somebody came in between: these are read from the file.
@@ -319,7 +319,7 @@ impl Log {
             bytes: 0,
             bells: Vec::new(),
             left_at: Instant::now(),
-            updated_ms: 0,
+            updated_at: Unix::MIN,
         }
     }
 

@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Pool, PoolError};
 use crate::batch::Action;
+use crate::clock::Unix;
 use crate::item::Standing;
 
 /// An item that a sink refused for good.
@@ -41,10 +42,10 @@ pub struct DeadLetter {
     pub reason: String,
     /// How often it was tried.
     pub attempts: u32,
-    /// When it was given up: Unix time in milliseconds.
-    pub at_ms: u64,
-    /// When its request arrived: Unix time in milliseconds; 0 if that is not known.
-    pub received_ms: u64,
+    /// When it was given up.
+    pub at: Unix,
+    /// When its request arrived; 1970 if that is not known.
+    pub received_at: Unix,
 }
 
 /// What a sink has not delivered.
@@ -78,8 +79,8 @@ pub(super) fn store_letters(
                 letter.fields,
                 letter.reason,
                 letter.attempts,
-                letter.at_ms.cast_signed(),
-                letter.received_ms.cast_signed(),
+                letter.at.to_column(),
+                letter.received_at.to_column(),
                 letter.action == Action::Remove,
                 letter.standing.version,
                 letter.standing.expire_after_seconds.map(NonZeroU32::get),
@@ -139,8 +140,8 @@ fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
         ),
         reason: row.try_get("reason")?,
         attempts: row.try_get("attempts")?,
-        at_ms: row.try_get::<i64, _>("at_ms")?.unsigned_abs(),
-        received_ms: row.try_get::<i64, _>("received_ms")?.unsigned_abs(),
+        at: Unix::from_column(row.try_get("at_ms")?),
+        received_at: Unix::from_column(row.try_get("received_ms")?),
     })
 }
 

@@ -14,7 +14,7 @@ use super::changes::Change;
 use super::pass::Pass;
 use super::removal::Removed;
 use super::{Pool, PoolError, Writer};
-use crate::clock;
+use crate::clock::{Lived, Unix};
 
 /// Items that go in one transaction.
 const CHUNK: u32 = 200;
@@ -23,28 +23,29 @@ const TIME: Duration = Duration::from_millis(100);
 
 impl Pool {
     /// Removes what has expired, for a moment or until `stop` says so, and tells renderers. Says when the next item
-    /// expires, in milliseconds of time lived, if any does. Blocks.
+    /// expires, if any does. Blocks.
     ///
     /// # Errors
     /// SQLite's; what was removed before stays so.
-    pub fn expire(&self, stop: impl Fn() -> bool) -> Result<Option<u64>, PoolError> {
-        let now_ms = clock::lived_ms().cast_signed();
+    pub fn expire(&self, stop: impl Fn() -> bool) -> Result<Option<Lived>, PoolError> {
+        let now = Lived::now();
         // The lock is given back between chunks: lanes go on meanwhile.
         let began = Instant::now();
         loop {
             let next = self.next_to_expire()?;
-            if next.is_none_or(|next| next > now_ms) || began.elapsed() >= TIME || stop() {
-                return Ok(next.map(i64::unsigned_abs));
+            if next.is_none_or(|next| next > now) || began.elapsed() >= TIME || stop() {
+                return Ok(next);
             }
-            self.change(|writer, pass| writer.expire(now_ms, pass))?;
+            self.change(|writer, pass| writer.expire(now, pass))?;
         }
     }
 
-    fn next_to_expire(&self) -> Result<Option<i64>, PoolError> {
+    fn next_to_expire(&self) -> Result<Option<Lived>, PoolError> {
         let sql = "SELECT min(expires_ms) FROM items WHERE expires_ms IS NOT NULL";
         let writer = self.lock();
         let mut select = writer.connection.prepare_cached(sql)?;
-        Ok(select.query_row([], |row| row.get(0))?)
+        let next: Option<i64> = select.query_row([], |row| row.get(0))?;
+        Ok(next.map(Lived::from_column))
     }
 }
 
@@ -57,14 +58,14 @@ struct Expired {
 }
 
 impl Writer {
-    fn expire(&mut self, now_ms: i64, pass: &mut Pass<'_>) -> Result<(), rusqlite::Error> {
+    fn expire(&mut self, now: Lived, pass: &mut Pass<'_>) -> Result<(), rusqlite::Error> {
         let connection = &self.connection;
         let expired: Vec<Expired> = {
             let mut select = connection.prepare_cached(
                 "SELECT stream, key, accepted_seq, position, version, octet_length(fields) FROM items
                  WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2",
             )?;
-            let rows = select.query_map(params![now_ms, CHUNK], |row| {
+            let rows = select.query_map(params![now.to_column(), CHUNK], |row| {
                 Ok(Expired {
                     stream: row.get(0)?,
                     key: row.get(1)?,
@@ -88,7 +89,7 @@ impl Writer {
         {
             delete.execute([&**stream, key])?;
             self.counting.removed(stream, key, *fields_bytes);
-            pass.tell(stream, 0, |seq| Change::removed(seq, key));
+            pass.tell(stream, Unix::MIN, |seq| Change::removed(seq, key));
             self.removals
                 .note(connection, stream, key, *removed, pass.seq())?;
         }

@@ -9,7 +9,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::clock;
+use crate::clock::Unix;
 
 /// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn open(connection: &Connection) -> Result<History, rusqlite::Error> 
 
 /// Later than the one before, and than those of other files of this place: the time of day tells them apart.
 fn next_epoch(epoch: u64) -> i64 {
-    (epoch + 1).max(clock::unix_ms() / 1_000).cast_signed()
+    (epoch + 1).max(Unix::now().seconds()).cast_signed()
 }
 
 /// Begins another life of a copy: whoever holds a position of the other one is told everything afresh. Returns the

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::changes::{Change, Changes, StreamChanges};
+use crate::clock::Unix;
 
 /// What one transaction changes: hands out the numbers, keeps what renderers are to be told.
 pub(super) struct Pass<'a> {
@@ -36,7 +37,7 @@ impl<'a> Pass<'a> {
     pub(super) fn tell(
         &mut self,
         stream: &Arc<str>,
-        updated_ms: u64,
+        updated_at: Unix,
         change: impl FnOnce(u64) -> Change,
     ) {
         self.seq += 1;
@@ -47,12 +48,12 @@ impl<'a> Pass<'a> {
                 let new = StreamChanges {
                     stream: Arc::clone(stream),
                     changes: collected,
-                    updated_ms: 0,
+                    updated_at: Unix::MIN,
                 };
                 self.streams.entry(Arc::clone(stream)).or_insert(new)
             }
         };
-        wanted.updated_ms = wanted.updated_ms.max(updated_ms);
+        wanted.updated_at = wanted.updated_at.max(updated_at);
         if let Some(changes) = &mut wanted.changes {
             changes.push(change(self.seq));
         }

@@ -8,6 +8,7 @@
 //! letter again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ToSql, named_params};
@@ -17,7 +18,7 @@ use uuid::Uuid;
 use super::dead_letters::{action, standing};
 use super::{Part, Pool, PoolError, Retry, Writer};
 use crate::batch::{Action, Entry, Slice};
-use crate::clock;
+use crate::clock::{Lived, Unix};
 use crate::item::{ItemsWriter, Standing};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
@@ -121,7 +122,7 @@ struct Letter {
     seq: u64,
     request_id: Uuid,
     stream: Arc<str>,
-    received_ms: u64,
+    received_at: Unix,
     position: u32,
     key: String,
     action: Action,
@@ -186,7 +187,7 @@ impl Pool {
                     first.seq.cast_signed(),
                     last.seq.cast_signed(),
                     serde_json::to_string(&parts(places)).unwrap_or_default(),
-                    clock::lived_ms().cast_signed(),
+                    Lived::now().to_column(),
                     REASON,
                 ],
             )?;
@@ -231,9 +232,9 @@ impl Pool {
             let mut remember = connection.prepare_cached(
                 "INSERT OR REPLACE INTO discarded (sink, seq, at_ms) VALUES (?1, ?2, ?3)",
             )?;
-            let now_ms = clock::unix_ms().cast_signed();
+            let now = Unix::now().to_column();
             for seq in seqs {
-                remember.execute(rusqlite::params![sink, seq, now_ms])?;
+                remember.execute(rusqlite::params![sink, seq, now])?;
             }
             Ok(discarded)
         })
@@ -244,7 +245,7 @@ impl Pool {
         self.write(|writer| {
             let retries = writer.connection.execute(
                 "UPDATE retries SET due_ms = min(due_ms, ?2) WHERE sink = ?1",
-                rusqlite::params![sink, clock::lived_ms().cast_signed()],
+                rusqlite::params![sink, Lived::now().to_column()],
             )?;
             Ok(retries as u64)
         })
@@ -263,7 +264,7 @@ impl Pool {
                 seq: row.get::<_, i64>(0)?.unsigned_abs(),
                 request_id: Uuid::try_parse(request_id).unwrap_or_default(),
                 stream: row.get_ref(2)?.as_str().unwrap_or_default().into(),
-                received_ms: row.get::<_, i64>(3)?.unsigned_abs(),
+                received_at: Unix::from_column(row.get(3)?),
                 position: row.get(4)?,
                 key: row.get(5)?,
                 fields: row.get(6)?,
@@ -351,10 +352,11 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
         seq: first.seq,
         request_id: first.request_id,
         stream: Arc::clone(&first.stream),
-        received_ms: match first.received_ms {
-            0 => received_ms(first.request_id),
+        received_at: match first.received_at {
+            Unix::MIN => received_at(first.request_id),
             known => known,
         },
+        arrived: None,
         action: first.action,
         items: writer.into_items(),
     };
@@ -365,9 +367,9 @@ fn slice(letters: &[Letter]) -> Option<Slice> {
 }
 
 /// Dead letters of older files do not say it, but ids of requests are made when they arrive.
-fn received_ms(request_id: Uuid) -> u64 {
+fn received_at(request_id: Uuid) -> Unix {
     let time = request_id.get_timestamp().map(|time| time.to_unix());
-    time.map_or(0, |(seconds, nanos)| {
-        seconds * 1_000 + u64::from(nanos / 1_000_000)
+    time.map_or(Unix::MIN, |(seconds, nanos)| {
+        Unix::MIN + Duration::new(seconds, nanos)
     })
 }

@@ -8,7 +8,7 @@ use super::apply::{self, Target};
 use super::pass::Pass;
 use super::{Call, Claim, DeadLetter, Retry, Writer, dead_letters, state, testimony, waiting};
 use crate::batch::Batch;
-use crate::clock;
+use crate::clock::Unix;
 
 /// What a sink did in one call. It happens together with the cursor, or not at all.
 #[derive(Debug, Default)]
@@ -106,9 +106,9 @@ impl Writer {
             }
         }
         state::store(&self.connection, &settlement.sink, state)?;
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         if let Some(cursor) = settlement.cursor {
-            testimony::move_cursor(&self.connection, &settlement.sink, cursor, now_ms)?;
+            testimony::move_cursor(&self.connection, &settlement.sink, cursor, now)?;
         }
         if settlement.called {
             waiting::end_call(&self.connection, &settlement.sink)?;
@@ -116,7 +116,7 @@ impl Writer {
         if let Some(call) = &settlement.calling {
             waiting::note_call(&self.connection, &settlement.sink, call)?;
         }
-        waiting::store_retries(&self.connection, settlement, now_ms)?;
+        waiting::store_retries(&self.connection, settlement, now)?;
         dead_letters::store_letters(&self.connection, &settlement.sink, &settlement.dead_letters)?;
         self.removals.finish(&self.connection)?;
         self.views.make_few(&self.connection)?;

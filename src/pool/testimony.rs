@@ -4,23 +4,26 @@
 //!
 //! **Invariant**: nothing is said to be done before it was. What the log has forgotten is forgotten here, too.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Part, Pool, PoolError};
+use crate::clock::Unix;
 
 /// How one sink stands to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkState {
     /// The lane has not come to it.
     Waiting,
-    /// Delivered, at this Unix time in milliseconds where it is still known.
-    Done(Option<u64>),
+    /// Delivered, at this time where it is still known.
+    Done(Option<Unix>),
     /// Delivered, and so many of its items changed nothing: the pool had a higher version of them.
     Stale {
         /// When, as of what was delivered.
-        at_ms: Option<u64>,
+        at: Option<Unix>,
         /// How many.
         items: u64,
     },
@@ -28,8 +31,8 @@ pub enum SinkState {
     Retrying,
     /// Some of its items are dead letters.
     Failed,
-    /// It is over, and somebody discarded items that the sink had given up, at this Unix time in milliseconds.
-    Discarded(u64),
+    /// It is over, and somebody discarded items that the sink had given up, at this time.
+    Discarded(Unix),
 }
 
 /// Why a sink gave up on a request.
@@ -45,7 +48,7 @@ pub struct GivenUp {
 
 /// Cursors of one sink that are stored within this time after the first of them share a time, that of the last: nothing
 /// is said to be done before it was.
-const PROGRESS_GRAIN_MS: u64 = 100;
+const PROGRESS_GRAIN: Duration = Duration::from_millis(100);
 /// What only the request log needs: it goes with the entries of which it speaks.
 const TESTIMONY: [&str; 4] = ["progress", "settled_late", "discarded", "stale"];
 /// Rows of it that are deleted in one go.
@@ -60,15 +63,15 @@ pub(super) fn move_cursor(
     connection: &Connection,
     sink: &str,
     cursor: u64,
-    now_ms: u64,
+    now: Unix,
 ) -> Result<(), rusqlite::Error> {
-    let since_ms = (now_ms + 1).saturating_sub(PROGRESS_GRAIN_MS).cast_signed();
-    let (cursor, now_ms) = (cursor.cast_signed(), now_ms.cast_signed());
+    let since = (now + Duration::from_millis(1) - PROGRESS_GRAIN).to_column();
+    let (cursor, now) = (cursor.cast_signed(), now.to_column());
     let moved = connection
         .prepare_cached(
             "UPDATE cursors SET seq = ?2, at_ms = ?3 WHERE sink = ?1 AND since_ms BETWEEN ?4 AND ?3",
         )?
-        .execute(rusqlite::params![sink, cursor, now_ms, since_ms])?;
+        .execute(rusqlite::params![sink, cursor, now, since])?;
     if moved == 0 {
         connection
             .prepare_cached(
@@ -80,7 +83,7 @@ pub(super) fn move_cursor(
             .prepare_cached(
                 "UPDATE cursors SET seq = ?2, at_ms = ?3, since_ms = ?3 WHERE sink = ?1",
             )?
-            .execute(rusqlite::params![sink, cursor, now_ms])?;
+            .execute(rusqlite::params![sink, cursor, now])?;
     }
     Ok(())
 }
@@ -90,16 +93,12 @@ pub(super) fn note_late(
     connection: &Connection,
     sink: &str,
     parts: &[Part],
-    now_ms: u64,
+    now: Unix,
 ) -> Result<(), rusqlite::Error> {
     let sql = "INSERT OR REPLACE INTO settled_late (sink, seq, at_ms) VALUES (?1, ?2, ?3)";
     let mut insert = connection.prepare_cached(sql)?;
     for Part(seq, ..) in parts {
-        insert.execute(rusqlite::params![
-            sink,
-            seq.cast_signed(),
-            now_ms.cast_signed()
-        ])?;
+        insert.execute(rusqlite::params![sink, seq.cast_signed(), now.to_column()])?;
     }
     Ok(())
 }
@@ -245,8 +244,8 @@ fn list(seqs: &[u64]) -> String {
 }
 
 fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
-    let at = |name: &str| -> Result<Option<u64>, PoolError> {
-        Ok(row.try_get::<Option<i64>, _>(name)?.map(i64::unsigned_abs))
+    let time = |name: &str| -> Result<Option<Unix>, PoolError> {
+        Ok(row.try_get::<Option<i64>, _>(name)?.map(Unix::from_column))
     };
     if row.try_get("before_start")? {
         return Ok(None);
@@ -255,15 +254,18 @@ fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
         SinkState::Failed
     } else if row.try_get("retrying")? {
         SinkState::Retrying
-    } else if let Some(at_ms) = at("discarded_ms")?
+    } else if let Some(at) = time("discarded_ms")?
         && row.try_get("passed")?
     {
-        SinkState::Discarded(at_ms)
+        SinkState::Discarded(at)
     } else if row.try_get("passed")? {
-        let at_ms = at("late_ms")?.or(at("at_ms")?);
-        match at("stale_items")? {
-            None => SinkState::Done(at_ms),
-            Some(items) => SinkState::Stale { at_ms, items },
+        let at = time("late_ms")?.or(time("at_ms")?);
+        match row.try_get::<Option<i64>, _>("stale_items")? {
+            None => SinkState::Done(at),
+            Some(items) => SinkState::Stale {
+                at,
+                items: items.unsigned_abs(),
+            },
         }
     } else {
         SinkState::Waiting

@@ -11,6 +11,7 @@ mod waiting;
 
 use super::*;
 use crate::batch::{Action, Batch, Entry, Slice};
+use crate::clock::Unix;
 use crate::item::ItemsWriter;
 use changes::Recent;
 use uuid::Uuid;
@@ -164,7 +165,8 @@ fn batch_of(stream: &str, accepted_seq: u64, items: &[(&str, &str)]) -> Batch {
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
-        received_ms: accepted_seq * 1_000,
+        received_at: Unix::from_ms(accepted_seq * 1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };

@@ -12,7 +12,7 @@ use sqlx::Row;
 
 use super::dead_letters::{DeadLetter, store_letters};
 use super::{Pool, PoolError, Settlement, resends, testimony};
-use crate::clock;
+use crate::clock::{Lived, Unix};
 
 /// Some consecutive items of one request: sequence number, first position, one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -32,8 +32,8 @@ pub struct Retry {
     pub resent: bool,
     /// How often it was tried.
     pub attempts: u32,
-    /// When it is due, in milliseconds of time lived.
-    pub due_ms: u64,
+    /// When it is due.
+    pub due_at: Lived,
     /// Why it failed the last time.
     pub reason: String,
 }
@@ -91,7 +91,7 @@ pub(super) fn waits(connection: &Connection, retry: &Retry) -> Result<bool, rusq
 pub(super) fn store_retries(
     connection: &Connection,
     settlement: &Settlement,
-    now_ms: u64,
+    now: Unix,
 ) -> Result<(), rusqlite::Error> {
     let sink = &*settlement.sink;
     let mut first_id = None;
@@ -111,7 +111,7 @@ pub(super) fn store_retries(
                 last.cast_signed(),
                 serde_json::to_string(&retry.parts).unwrap_or_default(),
                 retry.attempts,
-                retry.due_ms.cast_signed(),
+                retry.due_at.to_column(),
                 retry.reason,
                 retry.resent,
             ])?;
@@ -135,7 +135,7 @@ pub(super) fn store_retries(
                 [id, done.id],
             )?;
         }
-        testimony::note_late(connection, sink, &done.parts, now_ms)?;
+        testimony::note_late(connection, sink, &done.parts, now)?;
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ impl Pool {
                 parts: parts_of(parts),
                 resent: row.try_get("resent")?,
                 attempts: row.try_get("attempts")?,
-                due_ms: row.try_get::<i64, _>("due_ms")?.unsigned_abs(),
+                due_at: Lived::from_column(row.try_get("due_ms")?),
                 reason: String::from_utf8_lossy(reason).into_owned(),
             };
             let lens = retry.parts.iter();
@@ -262,10 +262,10 @@ impl Pool {
                 let sql = "INSERT INTO dead_letters (sink, seq, request_id, stream, position, key, fields, reason, attempts, at_ms, received_ms, removal)
                      SELECT ?1, seq, request_id, stream, position, key, fields, ?2, ?3, ?4, received_ms, removal FROM resends
                      WHERE retry_id = ?5 ORDER BY seq, position, id";
-                let now_ms = clock::unix_ms().cast_signed();
+                let now = Unix::now().to_column();
                 items += connection.execute(
                     sql,
-                    rusqlite::params![sink, reason, retry.attempts, now_ms, retry.id],
+                    rusqlite::params![sink, reason, retry.attempts, now, retry.id],
                 )? as u64;
                 resends::finish(connection, retry.id)?;
             }
@@ -289,7 +289,7 @@ pub(super) fn read_retry(row: &rusqlite::Row<'_>) -> Result<Retry, rusqlite::Err
         seqs: (number(1)?, number(2)?),
         parts: parts_of(text(3)?),
         attempts: row.get(4)?,
-        due_ms: number(5)?,
+        due_at: Lived::from_column(row.get(5)?),
         reason: String::from_utf8_lossy(text(6)?).into_owned(),
         resent: row.get(7)?,
     })

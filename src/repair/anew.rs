@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::report::{Repair, TableRepair};
 use super::{Kind, RepairError, beside, is_there, remove, salvage, stamp, tell};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::sqlite::suspect::mark_of;
 
 /// Sets a file aside and puts in its place what can be read of it.
@@ -23,7 +23,7 @@ pub(super) fn make_anew(data_dir: &Path, kind: &Kind, reason: &str) -> Result<Re
     let stamp = stamp(|stamp| beside(&path, &format!(".damaged-{stamp}")).exists());
     let name = format!("{}.damaged-{stamp}", kind.name);
     let mut repair = Repair {
-        at: clock::rfc3339(clock::unix_ms()),
+        at: clock::rfc3339(Unix::now()),
         file: kind.name.to_owned(),
         reason: reason.to_owned(),
         ..Repair::default()

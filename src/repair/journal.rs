@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use super::report::Repair;
 use super::salvage::Salvaged;
 use super::{POOL, RepairError};
+use crate::clock::Unix;
 use crate::item::Items;
 use ::journal::{Origin, Outcome, copy};
 
@@ -154,7 +156,7 @@ fn restore_of_payloads(connection: &Connection) -> Result<u64, RepairError> {
         let restore = Restore {
             seq,
             request_id: origin.request_id.as_bytes(),
-            received_ms: origin.received_ms,
+            received_at: origin.received_at,
             connector: &origin.connector,
             stream: &origin.stream,
             outcome: if origin.outcome == Outcome::Removed {
@@ -174,7 +176,7 @@ fn restore_of_payloads(connection: &Connection) -> Result<u64, RepairError> {
 struct Restore<'a> {
     seq: i64,
     request_id: &'a [u8],
-    received_ms: u64,
+    received_at: Unix,
     connector: &'a str,
     stream: &'a str,
     outcome: i64,
@@ -197,7 +199,7 @@ impl Restore<'_> {
             .execute(params![
                 self.seq,
                 self.request_id,
-                self.received_ms.cast_signed(),
+                self.received_at.to_column(),
                 self.connector,
                 self.stream,
                 self.outcome,
@@ -246,7 +248,7 @@ fn restore_of_indexes(
         let restore = Restore {
             seq,
             request_id: &id,
-            received_ms: received_ms(&id),
+            received_at: received_at(&id),
             connector: &connector,
             stream: &stream.unwrap_or_default(),
             outcome,
@@ -301,10 +303,10 @@ fn only_stream(
 }
 
 /// When a request arrived stands in its id.
-fn received_ms(id: &[u8]) -> u64 {
+fn received_at(id: &[u8]) -> Unix {
     let time = Uuid::from_slice(id).ok().and_then(|id| id.get_timestamp());
-    time.map_or(0, |time| {
+    time.map_or(Unix::MIN, |time| {
         let (seconds, nanoseconds) = time.to_unix();
-        seconds * 1_000 + u64::from(nanoseconds) / 1_000_000
+        Unix::MIN + Duration::new(seconds, nanoseconds)
     })
 }

@@ -13,7 +13,7 @@ use super::anew::make_anew;
 use super::image::{self, Image};
 use super::report::{self, Repair};
 use super::{JOURNAL, Kind, RepairError, Verdict, beside, check, log, salvage, stamp, tell};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::sqlite::suspect::mark_of;
 
 /// A second mark so soon after nothing was found means that something is wrong that no check sees.
@@ -77,7 +77,7 @@ pub(super) fn look_at_log(data_dir: &Path, kind: &Kind) -> Result<Option<Repair>
         bits => ("bits of its write-ahead log were wrong", format!("{bits} are mended, and nothing is lost")),
     };
     let repair = Repair {
-        at: clock::rfc3339(clock::unix_ms()),
+        at: clock::rfc3339(Unix::now()),
         file: kind.name.to_owned(),
         reason: reason.to_owned(),
         set_aside,

@@ -147,8 +147,8 @@ impl Default for Plugins {
     fn default() -> Self {
         Plugins {
             memory_max_bytes: 64 * 1024 * 1024,
-            write_timeout_ms: 10_000,
-            cpu_timeout_ms: 5_000,
+            write_timeout: Duration::from_secs(10),
+            cpu_timeout: Duration::from_secs(5),
             file_max_bytes: 64 * 1024 * 1024,
             compile_memory_max_bytes: 1024 * 1024 * 1024,
             compile_cpu_seconds: 60,
@@ -194,8 +194,8 @@ impl Default for Sink {
 impl Default for Retry {
     fn default() -> Self {
         Retry {
-            first_ms: 500,
-            max_ms: 60_000,
+            first: Duration::from_millis(500),
+            max: Duration::from_secs(60),
             attempts: 12,
         }
     }
@@ -206,7 +206,7 @@ impl Default for Batch {
         Batch {
             items_max: 10_000,
             bytes_max: 4 * 1024 * 1024,
-            linger_ms: 8,
+            linger: Duration::from_millis(8),
         }
     }
 }
@@ -215,7 +215,7 @@ impl Default for Postgres {
     fn default() -> Self {
         Postgres {
             url: Secret::new(String::new()),
-            timeout_ms: 10_000,
+            timeout: Duration::from_secs(10),
         }
     }
 }
@@ -226,7 +226,7 @@ impl Default for Http {
             hosts: Vec::new(),
             networks: Vec::new(),
             headers: BTreeMap::new(),
-            timeout_ms: 10_000,
+            timeout: Duration::from_secs(10),
             request_bytes_max: 16 * 1024 * 1024,
             response_bytes_max: 1024 * 1024,
             requests_max: 1_000,

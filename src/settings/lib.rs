@@ -71,7 +71,7 @@ pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
     Durability, Http, Key, Limits, Listed, Live, Log, LogFormat, OnUpdate, Ordering, Otlp, Plugins,
     Pool, PoolMode, Postgres, ProxyHeader, ReadKey, Replay, Retry, Role, Runtime, Server, Settings,
-    Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes,
+    Sink, SinkLimits, Start, Storage, Stream, System, Telemetry, Tls, Verify, Writes, millis,
     shown_certificate,
 };
 

@@ -9,6 +9,7 @@
 //! stand last in names.
 
 mod caller;
+pub mod millis;
 mod sink;
 mod telemetry;
 mod tls;
@@ -304,9 +305,11 @@ pub struct Plugins {
     /// Memory of one instance.
     pub memory_max_bytes: usize,
     /// How long one call may take, waiting included.
-    pub write_timeout_ms: u64,
+    #[serde(rename = "write_timeout_ms", with = "millis")]
+    pub write_timeout: Duration,
     /// How long one call may compute.
-    pub cpu_timeout_ms: u64,
+    #[serde(rename = "cpu_timeout_ms", with = "millis")]
+    pub cpu_timeout: Duration,
     /// The largest component.
     pub file_max_bytes: u64,
     /// Address space of the process that compiles a component.

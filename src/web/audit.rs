@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use salvo_core::{Request, handler};
 
 use super::form::filter::{before, check_times, refusal};
-use super::form::unix_ms;
+use super::form::parse_time;
 use super::frame::{NoPage, Page, Place};
 use super::text::{segment, text, text_of, time};
 use crate::catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, Kind};
@@ -89,8 +89,8 @@ impl Query {
             kind: given(&self.kind),
             name: given(&self.name),
             who: given(&self.who),
-            since_ms: unix_ms(&self.since),
-            until_ms: unix_ms(&self.until),
+            since: parse_time(&self.since),
+            until: parse_time(&self.until),
         }
     }
 
@@ -172,7 +172,7 @@ fn table(entries: &[AuditEntry], query: &Query) -> Markup {
             div.table { table {
                 thead { tr { th { "Time" } th { "What" } th { "Name" } th { "By" } th { "From" } th { "Before and after" } } }
                 tbody { @for entry in entries { tr {
-                    td.tight data-label="Time" { (time(&clock::rfc3339(entry.at_ms))) }
+                    td.tight data-label="Time" { (time(&clock::rfc3339(entry.at))) }
                     td data-label="What" { span { (entry.action) " " (entry.kind.replace('_', " ")) } }
                     td data-label="Name" { span {
                         (text(&entry.name))

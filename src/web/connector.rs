@@ -27,7 +27,7 @@ use super::key::shown_once;
 use super::text::grouped;
 use super::{chart, form, paths, snippets};
 use crate::catalog::Connector;
-use crate::clock;
+use crate::clock::Unix;
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use first::First;
@@ -141,7 +141,7 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
 }
 
 fn last_hour(operator: &Operator, connector: &Connector) -> Markup {
-    let hour = (operator.metrics.recent).hour(Some(&connector.name), clock::unix_ms());
+    let hour = (operator.metrics.recent).hour(Some(&connector.name), Unix::now());
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
     html! {
         p.row {

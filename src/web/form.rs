@@ -15,13 +15,14 @@ use salvo_core::http::StatusCode;
 use salvo_core::{Depot, Handler, Request, Router};
 
 pub(super) use controls::{Field, NAME, buttons};
-pub(super) use words::{form_time, unix_ms};
+pub(super) use words::{form_time, parse_time};
 
 use super::form_data::FormData;
 use super::frame::{FormAnswer, FormPage, NoPage, token};
 use super::guard::{AsWrite, by};
 use super::text::{as_sentence, grouped};
 use crate::catalog::{Actor, Catalog, CatalogError, Kind};
+use crate::clock::Unix;
 use crate::config::check_name;
 use crate::operate::Operator;
 
@@ -144,10 +145,10 @@ impl Typed {
         number
     }
 
-    /// A time that may be missing: Unix time in milliseconds.
-    pub(super) fn time(&mut self, name: &'static str) -> Option<u64> {
+    /// A time that may be missing.
+    pub(super) fn time(&mut self, name: &'static str) -> Option<Unix> {
         let text = self.optional(name)?;
-        let time = unix_ms(&text);
+        let time = parse_time(&text);
         if time.is_none() {
             self.reject(
                 name,

@@ -15,6 +15,7 @@ use super::form_data::FORM_TOKEN;
 use super::text::{plain, text, text_of};
 use crate::catalog::key::KeyText;
 use crate::catalog::{CatalogError, KeyHash, Kind};
+use crate::clock::Unix;
 use crate::config::ADMIN;
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id;
@@ -91,8 +92,8 @@ pub(super) enum NoPage {
 
 impl NoPage {
     /// There is no page that changes what a configuration declares.
-    pub(super) fn if_declared(created_ms: Option<u64>, kind: Kind) -> Result<(), Self> {
-        match created_ms {
+    pub(super) fn if_declared(created_at: Option<Unix>, kind: Kind) -> Result<(), Self> {
+        match created_at {
             Some(_) => Ok(()),
             None => {
                 let why = CatalogError::Declared(kind).to_string();

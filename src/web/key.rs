@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::form::{Field, Typed};
 use super::text::time;
 use crate::catalog::KeyState;
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::config::Networks;
 
 /// A way of ending a key.
@@ -62,8 +62,8 @@ pub(super) fn networks_fact(networks: &Networks) -> Markup {
 }
 
 /// Whether a key can be used, and how long.
-pub(super) fn state(state: KeyState, expires_ms: Option<u64>, is_replaced: bool) -> Markup {
-    let ends = expires_ms.map(|ends_ms| time(&clock::rfc3339(ends_ms)));
+pub(super) fn state(state: KeyState, expires_at: Option<Unix>, is_replaced: bool) -> Markup {
+    let ends = expires_at.map(|ends_at| time(&clock::rfc3339(ends_at)));
     html! {
         @match (state, ends) {
             (KeyState::Revoked, _) => span.badge.bad { "revoked" },

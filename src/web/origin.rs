@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 
 use super::text::{plain, time};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::operate::Operator;
 
 /// When it was made, or in which file it is declared, under `[[list]]`.
@@ -13,11 +13,11 @@ pub(super) fn origin(
     operator: &Operator,
     list: &str,
     name: &str,
-    created_ms: Option<u64>,
+    created_at: Option<Unix>,
 ) -> Markup {
     html! {
-        @match created_ms {
-            Some(created_ms) => { (time(&clock::rfc3339(created_ms))) },
+        @match created_at {
+            Some(created_at) => { (time(&clock::rfc3339(created_at))) },
             None => {
                 span.badge { "declared" } " in " code { (plain(&operator.configuration.declared_in(list, name))) }
                 " under " code { "[[" (list) "]]" } ", so it is changed there"

@@ -10,7 +10,7 @@ use salvo_core::handler;
 use super::chart;
 use super::frame::{NoPage, Page, Place};
 use super::text::{bytes, count, grouped, text, text_of, time};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::metrics::Minute;
 use crate::operate::Operator;
 use crate::operate::condition::Condition;
@@ -60,7 +60,7 @@ fn problems(operator: &Operator, condition: &Condition) -> Markup {
 }
 
 fn last_hour(operator: &Operator) -> Markup {
-    let hour = operator.metrics.recent.hour(None, clock::unix_ms());
+    let hour = operator.metrics.recent.hour(None, Unix::now());
     let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
     let items: Vec<u64> = hour.iter().map(|minute| minute.items).collect();
     let errors: Vec<u64> = hour.iter().map(|minute| minute.errors).collect();
@@ -145,7 +145,7 @@ fn about(operator: &Operator) -> Markup {
             }
         }
         div.panel { dl {
-            dt { "Running since" } dd { (time(&clock::rfc3339(operator.about.started_ms))) }
+            dt { "Running since" } dd { (time(&clock::rfc3339(operator.about.started_at))) }
             dt { "Profile" } dd { (text(&operator.about.profile)) }
             dt { "Data folder" } dd { (text(&operator.about.data_dir)) }
             dt { "Free on its disk" } dd { (bytes(free / FREE_STEP * FREE_STEP)) }

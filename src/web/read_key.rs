@@ -54,7 +54,7 @@ impl ShowReadKey {
         let change = ReadKeyPatch {
             description: Some(description::read(&typed)),
             streams: Some(settings::streams(&mut typed)),
-            expires_ms: Some(typed.time(ENDS.name)),
+            expires_at: Some(typed.time(ENDS.name)),
             networks: Some(key::read_networks(&mut typed)),
             allow_in_url: Some(typed.is_ticked("allow_in_url")),
             requests_per_second: Some(settings::rate(&mut typed)),
@@ -78,7 +78,7 @@ fn initial(depot: &Depot, key: &ReadKey) -> Typed {
     let streams = streams.map(|name| ("streams", name.to_string()));
     let mut values: Vec<(&str, String)> = streams.collect();
     values.push(description::initial(key.description.as_deref()));
-    values.push((ENDS.name, form_time(key.expires_ms)));
+    values.push((ENDS.name, form_time(key.expires_at)));
     values.push(key::initial_networks(&key.networks));
     values.push(settings::initial_origins(&key.origins));
     if let Some(rate) = key.requests_per_second {
@@ -108,7 +108,7 @@ fn issued_key(operator: &Operator, req: &Request, key: &ReadKey, issued: &Issued
 
 fn page(operator: &Operator, key: &ReadKey, shown: Option<Markup>, typed: &Typed) -> FormPage {
     let path = paths::read_key(&key.name);
-    let is_own = key.created_ms.is_some();
+    let is_own = key.created_at.is_some();
     let is_revoked = key.state() == KeyState::Revoked;
     let fields = html! {
         p.quiet { "Renderers that are connected with it connect again." }
@@ -141,12 +141,12 @@ fn facts(operator: &Operator, key: &ReadKey) -> Markup {
         (description::fact(key.description.as_deref()))
         dt { "Begins with" } dd.mono { @if prefix.is_empty() { span.quiet { "known as a digest only" } } @else { (text(prefix)) "…" } }
         dt { "Streams" } dd { (text(&key.streams.join(", "))) }
-        dt { "State" } dd { (super::key::state(key.state(), key.expires_ms, false)) }
+        dt { "State" } dd { (super::key::state(key.state(), key.expires_at, false)) }
         (key::networks_fact(&key.networks))
         @if !key.origins.is_empty() { dt { "Pages of" } dd.mono { (text(&key.origins.join(", "))) } }
         dt { "May stand in a URL" } dd { @if key.allow_in_url { "yes" } @else { "no" } }
         dt { "Feeds a second" } dd { (key.requests_per_second.unwrap_or(POLLS_PER_SECOND)) }
-        dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_ms)) }
+        dt { "Made" } dd { (origin(operator, "read_keys", &key.name, key.created_at)) }
     } }
 }
 
@@ -160,6 +160,6 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> 
 /// The key that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<ReadKey>, NoPage> {
     let key = find_key(operator, req)?;
-    NoPage::if_declared(key.created_ms, Kind::ReadKey)?;
+    NoPage::if_declared(key.created_at, Kind::ReadKey)?;
     Ok(key)
 }

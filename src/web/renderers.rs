@@ -44,7 +44,7 @@ fn page(operator: &Operator) -> Page {
                 tbody { @for one in renderers.iter().take(SHOWN_MAX) { tr {
                     td data-label="Read key" { span { (text(&one.renderer.key)) } }
                     td data-label="Streams" { span { (text(&one.renderer.streams.join(", "))) } }
-                    td.tight data-label="Connected since" { (time(&clock::rfc3339(one.renderer.connected_ms))) }
+                    td.tight data-label="Connected since" { (time(&clock::rfc3339(one.renderer.connected_at))) }
                     td data-label="From" { span { (text(&one.renderer.client)) } }
                     td data-label="Over" { span { (one.renderer.transport.as_str()) } }
                     td.mono data-label="Told up to" { span { (one.position) } }
@@ -77,7 +77,7 @@ fn keys(operator: &Operator) -> Markup {
                 tbody { @for key in keys.iter().take(SHOWN_MAX) { tr {
                     td data-label="Read key" { span {
                         a id={ "key-" (key.name) } href=(paths::read_key(&key.name)) { (text(&key.name)) }
-                        @if key.created_ms.is_none() { " " span.badge { "declared" } }
+                        @if key.created_at.is_none() { " " span.badge { "declared" } }
                         (description::below(key.description.as_deref()))
                     } }
                     td.mono data-label="Begins with" { @match &key.prefix {
@@ -85,7 +85,7 @@ fn keys(operator: &Operator) -> Markup {
                         None => span.quiet { "known as a digest only" },
                     } }
                     td data-label="Streams" { span { (text(&key.streams.join(", "))) } }
-                    td data-label="State" { span { (key::state(key.state(), key.expires_ms, false)) } }
+                    td data-label="State" { span { (key::state(key.state(), key.expires_at, false)) } }
                     td data-label="In a URL" { span { @if key.allow_in_url { "yes" } @else { "no" } } }
                 } } }
             } }

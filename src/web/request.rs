@@ -146,7 +146,7 @@ fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
                 @if let Some(from) = entry.sent_again_from {
                     li { "Sent again from " a href={ "/requests/" (from) } { "request " (from) } " by an operator" }
                 }
-                li.good { "Received " (time(&clock::rfc3339(entry.received_ms))) ", " (bytes(entry.bytes)) }
+                li.good { "Received " (time(&clock::rfc3339(entry.received_at))) ", " (bytes(entry.bytes)) }
                 @match report.status {
                     Status::Rejected => li.bad { "Refused with " (entry.http_status) ", nothing of it reached a sink" },
                     Status::Duplicate => li { "A repeat: answered like " (original(report.row.duplicate_of)) ", nothing was stored again" },
@@ -159,7 +159,7 @@ fn steps(report: &Report, sent_again_as: &[Uuid], token: &Markup) -> Markup {
                         @if report.sinks.is_empty() { li { "No sink wants its stream" } }
                     }
                 }
-                @if let Some(done) = report.processed_ms { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; renderers heard of it from the data pool in that moment" } }
+                @if let Some(done) = report.processed_at { li.good { "Everywhere since " (time(&clock::rfc3339(done))) "; renderers heard of it from the data pool in that moment" } }
                 @for id in sent_again_as { li { "Sent again as " a href={ "/requests/" (id) } { "request " (id) } } }
             }
         }
@@ -181,7 +181,7 @@ fn at_sink(request_id: &str, sink: &str, state: SinkState, token: &Markup) -> Ma
     html! {
         li class=(class) {
             "Sink " a href=(path) { (text(sink)) } ": " (word)
-            @if let SinkState::Done(Some(at_ms)) | SinkState::Discarded(at_ms) = state { " " (time(&clock::rfc3339(at_ms))) }
+            @if let SinkState::Done(Some(at)) | SinkState::Discarded(at) = state { " " (time(&clock::rfc3339(at))) }
             @if state == SinkState::Failed {
                 " "
                 form method="post" action={ (path) "/again" } { (token) input type="hidden" name="request" value=(request_id); button.plain { "Send its dead letters to " (text(sink)) " again" } }

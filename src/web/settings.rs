@@ -78,7 +78,7 @@ fn about(operator: &Operator) -> Markup {
         div.panel { dl {
             dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) ", built " (built) ", " (std::env::consts::OS) " on " (std::env::consts::ARCH) }
             dt { "Profile" } dd { (text(&operator.about.profile)) }
-            dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_ms))) }
+            dt { "Started" } dd { (time(&clock::rfc3339(operator.about.started_at))) }
             dt { "Service" } dd.mono { (text(&operator.about.service_address)) }
             dt { "Sessions" } dd { a href="/sessions" { "Who is signed in" } }
             dt { "API" } dd { a href="/docs/api" { "Reference of the admin API" } ", " a href="/openapi.json" { "openapi.json" }

@@ -22,7 +22,7 @@ use crate::config::Role;
 use crate::http::access::by_page;
 use crate::http::middleware;
 use crate::operate::{By, Operator};
-use http::sessions::{SESSION_MS, Sessions, Visitor};
+use http::sessions::{SESSION, Sessions, Visitor};
 
 /// Anybody may send it.
 const FORM_BYTES_MAX: usize = 64 << 10;
@@ -92,7 +92,7 @@ impl SignIn {
             json!({ "session": id.to_string() }),
         );
         operator.record(by, change).await;
-        cookie::set(req, res, &secret, SESSION_MS / 1_000);
+        cookie::set(req, res, &secret, SESSION.as_secs());
         frame::go(res, next);
     }
 }

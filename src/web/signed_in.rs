@@ -52,9 +52,9 @@ fn table(all: &[SignedIn], own: Option<Uuid>, token: &Markup) -> Markup {
                 td data-label="Token" { span { (text(&one.token.name)) @if own == Some(one.id) { span.quiet { ", you" } } } }
                 td data-label="Role" { (one.token.role.as_str()) }
                 td data-label="From" { span { (text(&one.client.to_string())) } }
-                td.tight data-label="Since" { (time(&clock::rfc3339(one.since_ms))) }
-                td.tight data-label="Last seen" { (time(&clock::rfc3339(one.seen_ms))) }
-                td.tight data-label="Ends" { (time(&clock::rfc3339(one.ends_ms))) }
+                td.tight data-label="Since" { (time(&clock::rfc3339(one.since))) }
+                td.tight data-label="Last seen" { (time(&clock::rfc3339(one.seen_at))) }
+                td.tight data-label="Ends" { (time(&clock::rfc3339(one.ends_at))) }
                 td { form method="post" action={ "/sessions/" (one.id) "/end" } { (token) button.plain { "End" } } }
             } } }
         } }

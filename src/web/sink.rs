@@ -122,7 +122,7 @@ fn facts(sink: &SinkCondition) -> Markup {
             dt { "Retries" } dd { (known(sink.retries())) }
             dt { "Dead letters" } dd { (known(sink.dead_letters())) }
             dt { "Last failure" } dd { @match last_error {
-                Some((at_ms, reason)) => { (time(&clock::rfc3339(at_ms))) ": " (text_of(&reason, REASON_CHARS_MAX)) },
+                Some((at, reason)) => { (time(&clock::rfc3339(at))) ": " (text_of(&reason, REASON_CHARS_MAX)) },
                 None => { "none since the start" },
             } }
         } }
@@ -134,7 +134,7 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
         div.table { table {
             thead { tr { th { "Due" } th { "First request" } th.number { "Items" } th.number { "Attempts" } th { "Last failure" } th { "" } } }
             tbody { @for retry in retries { tr {
-                td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_unix_ms))) }
+                td.tight data-label="Due" { (time(&clock::rfc3339(retry.due_at))) }
                 td.mono data-label="First request" { @match &retry.first {
                     Some((id, _)) => a href=(paths::request(id)) { (id) },
                     None => "not in the log any more",
@@ -160,7 +160,7 @@ fn letters_table(letters: &[DeadLetter], path: &str, token: &Markup, configured:
             div.table { table {
                 thead { tr { th { "Given up" } th { "Item" } th { "Reason" } th.number { "Attempts" } th { "Request" } th { "" } } }
                 tbody { @for letter in letters { tr {
-                    td.tight data-label="Given up" { (time(&clock::rfc3339(letter.at_ms))) }
+                    td.tight data-label="Given up" { (time(&clock::rfc3339(letter.at))) }
                     td data-label="Item" { span {
                         (text(&letter.stream)) " · " (text(&letter.key))
                         details { summary { "Fields" } pre { code { (text_of(&letter.fields, ITEM_CHARS_MAX)) } } }

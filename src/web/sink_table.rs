@@ -43,12 +43,12 @@ pub(super) fn known(number: Option<u64>) -> String {
 
 /// Why a sink does not do what it should.
 pub(super) fn problems(sink: &SinkCondition) -> Markup {
-    let (reason, paused_until_ms) = sink.reason();
+    let (reason, paused_until) = sink.reason();
     html! {
         @if let Some(reason) = reason {
             p.problem role="alert" {
                 (text(&sink.name)) " is " (sink.state()) ": " (text_of(&reason, REASON_CHARS_MAX))
-                @if let Some(until_ms) = paused_until_ms { ". It tries again " (time(&clock::rfc3339(until_ms))) }
+                @if let Some(until) = paused_until { ". It tries again " (time(&clock::rfc3339(until))) }
             }
         }
         @if let Some(refused) = sink.refused() {

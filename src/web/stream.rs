@@ -122,12 +122,12 @@ fn facts(operator: &Operator, stream: &catalog::Stream, path: &str) -> Markup {
                     (count(size.items, "item")) (of(stream.items_max, grouped)) ", "
                     (bytes(size.bytes)) (of(stream.bytes_max, bytes))
                 }
-                dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_ms)) }
+                dt { "Made" } dd { (origin(operator, "streams", &stream.name, stream.created_at)) }
             }
             p.row {
                 a.button.plain href={ (path) "/feeds" } { "Feeds" }
                 a.button.plain href={ (path) "/export.csv?safe" } { "Export as CSV" }
-                @if stream.created_ms.is_some() {
+                @if stream.created_at.is_some() {
                     a.button.plain href={ (path) "/change" } { "Change" }
                     a.button.danger href={ (path) "/delete" } { "Delete…" }
                 }

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::preset::{Preset, Unit};
 use super::rsa::{Hash, RsaKey};
 use super::{Refused, Unfit, clock};
+use base::clock::Unix;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
@@ -36,8 +37,7 @@ pub(super) struct Certificates(Vec<Certificate>);
 
 struct Certificate {
     key: RsaKey,
-    /// Unix milliseconds.
-    ends_ms: u64,
+    ends_at: Unix,
 }
 
 /// A signature that came, and what it is of.
@@ -85,22 +85,22 @@ impl Certificates {
     }
 
     /// Whether one of them that has not ended has signed.
-    pub(super) fn check(&self, signed: &Signed<'_>, now_ms: u64) -> Result<(), Refused> {
+    pub(super) fn check(&self, signed: &Signed<'_>, now: Unix) -> Result<(), Refused> {
         let mut ended = None;
         for one in &self.0 {
             if !(one.key).verifies(signed.hash, signed.message, signed.signature) {
                 continue;
             }
-            if one.ends_ms > now_ms {
+            if one.ends_at > now {
                 return Ok(());
             }
-            ended = Some(one.ends_ms);
+            ended = Some(one.ends_at);
         }
         let name = signed.name;
         let mut message = match (ended, self.0.as_slice()) {
-            (Some(ends_ms), _) => format!(
+            (Some(ends_at), _) => format!(
                 "{name} is of a certificate that expired on {}; set the tool's new one",
-                date(ends_ms)
+                date(ends_at)
             ),
             (None, [_]) => format!("{name} does not match the certificate"),
             (None, several) => {
@@ -108,9 +108,9 @@ impl Certificates {
             }
         };
         if ended.is_none()
-            && let Some(ends_ms) = self.expired_ms(now_ms)
+            && let Some(ends_at) = self.expired_at(now)
         {
-            message += &format!(", expired since {}", date(ends_ms));
+            message += &format!(", expired since {}", date(ends_at));
         }
         if let Some(address) = signed.certificate_at {
             message += &format!("; the delivery names the one at {address}");
@@ -119,15 +119,15 @@ impl Certificates {
     }
 
     /// When the last of them ended, if all of them have.
-    pub(super) fn expired_ms(&self, now_ms: u64) -> Option<u64> {
-        let last = self.0.iter().map(|one| one.ends_ms).max();
-        last.filter(|ends_ms| *ends_ms <= now_ms)
+    pub(super) fn expired_at(&self, now: Unix) -> Option<Unix> {
+        let last = self.0.iter().map(|one| one.ends_at).max();
+        last.filter(|ends_at| *ends_at <= now)
     }
 }
 
 /// The day of a time: `2030-01-31`.
-fn date(at_ms: u64) -> String {
-    let mut written = clock::written(Unit::Rfc3339, at_ms);
+fn date(at: Unix) -> String {
+    let mut written = clock::written(Unit::Rfc3339, at);
     written.truncate("2030-01-31".len());
     written
 }
@@ -142,17 +142,17 @@ fn read(body: &str) -> Option<Option<Certificate>> {
     let algorithm = subject_key.within(SEQUENCE)?.take(OBJECT)?;
     let bits = subject_key.take(BIT_STRING)?;
     let key = if algorithm == RSA { rsa(bits) } else { None };
-    let ends_ms = counts.end;
-    Some(key.map(|key| Certificate { key, ends_ms }))
+    let ends_at = counts.end;
+    Some(key.map(|key| Certificate { key, ends_at }))
 }
 
-/// From when to when a certificate in DER counts, in Unix milliseconds; `None` if it cannot be read.
-pub fn validity(der: &[u8]) -> Option<Range<u64>> {
+/// From when to when a certificate in DER counts; `None` if it cannot be read.
+pub fn validity(der: &[u8]) -> Option<Range<Unix>> {
     until_key(der).map(|(counts, _)| counts)
 }
 
 /// From when to when a certificate counts, and what follows its subject.
-fn until_key(der: &[u8]) -> Option<(Range<u64>, Der<'_>)> {
+fn until_key(der: &[u8]) -> Option<(Range<Unix>, Der<'_>)> {
     let mut signed = Der(der).within(SEQUENCE)?.within(SEQUENCE)?;
     // The first version has no number.
     signed.take(VERSION);
@@ -160,7 +160,7 @@ fn until_key(der: &[u8]) -> Option<(Range<u64>, Der<'_>)> {
     let _algorithm = signed.take(SEQUENCE)?;
     let _issuer = signed.take(SEQUENCE)?;
     let mut validity = signed.within(SEQUENCE)?;
-    let counts = validity.time_ms()?..validity.time_ms()?;
+    let counts = validity.time()?..validity.time()?;
     let _subject = signed.take(SEQUENCE)?;
     Some((counts, signed))
 }
@@ -203,8 +203,8 @@ impl<'a> Der<'a> {
         self.take(tag).map(Der)
     }
 
-    /// Unix milliseconds of a time: `YYMMDDHHMMSSZ`, or with all digits of the year (RFC 5280, section 4.1.2.5).
-    fn time_ms(&mut self) -> Option<u64> {
+    /// A time: `YYMMDDHHMMSSZ`, or with all digits of the year (RFC 5280, section 4.1.2.5).
+    fn time(&mut self) -> Option<Unix> {
         let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok();
         let digits = match self.take(UTC_TIME) {
             Some(short) => {
@@ -222,8 +222,8 @@ impl<'a> Der<'a> {
         let (year, month, day) = (date.get(..4)?, date.get(4..6)?, date.get(6..)?);
         let (hour, minute, second) = (time.get(..2)?, time.get(2..4)?, time.get(4..)?);
         let written = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
-        let ms = clock::unix_ms(&written, Unit::Rfc3339)?;
-        Some(u64::try_from(ms).unwrap_or(0))
+        let ms = clock::read(&written, Unit::Rfc3339)?;
+        Some(Unix::from_ms(u64::try_from(ms).unwrap_or(0)))
     }
 }
 

@@ -12,6 +12,7 @@ use super::key::decode;
 use super::preset::{Encoding, Preset, Unit};
 use super::rsa::Hash;
 use super::{Delivery, Headers, Options, Refused, Unfit, clock, field};
+use base::clock::Unix;
 
 const SIGNATURE: &str = "PAYPAL-TRANSMISSION-SIG";
 const RAW: &str = "raw message delivery leaves the signature out: disable it for the subscription, or give SNS a key in the URL (`?access_token=`)";
@@ -68,7 +69,7 @@ impl Sns {
             signature: &decode(signature, Encoding::Base64).unwrap_or_default(),
             certificate_at: certificate_at.filter(|url| is_certificate_of(url, is_sns)),
         };
-        self.certificates.check(&signed, delivery.now_ms)?;
+        self.certificates.check(&signed, delivery.now)?;
         let topic = text("TopicArn").unwrap_or_default();
         if topic == self.topic {
             return Ok(());
@@ -150,14 +151,14 @@ impl Paypal {
         &self.certificates
     }
 
-    pub(super) fn head(&self, headers: Headers<'_>, now_ms: u64) -> Result<(), Refused> {
-        self.read_head(headers, now_ms).map(drop)
+    pub(super) fn head(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
+        self.read_head(headers, now).map(drop)
     }
 
-    fn read_head<'a>(&self, headers: Headers<'a>, now_ms: u64) -> Result<PaypalHead<'a>, Refused> {
+    fn read_head<'a>(&self, headers: Headers<'a>, now: Unix) -> Result<PaypalHead<'a>, Refused> {
         let id = headers.needed("PAYPAL-TRANSMISSION-ID")?;
         let time = headers.needed("PAYPAL-TRANSMISSION-TIME")?;
-        clock::check(time, Unit::Rfc3339, self.tolerance_seconds, now_ms)?;
+        clock::check(time, Unit::Rfc3339, self.tolerance_seconds, now)?;
         let signature = decode(headers.needed(SIGNATURE)?, Encoding::Base64);
         let signature = signature.ok_or_else(|| {
             Refused::signature(format!("the signature in {SIGNATURE} is not padded Base64"))
@@ -171,7 +172,7 @@ impl Paypal {
 
     /// The whole check. Of the body PayPal signs the CRC-32 only.
     pub(super) fn check(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
-        let head = self.read_head(delivery.headers, delivery.now_ms)?;
+        let head = self.read_head(delivery.headers, delivery.now)?;
         let checksum = crc32fast::hash(delivery.body);
         let message = format!("{}|{}|{}|{checksum}", head.id, head.time, self.webhook_id);
         let certificate_at = delivery.headers.get("PAYPAL-CERT-URL");
@@ -182,7 +183,7 @@ impl Paypal {
             signature: &head.signature,
             certificate_at: certificate_at.filter(|url| is_certificate_of(url, is_paypal)),
         };
-        self.certificates.check(&signed, delivery.now_ms)
+        self.certificates.check(&signed, delivery.now)
     }
 }
 

@@ -10,21 +10,22 @@ use time::format_description::well_known::Rfc3339;
 
 use super::preset::Unit;
 use super::{Because, Refused};
+use base::clock::Unix;
 
 /// More digits than any time of this era has, even in microseconds.
 const DIGITS_MAX: usize = 16;
 const RFC3339_LEN_MAX: usize = 40;
 /// The last millisecond of the year 9999, where RFC 3339 ends.
-const RFC3339_MS_MAX: u64 = 253_402_300_799_999;
+const RFC3339_MAX: Unix = Unix::from_ms(253_402_300_799_999);
 
 /// Checks that a timestamp has its form and is within the tolerance; a tolerance of 0 leaves it at the form.
 pub(super) fn check(
     text: &str,
     unit: Unit,
     tolerance_seconds: u64,
-    now_ms: u64,
+    now: Unix,
 ) -> Result<(), Refused> {
-    let Some(at_ms) = unix_ms(text, unit) else {
+    let Some(at) = read(text, unit) else {
         let wanted = match unit {
             Unit::Seconds => "Unix seconds in digits",
             Unit::Milliseconds => "Unix milliseconds in digits",
@@ -33,7 +34,7 @@ pub(super) fn check(
         let message = format!("the timestamp is not {wanted}");
         return Err(Refused::new(Because::Timestamp, message));
     };
-    let off_ms = at_ms - i128::from(now_ms);
+    let off_ms = at - i128::from(now.ms());
     if tolerance_seconds == 0 || off_ms.unsigned_abs() <= u128::from(tolerance_seconds) * 1_000 {
         return Ok(());
     }
@@ -54,12 +55,12 @@ pub(super) fn check(
 }
 
 /// A time as senders write it.
-pub(super) fn written(unit: Unit, at_ms: u64) -> String {
+pub(super) fn written(unit: Unit, at: Unix) -> String {
     match unit {
-        Unit::Seconds => (at_ms / 1_000).to_string(),
-        Unit::Milliseconds => at_ms.to_string(),
+        Unit::Seconds => at.seconds().to_string(),
+        Unit::Milliseconds => at.ms().to_string(),
         Unit::Rfc3339 => {
-            let nanos = i128::from(at_ms.min(RFC3339_MS_MAX)) * 1_000_000;
+            let nanos = i128::from(at.min(RFC3339_MAX).ms()) * 1_000_000;
             let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok();
             // No time up to the year 9999 fails.
             at.and_then(|at| at.format(&Rfc3339).ok())
@@ -68,8 +69,8 @@ pub(super) fn written(unit: Unit, at_ms: u64) -> String {
     }
 }
 
-/// Unix milliseconds. Digits alone count as a number: no sign, no space, no fraction.
-pub(super) fn unix_ms(text: &str, unit: Unit) -> Option<i128> {
+/// Unix milliseconds, which may be before 1970. Digits alone count as a number: no sign, no space, no fraction.
+pub(super) fn read(text: &str, unit: Unit) -> Option<i128> {
     let number = || {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         (digits && text.len() <= DIGITS_MAX).then(|| text.parse::<i128>().ok())?

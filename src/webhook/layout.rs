@@ -10,6 +10,7 @@ use super::key::{Key, decode};
 use super::preset::{Encoding, Part, Place, Preset, Source, Time};
 use super::special::decoded_url;
 use super::{Because, Delivery, Headers, Refused, clock, field};
+use base::clock::Unix;
 
 /// The most signatures that one header may offer.
 const SIGNATURES_MAX: usize = 8;
@@ -56,7 +57,7 @@ impl Layout {
         &self,
         key: &Key,
         headers: Headers<'a>,
-        now_ms: u64,
+        now: Unix,
     ) -> Result<Head<'a>, Refused> {
         let renamed = self.is_renamed(headers);
         // A signature that stands in no header has a special case of its own.
@@ -75,7 +76,7 @@ impl Layout {
             None => None,
         };
         if let (Some(text), Some(time)) = (timestamp, &self.timestamp) {
-            clock::check(text, time.unit, self.tolerance_seconds, now_ms)?;
+            clock::check(text, time.unit, self.tolerance_seconds, now)?;
         }
         Ok(Head {
             header: header.to_owned(),
@@ -194,7 +195,7 @@ impl Layout {
             let message = format!("the body has no timestamp at `{path}`");
             return Err(Refused::new(Because::Timestamp, message));
         };
-        clock::check(&text, time.unit, self.tolerance_seconds, delivery.now_ms)?;
+        clock::check(&text, time.unit, self.tolerance_seconds, delivery.now)?;
         Ok(Some(text))
     }
 

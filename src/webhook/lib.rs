@@ -50,6 +50,7 @@ pub use sign::{CannotSign, Draft, Signed};
 pub use verify::Verifier;
 
 use crate::text::percent_encoded;
+use base::clock::Unix;
 
 /// Secrets that one delivery is tried with, at most.
 pub const CANDIDATES_MAX: usize = 4;
@@ -147,8 +148,8 @@ pub struct Delivery<'a> {
     pub headers: Headers<'a>,
     /// The bytes of the body; compressed if they came so.
     pub body: &'a [u8],
-    /// This machine's clock, Unix milliseconds.
-    pub now_ms: u64,
+    /// This machine's clock.
+    pub now: Unix,
 }
 
 impl<'a> Delivery<'a> {

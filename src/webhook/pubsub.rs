@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::key_set::KeySet;
 use super::preset::{Preset, Unit};
 use super::{Because, Headers, Options, Refused, Unfit, clock};
+use base::clock::Unix;
 
 const ALGORITHM: &str = "RS256";
 /// Google names itself in both ways.
@@ -38,7 +39,7 @@ impl Pubsub {
     }
 
     /// The whole check.
-    pub(super) fn check(&self, headers: Headers<'_>, now_ms: u64) -> Result<(), Refused> {
+    pub(super) fn check(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
         let Some(value) = headers.once("Authorization")? else {
             return Err(Refused::header(
                 "the header Authorization is missing; enable authentication for the push subscription",
@@ -60,11 +61,11 @@ impl Pubsub {
         let message = token.message.as_bytes();
         self.keys.check(text(&head, "kid"), message, &signature)?;
         let claims = json(token.claims).unwrap_or_default();
-        self.check_time(&claims, now_ms)?;
+        self.check_time(&claims, now)?;
         self.check_claims(&claims)
     }
 
-    fn check_time(&self, claims: &Value, now_ms: u64) -> Result<(), Refused> {
+    fn check_time(&self, claims: &Value, now: Unix) -> Result<(), Refused> {
         let time = |name: &str| {
             let missing = || {
                 let message = format!("the token has no time `{name}`");
@@ -73,14 +74,14 @@ impl Pubsub {
             claims.get(name).and_then(Value::as_u64).ok_or_else(missing)
         };
         let (begins, ends) = (time("iat")?, time("exp")?);
-        let now = now_ms / 1_000;
+        let seconds = now.seconds();
         // Inside of both it is as good as now.
-        let nearest = now.clamp(begins.min(ends), ends);
+        let nearest = seconds.clamp(begins.min(ends), ends);
         clock::check(
             &nearest.to_string(),
             Unit::Seconds,
             self.tolerance_seconds,
-            now_ms,
+            now,
         )
     }
 

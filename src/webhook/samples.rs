@@ -7,6 +7,7 @@
 
 use super::clock::written;
 use super::preset::{Preset, Unit};
+use base::clock::Unix;
 
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -24,12 +25,12 @@ pub struct Sample {
 
 impl Sample {
     /// The body of one delivery. An id is what needs no escape in JSON: letters, digits, `-` and `_`.
-    pub fn fill(&self, id: &str, now_ms: u64) -> String {
+    pub fn fill(&self, id: &str, now: Unix) -> String {
         // The id comes last, so that nothing in it is taken for a place.
         self.body
             .trim_end()
-            .replace("{now}", &written(Unit::Rfc3339, now_ms))
-            .replace("{now_s}", &written(Unit::Seconds, now_ms))
+            .replace("{now}", &written(Unit::Rfc3339, now))
+            .replace("{now_s}", &written(Unit::Seconds, now))
             .replace("{id}", id)
     }
 }

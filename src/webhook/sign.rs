@@ -12,6 +12,7 @@ use super::layout::{Head, Layout};
 use super::preset::{Place, Source};
 use super::verify::Check;
 use super::{Delivery, Headers, Refused, Verifier, clock, special, text};
+use base::clock::Unix;
 
 /// A delivery to be signed.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +29,8 @@ pub struct Draft<'a> {
     pub id: &'a str,
     /// The event's name, for tools that have it in a header. Others have it in the body already.
     pub event: &'a str,
-    /// The time of the signature, Unix milliseconds.
-    pub now_ms: u64,
+    /// The time of the signature.
+    pub now: Unix,
 }
 
 /// A delivery that passes the check.
@@ -119,7 +120,7 @@ impl Verifier {
             }
         }
         with_delivery(&draft, &headers, &body, |delivery| {
-            self.check_head(delivery.headers, delivery.now_ms)?;
+            self.check_head(delivery.headers, delivery.now)?;
             self.check(delivery)
         })?;
         Ok(Signed {
@@ -140,7 +141,7 @@ fn sign_message(
     let time = layout.timestamp.as_ref();
     let written = time
         .filter(|time| !matches!(time.place, Place::Source(Source::Body(_))))
-        .map(|time| clock::written(time.unit, draft.now_ms));
+        .map(|time| clock::written(time.unit, draft.now));
     let id_in_header = layout.id.as_ref().and_then(|id| id.header(false));
     let head = Head {
         header: String::new(),
@@ -200,7 +201,7 @@ impl<'a> Draft<'a> {
             url: self.url,
             headers,
             body,
-            now_ms: self.now_ms,
+            now: self.now,
         }
     }
 }

@@ -103,12 +103,7 @@ pub(super) fn check_mailgun(
     };
     let (timestamp, token) = (of("signature.timestamp")?, of("signature.token")?);
     let given = of("signature.signature")?;
-    clock::check(
-        &timestamp,
-        Unit::Seconds,
-        tolerance_seconds,
-        delivery.now_ms,
-    )?;
+    clock::check(&timestamp, Unit::Seconds, tolerance_seconds, delivery.now)?;
     let given = decode(&given, Encoding::Hex).unwrap_or_default();
     let message = [timestamp.into_bytes().into(), token.into_bytes().into()];
     if key.matches(&message, &[given]) {
@@ -127,7 +122,7 @@ pub(super) fn sign_mailgun(key: &Key, draft: &Draft<'_>) -> Result<Vec<u8>, Cann
             "the signature of Mailgun stands in the body, and this one is no JSON object",
         ));
     };
-    let timestamp = clock::written(Unit::Seconds, draft.now_ms);
+    let timestamp = clock::written(Unit::Seconds, draft.now);
     let message = [timestamp.as_bytes().into(), draft.id.as_bytes().into()];
     let tag = key.tag(&message).ok_or_else(CannotSign::public_key)?;
     fields.insert(

@@ -1,6 +1,7 @@
 //! What the module promises, tried through a [`Verifier`].
 
 use super::{Because, Delivery, Draft, Headers, Options, Refused, Signed, Verifier, preset, setup};
+use base::clock::Unix;
 
 mod certificates;
 mod certified;
@@ -17,7 +18,7 @@ mod timestamps;
 mod tools;
 mod vectors;
 
-const NOW_MS: u64 = 1_800_000_000_000;
+const MOMENT: Unix = Unix::from_ms(1_800_000_000_000);
 const SECRET: &str = "sixteen bytes or more";
 const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// A certificate, and its private key in PKCS #8.
@@ -97,7 +98,7 @@ fn with_signed<T>(draft: Draft<'_>, signed: &Signed, then: impl FnOnce(&Delivery
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     let Draft { method, url, .. } = draft;
-    with_request(method, url, &headers, &signed.body, draft.now_ms, then)
+    with_request(method, url, &headers, &signed.body, draft.now, then)
 }
 
 /// Makes a request of its parts and hands it over.
@@ -106,7 +107,7 @@ fn with_request<T>(
     url: &str,
     headers: &OwnedHeaders<'_>,
     body: &[u8],
-    now_ms: u64,
+    now: Unix,
     then: impl FnOnce(&Delivery<'_>) -> T,
 ) -> T {
     let lower: Vec<String> = headers
@@ -123,7 +124,7 @@ fn with_request<T>(
         url,
         headers: Headers(&headers),
         body,
-        now_ms,
+        now,
     })
 }
 
@@ -133,7 +134,7 @@ fn with_post<T>(
     then: impl FnOnce(&Delivery<'_>) -> T,
 ) -> T {
     let url = "https://hooks.example.com/api/webhook/a/b";
-    with_request("POST", url, headers, body.as_bytes(), NOW_MS, then)
+    with_request("POST", url, headers, body.as_bytes(), MOMENT, then)
 }
 
 /// The HMAC of a text in hexadecimal digits.

@@ -13,6 +13,7 @@ use super::layout::Layout;
 use super::preset::{Handshake, Part, Preset, Source, Way};
 use super::pubsub::Pubsub;
 use super::{Delivery, Headers, Options, Refused, Unfit, custom, secret, setup, special};
+use base::clock::Unix;
 
 /// A verification that is ready to check deliveries. `Debug` shows the scheme alone, never a secret.
 pub struct Verifier {
@@ -124,17 +125,17 @@ impl Verifier {
     /// could be one; there are at most 8; the timestamp, if it stands in a header, is within tolerance.
     ///
     /// Zoom may leave out the signature of its handshake, so without one its body decides.
-    pub fn check_head(&self, headers: Headers<'_>, now_ms: u64) -> Result<(), Refused> {
+    pub fn check_head(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
         match &self.check {
             Check::Signature(layout, _) if self.may_be_unsigned(layout, headers) => Ok(()),
             Check::Signature(layout, key) | Check::Twilio(layout, key) => {
-                layout.head(key, headers, now_ms).map(drop)
+                layout.head(key, headers, now).map(drop)
             }
             Check::Token(header, _) => headers.needed(header).map(drop),
             Check::Mailgun(..) | Check::Graph(_) | Check::Awaited(_) => Ok(()),
             Check::Sns(_) => Sns::head(headers),
-            Check::Paypal(paypal) => paypal.head(headers, now_ms),
-            Check::Pubsub(pubsub) => pubsub.check(headers, now_ms),
+            Check::Paypal(paypal) => paypal.head(headers, now),
+            Check::Pubsub(pubsub) => pubsub.check(headers, now),
         }
     }
 
@@ -146,14 +147,14 @@ impl Verifier {
         let url = self.url.as_deref().unwrap_or(delivery.url);
         let (header, matches) = match &self.check {
             Check::Signature(layout, key) => {
-                let mut head = layout.head(key, delivery.headers, delivery.now_ms)?;
+                let mut head = layout.head(key, delivery.headers, delivery.now)?;
                 let offered = std::mem::take(&mut head.offered);
                 let header = std::mem::take(&mut head.header);
                 let message = layout.message(head, delivery, url)?;
                 (header, key.matches(&message, &offered))
             }
             Check::Twilio(layout, key) => {
-                let head = layout.head(key, delivery.headers, delivery.now_ms)?;
+                let head = layout.head(key, delivery.headers, delivery.now)?;
                 let messages = special::twilio_messages(delivery, url)?;
                 let one = |message: String| {
                     key.matches(&[Cow::Owned(message.into_bytes())], &head.offered)
@@ -174,7 +175,7 @@ impl Verifier {
             Check::Graph(token) => return special::check_graph(token, delivery.body),
             Check::Sns(sns) => return sns.check(delivery),
             Check::Paypal(paypal) => return paypal.check(delivery),
-            Check::Pubsub(pubsub) => return pubsub.check(delivery.headers, delivery.now_ms),
+            Check::Pubsub(pubsub) => return pubsub.check(delivery.headers, delivery.now),
             Check::Awaited(field) => {
                 let title = self.preset.title;
                 let message = format!(
@@ -215,11 +216,11 @@ impl Verifier {
         self.answer
     }
 
-    /// When the last of its certificates expired, if all of them have: Unix milliseconds.
-    pub fn expired_ms(&self, now_ms: u64) -> Option<u64> {
+    /// When the last of its certificates expired, if all of them have.
+    pub fn expired_at(&self, now: Unix) -> Option<Unix> {
         match &self.check {
-            Check::Sns(sns) => sns.certificates().expired_ms(now_ms),
-            Check::Paypal(paypal) => paypal.certificates().expired_ms(now_ms),
+            Check::Sns(sns) => sns.certificates().expired_at(now),
+            Check::Paypal(paypal) => paypal.certificates().expired_at(now),
             _ => None,
         }
     }

@@ -17,6 +17,7 @@ use ring::hmac;
 
 use crate::app::{Caller, Reply, TestApp};
 use crate::setup::Setup;
+use headgate::clock::Unix;
 
 /// A secret of any tool that takes one as text.
 const SECRET: &str = "a-secret-of-the-tests";
@@ -33,7 +34,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn now_seconds() -> u64 {
-    headgate::clock::unix_ms() / 1_000
+    Unix::now().seconds()
 }
 
 /// What GitHub sends.

@@ -346,6 +346,42 @@ fn every_file_says_what_it_owns() {
     }
 }
 
+/// Lines that declare a whole number whose name ends in `_ms`.
+fn plain_times(code: &str) -> impl Iterator<Item = &str> {
+    const NUMBERS: [&str; 9] = [
+        "u16", "u32", "u64", "u128", "usize", "i32", "i64", "i128", "Atomic",
+    ];
+    code.lines().filter(|line| {
+        line.split("_ms: ").skip(1).any(|kind| {
+            let kind = kind.trim_start_matches("Option<").trim_start_matches('&');
+            NUMBERS.iter().any(|number| kind.starts_with(number))
+        })
+    })
+}
+
+/// A number of milliseconds says neither whether it is a moment or a duration, nor by which clock.
+#[test]
+fn no_time_is_a_plain_number() {
+    let sources = sources();
+    let found = sources.iter().flat_map(|source| {
+        plain_times(&source.code).map(|line| (source.path.display(), line.trim()))
+    });
+    let found: Vec<String> = found
+        .map(|(path, line)| format!("{path}: {line}"))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "make these a Duration, or one of `clock::Unix` and `clock::Lived`: {found:#?}"
+    );
+    let code =
+        "pub a_ms: u64,\nfn b(c_ms: Option<Option<i64>>) {}\nd_ms: f64,\ne_ms: Unix,\nf: u64,\n";
+    let seen: Vec<&str> = plain_times(code).collect();
+    assert_eq!(
+        seen,
+        ["pub a_ms: u64,", "fn b(c_ms: Option<Option<i64>>) {}"]
+    );
+}
+
 #[test]
 fn the_check_sees_imports_in_all_their_forms() {
     let code = "use crate::a::b; use crate::{c, d::{e, f}, g as h}; crate::i::j();";

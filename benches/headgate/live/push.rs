@@ -75,7 +75,7 @@ pub(crate) struct PushRound {
     /// Request to each renderer.
     pub(crate) pushed_ms: Times,
     /// Request to the last renderer.
-    pub(crate) last_ms: Times,
+    pub(crate) last_at: Times,
     /// Values that the renderers should have been sent.
     pub(crate) expected: u64,
     /// Values that they were sent.
@@ -169,7 +169,7 @@ fn put_together(
     PushRound {
         accepted_ms: Times::from_micros(answers.micros),
         pushed_ms: Times::from_micros(deliveries.micros),
-        last_ms: Times::from_micros(last.filter(|&micros| micros > 0.0)),
+        last_at: Times::from_micros(last.filter(|&micros| micros > 0.0)),
         expected: answers.accepted * renderers as u64,
         delivered: deliveries.versions,
         messages: deliveries.messages,

@@ -81,8 +81,8 @@ impl PushCase {
                 of(|round| round.pushed_ms.p50),
                 of(|round| round.pushed_ms.p99),
                 format!("{:.2}", self.after_accepted_ms()),
-                of(|round| round.last_ms.p50),
-                of(|round| round.last_ms.p99),
+                of(|round| round.last_at.p50),
+                of(|round| round.last_at.p99),
                 format!("{:.1} %", share * 100.0),
                 String::new(),
             ]);

@@ -3,14 +3,17 @@
 //! **Invariant:** the tables are those that the daemon made; the rows are like those that it writes.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use uuid::Uuid;
 
+use headgate::clock::{Unix, millis};
+
 use crate::Result;
 
 /// What the log covers.
-const DAYS_MS: u64 = 20 * 86_400_000;
+const DAYS: Duration = Duration::from_hours(20 * 24);
 /// Requests that the sink has not had yet, and requests with dead letters.
 const WAITING: u64 = 1_000;
 const FAILED: u64 = 3_000;
@@ -19,8 +22,8 @@ const FAILED: u64 = 3_000;
 pub(crate) struct Filled {
     pub(crate) entries: u64,
     /// When the entry in the middle and the last one arrived.
-    pub(crate) middle_ms: u64,
-    pub(crate) last_ms: u64,
+    pub(crate) middle_at: Unix,
+    pub(crate) last_at: Unix,
     /// A request of the connector `big`.
     pub(crate) id: String,
     pub(crate) random: Random,
@@ -43,8 +46,8 @@ impl Random {
 /// rest. A request arrives up to 2 s before it is logged.
 pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let last_ms = headgate::clock::unix_ms();
-    let at = |seq: u64| last_ms - DAYS_MS + DAYS_MS * seq / entries;
+    let last_at = Unix::now();
+    let at = |seq: u64| last_at - DAYS + Duration::from_millis(millis(DAYS) * seq / entries);
     let others: Vec<String> = (0..20).map(|number| format!("source-{number}")).collect();
     let mut middle = String::new();
     let mut journal = Connection::open(data.join("journal.db"))?;
@@ -60,7 +63,7 @@ pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
         let mut statement = transaction.prepare_cached(insert)?;
         for _ in 0..50_000.min(entries - seq) {
             seq += 1;
-            let received_ms = at(seq) - random.below(2_000);
+            let received_at = at(seq) - Duration::from_millis(random.below(2_000));
             let share = random.below(100);
             let connector = match share {
                 _ if seq % (entries / 10).max(1) == 7 => "rare",
@@ -89,7 +92,7 @@ pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
                 ),
             });
             let mut id = [0_u8; 16];
-            id[..6].copy_from_slice(&received_ms.to_be_bytes()[2..]);
+            id[..6].copy_from_slice(&received_at.ms().to_be_bytes()[2..]);
             id[6..8].copy_from_slice(&(0x7000 | random.below(0x1000) as u16).to_be_bytes());
             id[8..].copy_from_slice(&(random.below(1 << 62) | 1 << 63).to_be_bytes());
             if connector == "big" && seq <= entries / 2 {
@@ -100,7 +103,7 @@ pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
             statement.execute(rusqlite::params![
                 seq.cast_signed(),
                 &id[..],
-                received_ms.cast_signed(),
+                received_at.to_column(),
                 connector,
                 outcome,
                 if outcome == 1 { 400 } else { 202 },
@@ -116,8 +119,8 @@ pub(crate) fn fill(data: &Path, entries: u64) -> Result<Filled> {
     pool(data, entries, &journal)?;
     Ok(Filled {
         entries,
-        middle_ms: at(entries / 2),
-        last_ms,
+        middle_at: at(entries / 2),
+        last_at,
         id: middle,
         random,
     })
@@ -152,10 +155,7 @@ fn pool(data: &Path, entries: u64, journal: &Connection) -> Result<()> {
     for number in 0..entries / 100 {
         pool.execute(
             "INSERT OR REPLACE INTO progress (sink, seq, at_ms) VALUES ('pool', ?1, ?2)",
-            [
-                (number * 100).cast_signed(),
-                headgate::clock::unix_ms().cast_signed(),
-            ],
+            [(number * 100).cast_signed(), Unix::now().to_column()],
         )?;
     }
     pool.execute_batch("COMMIT")?;

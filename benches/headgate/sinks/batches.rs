@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use headgate::batch::{Batch, Entry, Slice};
+use headgate::clock::Unix;
 use headgate::item::ItemsWriter;
 
 /// Keys that recur.
@@ -52,7 +53,8 @@ impl Batches {
             seq: self.seq,
             request_id: uuid::Uuid::now_v7(),
             stream: "products".into(),
-            received_ms: 1_700_000_000_000 + self.seq,
+            received_at: Unix::from_ms(1_700_000_000_000 + self.seq),
+            arrived: None,
             action: headgate::batch::Action::Upsert,
             items: items.into_items(),
         };

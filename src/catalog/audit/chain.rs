@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::{AuditEntry, COLUMNS, ENTRIES_MAX, entry};
 use crate::catalog::KeyHash;
+use crate::clock::Unix;
 use crate::sqlite;
 
 /// Entries that are read at a time.
@@ -27,8 +28,8 @@ const READ: u32 = 1_000;
 pub struct Mark {
     /// The entry.
     pub id: i64,
-    /// When it was written: Unix time in milliseconds.
-    pub at_ms: u64,
+    /// When it was written.
+    pub at: Unix,
     /// What to note elsewhere.
     pub digest: KeyHash,
 }
@@ -38,8 +39,8 @@ pub struct Mark {
 pub struct Misfit {
     /// The entry.
     pub id: i64,
-    /// When it says that it was written: Unix time in milliseconds. None: it cannot be read.
-    pub at_ms: Option<u64>,
+    /// When it says that it was written. None: it cannot be read.
+    pub at: Option<Unix>,
     /// What does not fit, in a sentence.
     pub reason: String,
 }
@@ -93,7 +94,7 @@ fn digest(previous: KeyHash, entry: &AuditEntry) -> KeyHash {
     let covered = json!([
         previous.to_string(),
         entry.id,
-        entry.at_ms,
+        entry.at.ms(),
         entry.who,
         entry.client,
         entry.action,
@@ -200,11 +201,11 @@ impl Verifier {
 
     fn take(&mut self, row: &Row<'_>) -> Result<(), Misfit> {
         let id = row.get(0).unwrap_or_default();
-        let at_ms = row.get::<_, i64>(1).ok();
-        let at_ms = at_ms.and_then(|at_ms| u64::try_from(at_ms).ok());
-        let misfit = |reason: String| Misfit { id, at_ms, reason };
+        let at = row.get::<_, i64>(1).ok();
+        let at = at.filter(|at| *at >= 0).map(Unix::from_column);
+        let misfit = |reason: String| Misfit { id, at, reason };
         let unread = || misfit("it cannot be read".to_owned());
-        let entry = entry(row).ok().filter(|_| at_ms.is_some());
+        let entry = entry(row).ok().filter(|_| at.is_some());
         let entry = entry.ok_or_else(unread)?;
         let own = entry.digest;
         let own = own.ok_or_else(|| misfit("it has no digest".to_owned()))?;
@@ -237,7 +238,7 @@ impl Verifier {
         }
         let mark = Mark {
             id,
-            at_ms: entry.at_ms,
+            at: entry.at,
             digest: own,
         };
         self.found.entries += 1;
@@ -255,7 +256,7 @@ impl Verifier {
         if self.found.misfit.is_none() && oldest.id > 1 && kept < ENTRIES_MAX {
             self.found.misfit = Some(Misfit {
                 id: oldest.id,
-                at_ms: Some(oldest.at_ms),
+                at: Some(oldest.at),
                 reason: format!(
                     "the entries before it are missing, though only those before the newest {ENTRIES_MAX} are ever deleted"
                 ),

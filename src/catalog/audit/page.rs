@@ -5,6 +5,7 @@
 use rusqlite::{Connection, params};
 
 use super::{AuditEntry, COLUMNS, entry};
+use crate::clock::Unix;
 
 /// Which entries of the trail are wanted: those to which everything applies that is given.
 #[derive(Debug, Clone, Default)]
@@ -19,10 +20,10 @@ pub struct Filter {
     pub name: Option<String>,
     /// Who made the change, as entries have it or the name at its end: `token night-shift`, `night-shift`.
     pub who: Option<String>,
-    /// At this time or later: Unix time in milliseconds.
-    pub since_ms: Option<u64>,
+    /// At this time or later.
+    pub since: Option<Unix>,
     /// At this time or before it, likewise.
-    pub until_ms: Option<u64>,
+    pub until: Option<Unix>,
 }
 
 /// At most `limit` entries.
@@ -42,7 +43,6 @@ pub(in crate::catalog) fn page(
            AND (?7 IS NULL OR at_ms <= ?7)
          ORDER BY id DESC LIMIT ?8"
     ))?;
-    let time = |ms: Option<u64>| ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
     let rows = statement.query_map(
         params![
             filter.before.unwrap_or(i64::MAX),
@@ -50,8 +50,8 @@ pub(in crate::catalog) fn page(
             filter.kind,
             filter.name,
             filter.who,
-            time(filter.since_ms),
-            time(filter.until_ms),
+            filter.since.map(Unix::to_column),
+            filter.until.map(Unix::to_column),
             limit
         ],
         entry,

@@ -8,7 +8,7 @@ use super::Changed;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::{CatalogError, Kind};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{Misfit, check_description, check_name, check_origin, misfit_of_text, nearest};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
@@ -20,8 +20,8 @@ const STREAMS_OF_KEY_MAX: usize = 1_000;
 const ORIGINS_MAX: usize = 100;
 
 /// Only what was made at run time may be changed.
-pub(super) fn require_runtime_made(kind: Kind, created_ms: Option<u64>) -> Changed<()> {
-    created_ms.map(drop).ok_or(CatalogError::Declared(kind))
+pub(super) fn require_runtime_made(kind: Kind, created_at: Option<Unix>) -> Changed<()> {
+    created_at.map(drop).ok_or(CatalogError::Declared(kind))
 }
 
 pub(super) fn require_free(kind: Kind, taken: bool) -> Changed<()> {
@@ -97,8 +97,8 @@ pub(super) fn check_range(
     Ok(())
 }
 
-pub(super) fn check_future(expires_ms: Option<u64>) -> Changed<()> {
-    if expires_ms.is_some_and(|expires_ms| expires_ms <= clock::unix_ms()) {
+pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
+    if expires_at.is_some_and(|expires_at| expires_at <= Unix::now()) {
         return Err(Fault::Past.of("expires_at"));
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::{Changed, audit_changed, audit_created, audit_deleted};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::{Catalog, CatalogError, Connector, Kind, schema};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{self, misfit_of_connector};
 
 /// Connectors.
@@ -73,7 +73,7 @@ impl Catalog {
 pub(in crate::catalog) fn build_connector(settings: config::Connector) -> Changed<Connector> {
     check_own_name(&settings.name)?;
     check_settings(misfit_of_connector(&settings))?;
-    Ok(Connector::new(settings, Some(clock::unix_ms())))
+    Ok(Connector::new(settings, Some(Unix::now())))
 }
 
 pub(in crate::catalog) fn insert_connector(
@@ -101,7 +101,7 @@ pub(super) fn find_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a 
 
 fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc<Connector>> {
     let connector = find_connector(entries, id)?;
-    require_runtime_made(Kind::Connector, connector.created_ms).map(|()| connector)
+    require_runtime_made(Kind::Connector, connector.created_at).map(|()| connector)
 }
 
 /// For the audit trail, without its keys.

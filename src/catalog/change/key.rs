@@ -3,6 +3,7 @@
 //! **Invariant**: a key's text is in the answer that makes it and nowhere else. What was revoked is never valid again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection as Database;
 use serde_json::json;
@@ -22,7 +23,7 @@ use crate::catalog::signing::hash_of;
 use crate::catalog::{
     Catalog, CatalogError, Connector, IngestKey, KeyHash, KeyState, Kind, schema,
 };
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{Networks, Secret, Verify};
 use crate::sender::{self, Unfit};
 
@@ -43,8 +44,8 @@ pub struct NewKey {
     pub stream: String,
     /// Whether what it submits is checked and logged only.
     pub test: bool,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// When it ends.
+    pub expires_at: Option<Unix>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
     /// From where it is taken.
@@ -59,7 +60,7 @@ pub struct KeyPatch {
     /// As in [`NewKey`].
     pub description: Option<Option<String>>,
     /// As in [`NewKey`].
-    pub expires_ms: Option<Option<u64>>,
+    pub expires_at: Option<Option<Unix>>,
     /// As in [`NewKey`].
     pub allow_in_url: Option<bool>,
     /// From where it is taken.
@@ -72,7 +73,7 @@ pub struct Rotation {
     /// How long the old one stays.
     pub grace_seconds: u64,
     /// When the new one ends; if it is not said, when the old one would have.
-    pub expires_ms: Option<Option<u64>>,
+    pub expires_at: Option<Option<Unix>>,
     /// What the tool signs with from now on, for a key that verifies signatures.
     pub secret: Option<Secret>,
 }
@@ -108,12 +109,12 @@ impl Catalog {
     ) -> Changed<Arc<IngestKey>> {
         check_own_description(patch.description.as_ref().and_then(Option::as_deref))?;
         self.rewrite_key(connector, name, "change", actor, |key| {
-            if key.revoked_ms.is_some() {
+            if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
             let description = patch.description.map(|one| one.map(Into::into));
             set_if_given(&mut key.description, description);
-            set_if_given(&mut key.expires_ms, patch.expires_ms);
+            set_if_given(&mut key.expires_at, patch.expires_at);
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             set_if_given(&mut key.networks, patch.networks);
             Ok(())
@@ -127,9 +128,9 @@ impl Catalog {
         name: &str,
         actor: &Actor,
     ) -> Changed<Arc<IngestKey>> {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         self.rewrite_key(connector, name, "revoke", actor, |key| {
-            key.revoked_ms.get_or_insert(now_ms);
+            key.revoked_at.get_or_insert(now);
             Ok(())
         })
     }
@@ -145,16 +146,16 @@ impl Catalog {
     ) -> Changed<(Option<KeyText>, Arc<IngestKey>, Arc<IngestKey>)> {
         let grace_seconds = Some(rotation.grace_seconds);
         check_range("grace_seconds", grace_seconds, 0, GRACE_SECONDS_MAX)?;
-        check_future(rotation.expires_ms.flatten())?;
-        let now_ms = clock::unix_ms();
+        check_future(rotation.expires_at.flatten())?;
+        let now = Unix::now();
         let ((text, new, old), entries) = self.commit(actor, |database, entries| {
             let key = find_runtime_key(entries, connector, name)?;
             if key.state() == KeyState::Revoked {
                 return Err(CatalogError::Revoked);
             }
             let before = key.row();
-            let expires_ms = rotation.expires_ms.unwrap_or(before.expires_ms);
-            if expires_ms.is_some_and(|ends_ms| ends_ms <= now_ms) {
+            let expires_at = rotation.expires_at.unwrap_or(before.expires_at);
+            if expires_at.is_some_and(|ends_at| ends_at <= now) {
                 return Err(Fault::Ended.of("expires_at"));
             }
             require_capacity(self.connector(connector).map_or(0, |one| one.keys.len()))?;
@@ -173,8 +174,8 @@ impl Catalog {
                 hash: form.hash,
                 prefix: Some(form.prefix),
                 verify: form.verify,
-                expires_ms,
-                created_ms: Some(now_ms),
+                expires_at,
+                created_at: Some(now),
                 ..before.clone()
             };
             require_own_secret(entries, &new)?;
@@ -185,13 +186,13 @@ impl Catalog {
             };
             // One without a secret has verified nothing.
             if rotation.grace_seconds == 0 || key.awaits_secret() {
-                old.revoked_ms = Some(now_ms);
+                old.revoked_at = Some(now);
             } else {
-                let ends_ms = now_ms + rotation.grace_seconds * 1_000;
-                old.expires_ms = Some(old.expires_ms.map_or(ends_ms, |other| other.min(ends_ms)));
+                let ends_at = now + Duration::from_secs(rotation.grace_seconds);
+                old.expires_at = Some(old.expires_at.map_or(ends_at, |other| other.min(ends_at)));
             }
             // In its grace the old one is tried, too.
-            if old.revoked_ms.is_none() {
+            if old.revoked_at.is_none() {
                 require_candidate(find_connector(entries, connector)?, &old)?;
             }
             schema::put_key(database, &new)?;
@@ -232,7 +233,7 @@ impl Catalog {
             let text = sent.ok_or(CatalogError::NoneSent(NONE_CAME))?;
             let before = key.row();
             let mut after = before.clone();
-            if let (Some(verify), Some(_)) = (&before.verify, before.created_ms) {
+            if let (Some(verify), Some(_)) = (&before.verify, before.created_at) {
                 let mut verify = Verify::clone(verify);
                 verify.secret = Some(Secret::new(text.expose()));
                 let form = self.signed(verify, connector, name, &before.stream)?;
@@ -286,7 +287,7 @@ impl Catalog {
             let before = find_runtime_key(entries, connector, name)?.row();
             let mut after = before.clone();
             rewrite(&mut after)?;
-            if after.revoked_ms.is_none() {
+            if after.revoked_at.is_none() {
                 require_candidate(find_connector(entries, connector)?, &after)?;
             }
             schema::put_key(database, &after)?;
@@ -346,7 +347,7 @@ pub(in crate::catalog) fn require_own_secret(entries: &Entries, row: &KeyRow) ->
 
 /// One delivery is tried with every secret that may have signed it, and so there are few.
 fn require_candidate(connector: &Connector, row: &KeyRow) -> Changed<()> {
-    let signing = connector.signing_keys(&row.stream, clock::unix_ms());
+    let signing = connector.signing_keys(&row.stream, Unix::now());
     let others = signing.iter().filter(|key| key.name != row.name);
     match row.verify.is_some() && others.count() >= sender::CANDIDATES_MAX {
         true => Err(Fault::Candidates.of("verify")),
@@ -358,7 +359,7 @@ impl Catalog {
     pub(in crate::catalog) fn build_key(&self, new: NewKey) -> Changed<(Option<KeyText>, KeyRow)> {
         check_own_name(&new.name)?;
         check_own_description(new.description.as_deref())?;
-        check_future(new.expires_ms)?;
+        check_future(new.expires_at)?;
         let form = match new.verify {
             None => KeyForm::generated(new.test)?,
             Some(_) if new.test => return Err(Fault::Secret(NO_TEST).of("verify")),
@@ -371,9 +372,9 @@ impl Catalog {
             hash: form.hash,
             prefix: Some(form.prefix),
             stream: new.stream.into(),
-            expires_ms: new.expires_ms,
-            revoked_ms: None,
-            created_ms: Some(clock::unix_ms()),
+            expires_at: new.expires_at,
+            revoked_at: None,
+            created_at: Some(Unix::now()),
             allow_in_url: new.allow_in_url,
             networks: new.networks,
             verify: form.verify,
@@ -421,7 +422,7 @@ pub(in crate::catalog) fn insert_key(database: &Database, row: &KeyRow) -> Chang
 fn find_runtime_key<'a>(entries: &'a Entries, id: &str, name: &str) -> Changed<&'a Arc<IngestKey>> {
     let found = find_connector(entries, id)?.key(name);
     let key = found.ok_or(CatalogError::NotFound(Kind::Key))?;
-    require_runtime_made(Kind::Key, key.created_ms).map(|()| key)
+    require_runtime_made(Kind::Key, key.created_at).map(|()| key)
 }
 
 /// A key that was just written.

@@ -15,7 +15,7 @@ use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{Networks, RATE_MAX};
 
 /// A read key that is to be made.
@@ -27,8 +27,8 @@ pub struct NewReadKey {
     pub description: Option<String>,
     /// What it may read, at least one.
     pub streams: Vec<String>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<u64>,
+    /// When it ends.
+    pub expires_at: Option<Unix>,
     /// Whether it may stand in a URL.
     pub allow_in_url: bool,
     /// From where it is taken.
@@ -47,7 +47,7 @@ pub struct ReadKeyPatch {
     /// As in [`NewReadKey`].
     pub streams: Option<Vec<String>>,
     /// As in [`NewReadKey`].
-    pub expires_ms: Option<Option<u64>>,
+    pub expires_at: Option<Option<Unix>>,
     /// As in [`NewReadKey`].
     pub allow_in_url: Option<bool>,
     /// From where it is taken.
@@ -68,7 +68,7 @@ impl Catalog {
     ) -> Changed<(KeyText, Arc<ReadKey>)> {
         check_own_name(&new.name)?;
         check_own_description(new.description.as_deref())?;
-        check_future(new.expires_ms)?;
+        check_future(new.expires_at)?;
         check_rate(new.requests_per_second)?;
         check_origins(&new.origins)?;
         let text = generate(KeyKind::Read).map_err(CatalogError::Randomness)?;
@@ -77,13 +77,13 @@ impl Catalog {
             description: new.description.map(Into::into),
             prefix: Some(text.prefix().into()),
             streams: drop_repeats(new.streams),
-            expires_ms: new.expires_ms,
-            revoked_ms: None,
+            expires_at: new.expires_at,
+            revoked_at: None,
             allow_in_url: new.allow_in_url,
             networks: new.networks,
             requests_per_second: new.requests_per_second,
             origins: new.origins,
-            created_ms: Some(clock::unix_ms()),
+            created_at: Some(Unix::now()),
             hash: text.hash(),
         };
         let (key, _) = self.commit(actor, |database, entries| {
@@ -108,7 +108,7 @@ impl Catalog {
         check_rate(patch.requests_per_second.flatten())?;
         check_origins(patch.origins.as_deref().unwrap_or_default())?;
         self.rewrite_read_key(name, "change", actor, |key, entries| {
-            if key.revoked_ms.is_some() {
+            if key.revoked_at.is_some() {
                 return Err(CatalogError::Revoked);
             }
             let description = patch.description.map(|one| one.map(Into::into));
@@ -117,7 +117,7 @@ impl Catalog {
                 key.streams = drop_repeats(streams);
                 check_streams(entries, &key.streams)?;
             }
-            set_if_given(&mut key.expires_ms, patch.expires_ms);
+            set_if_given(&mut key.expires_at, patch.expires_at);
             set_if_given(&mut key.allow_in_url, patch.allow_in_url);
             set_if_given(&mut key.networks, patch.networks);
             set_if_given(&mut key.requests_per_second, patch.requests_per_second);
@@ -128,9 +128,9 @@ impl Catalog {
 
     /// Revokes a read key, for good; it stays in the list. Once more changes nothing.
     pub fn revoke_read_key(&self, name: &str, actor: &Actor) -> Changed<Arc<ReadKey>> {
-        let now_ms = clock::unix_ms();
+        let now = Unix::now();
         self.rewrite_read_key(name, "revoke", actor, |key, _| {
-            key.revoked_ms.get_or_insert(now_ms);
+            key.revoked_at.get_or_insert(now);
             Ok(())
         })
     }
@@ -176,7 +176,7 @@ fn check_rate(requests_per_second: Option<u32>) -> Changed<()> {
 fn find_runtime_read_key<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<ReadKey>> {
     let found = entries.read_keys.get(name);
     let key = found.ok_or(CatalogError::NotFound(Kind::ReadKey))?;
-    require_runtime_made(Kind::ReadKey, key.created_ms).map(|()| key)
+    require_runtime_made(Kind::ReadKey, key.created_at).map(|()| key)
 }
 
 fn drop_repeats(names: Vec<String>) -> Vec<Arc<str>> {

@@ -15,7 +15,7 @@ use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::error::{Fault, NamedBy};
 use crate::catalog::{Catalog, CatalogError, KeyState, Kind, Stream, schema};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::{self, Misfit, misfit_of_stream};
 
 /// Streams.
@@ -79,7 +79,7 @@ pub(in crate::catalog) fn build_stream(settings: config::Stream) -> Changed<Stre
         error => error,
     })?;
     check_addressable(&settings.name)?;
-    Ok(Stream::new(settings, Some(clock::unix_ms())))
+    Ok(Stream::new(settings, Some(Unix::now())))
 }
 
 pub(in crate::catalog) fn insert_stream(
@@ -96,7 +96,7 @@ pub(in crate::catalog) fn insert_stream(
 fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<Stream>> {
     let found = entries.streams.get(name);
     let stream = found.ok_or(CatalogError::NotFound(Kind::Stream))?;
-    require_runtime_made(Kind::Stream, stream.created_ms).map(|()| stream)
+    require_runtime_made(Kind::Stream, stream.created_at).map(|()| stream)
 }
 
 /// Keys that can still be used and name the stream.

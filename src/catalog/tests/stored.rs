@@ -3,6 +3,7 @@
 //! **Invariant**: what an earlier version wrote is read.
 
 use super::*;
+use crate::clock::Unix;
 
 #[test]
 fn descriptions_are_kept_changed_and_taken_away() {
@@ -106,7 +107,7 @@ fn files_of_older_formats_keep_what_they_hold() {
             (news.on_update, news.stale_after_seconds),
             (OnUpdate::Merge, Some(60))
         );
-        assert_eq!(news.created_ms, Some(1000));
+        assert_eq!(news.created_at, Some(Unix::from_ms(1000)));
         let crm = desk.catalog.connector("crm").expect("it is there");
         assert_eq!(
             (crm.kind, crm.item_key.as_deref()),

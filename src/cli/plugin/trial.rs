@@ -15,7 +15,7 @@ use super::super::error::CliError;
 use super::super::output::{Table, json_pretty, print, shown};
 use super::{PluginOutput, Subject};
 use crate::batch::{Action, Batch, Entry, Slice};
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::Settings;
 use crate::ingest::flatten::{Limits, flatten};
 use crate::plugin::{Failure, NotTaken, Taken};
@@ -123,7 +123,8 @@ pub(super) fn batch_of(
         seq: 1,
         request_id: Uuid::now_v7(),
         stream: stream.into(),
-        received_ms: clock::unix_ms(),
+        received_at: Unix::now(),
+        arrived: None,
         action: Action::Upsert,
         items,
     };

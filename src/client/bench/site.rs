@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::load::{KEYS, post};
 use crate::client::{CallError, Client, Refusal};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::error::CliError;
 
 /// What the parts say that they are for.
@@ -25,7 +25,7 @@ const DESCRIPTION: &str = "headgate bench; it can be deleted when no bench runs"
 /// More than any daemon takes.
 const RATE: u64 = 1_000_000;
 /// The keys end by themselves if nobody can remove them any more.
-const EXPIRES_AFTER_MS: u64 = 86_400_000;
+const EXPIRES_AFTER: Duration = Duration::from_hours(24);
 /// Items with this field are removals.
 const REMOVED: &str = "removed";
 /// How long to wait for the data pool, and how often to look.
@@ -107,7 +107,7 @@ impl<'a> Site<'a> {
             body["burst"] = RATE.into();
         }
         self.create("/api/admin/connectors", body).await?;
-        let expires_at = clock::rfc3339(clock::unix_ms() + EXPIRES_AFTER_MS);
+        let expires_at = clock::rfc3339(Unix::now() + EXPIRES_AFTER);
         let path = format!("/api/admin/connectors/{name}/keys");
         let body = json!({ "name": "bench", "stream": name, "expires_at": expires_at });
         let key = self.secret(&path, body).await?;

@@ -2,6 +2,8 @@
 //!
 //! Run by `cargo test`. **Invariant**: nothing is sent here.
 
+use std::time::Duration;
+
 use clap::Parser;
 use serde_json::json;
 

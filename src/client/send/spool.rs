@@ -13,6 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
@@ -24,12 +25,12 @@ use super::deliver::{Delivery, not_accepted, stopped};
 use super::report::counted;
 use super::upload::{Submission, UploadError};
 use crate::client::{CallError, Refusal};
-use crate::clock;
+use crate::clock::Unix;
 use crate::error::CliError;
 use crate::output::shown;
 
 /// The daemon knows idempotency keys for 24 hours: what it may have taken must not come again after that.
-const AGE_MAX_MS: u64 = 23 * 3600 * 1000;
+const AGE_MAX: Duration = Duration::from_hours(23);
 /// How many of the refused items of a batch are shown.
 const REFUSED_SHOWN_MAX: usize = 5;
 
@@ -50,7 +51,7 @@ struct Left {
     submission: Submission,
     /// Slices of the body.
     items: Vec<Bytes>,
-    created_ms: u64,
+    created_at: Unix,
 }
 
 /// A folder of batches, which no batcher uses meanwhile.
@@ -131,7 +132,7 @@ impl Left {
             items: (items.iter())
                 .map(|item| body.slice_ref(item.get().as_bytes()))
                 .collect(),
-            created_ms: head.created,
+            created_at: Unix::from_ms(head.created),
         })
     }
 
@@ -208,7 +209,7 @@ impl Delivery<'_> {
             Ok(left) => left,
             Err(reason) => return Ok(Some(format!("it holds no batch: {reason}"))),
         };
-        if clock::unix_ms().saturating_sub(left.created_ms) >= AGE_MAX_MS {
+        if Unix::now() - left.created_at >= AGE_MAX {
             let items = counted(left.submission.items, "item");
             return Ok(Some(format!(
                 "it is older than 23 hours, and repeats are known for 24: if its {items} did not arrive, send its second line"

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use serde_json::value::RawValue;
 
 use super::message::{Fields, Item, Kind, Message};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::output::{shown, shown_json};
 
 /// Keys up to this many characters are aligned.
@@ -129,7 +129,7 @@ impl View {
     fn lines(&mut self, message: &Message<'_>) -> Shown {
         let body = &message.body;
         let stream = shown(&body.stream);
-        let now = clock::rfc3339(clock::unix_ms());
+        let now = clock::rfc3339(Unix::now());
         let mut text = String::new();
         let mut note = None;
         match message.kind {

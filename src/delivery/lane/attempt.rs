@@ -7,7 +7,7 @@
 
 use super::{Lane, Step, StepError, trace};
 use crate::batch::Batch;
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::Ordering;
 use crate::delivery::verdict;
 use crate::delivery::waiting::lost_list;
@@ -144,7 +144,7 @@ impl Lane {
             self.delivery.metrics.sink_failures.inc();
             let reason = failure.to_string();
             tracing::warn!(sink = &*self.name, reason = %reason.escape_debug(), "the sink did not take a batch");
-            self.status.set_last_error(clock::unix_ms(), &reason);
+            self.status.set_last_error(Unix::now(), &reason);
         }
         Ok(result)
     }

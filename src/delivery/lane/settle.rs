@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Lane, StepError};
 use crate::batch::Batch;
-use crate::clock;
+use crate::clock::Unix;
 use crate::delivery::LaneState;
 use crate::pool::{PoolError, Settlement};
 
@@ -68,7 +68,7 @@ impl Lane {
             waits = true;
             self.status.set_state(LaneState::Paused {
                 reason: error.to_string(),
-                until_ms: clock::unix_ms() + STORAGE_PAUSE.as_secs() * 1_000,
+                until: Unix::now() + STORAGE_PAUSE,
             });
             tokio::select! {
                 () = tokio::time::sleep(STORAGE_PAUSE) => {}

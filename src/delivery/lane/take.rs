@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Lane, Step, StepError};
 use crate::batch::{Action, Batch, Slice};
-use crate::clock;
+use crate::clock::Lived;
 use crate::config::Ordering;
 use crate::delivery::verdict;
 use crate::journal::ReadRequest;
@@ -80,9 +80,11 @@ impl Lane {
         }
         self.last_items = items;
         let oldest = done.first().and_then(|batch| batch.slices().first());
-        if let Some(oldest) = oldest {
-            let waited_ms = clock::unix_ms().saturating_sub(oldest.entry.received_ms);
-            let waited = Duration::from_millis(waited_ms).as_secs_f64();
+        if let Some(oldest) = oldest
+            // Without the moment there is nothing to measure; the batch is settled all the same.
+            && let Ok(Some(arrived)) = self.delivery.journal.arrived(&oldest.entry).await
+        {
+            let waited = (Lived::now() - arrived).as_secs_f64();
             self.delivery.metrics.delivery_seconds.observe(waited);
         }
         Ok(Step::Worked)
@@ -155,17 +157,17 @@ impl Lane {
         if self.next_retry.is_none() {
             self.resume();
         }
-        let retry_ms = self.next_retry.as_ref().map(|retry| retry.due_ms);
+        let retry_at = self.next_retry.as_ref().map(|retry| retry.due_at);
         let behind = self.status.cursor() > self.stored_cursor;
-        let store_ms = behind.then(|| clock::lived_ms() + 1_000);
-        Ok(Step::Idle([retry_ms, store_ms].into_iter().flatten().min()))
+        let store_at = behind.then(|| Lived::now() + SKIP_STORED_EVERY);
+        Ok(Step::Idle([retry_at, store_at].into_iter().flatten().min()))
     }
 
     /// Under load a short wait makes few large batches of many small ones; an idle lane goes ahead
     /// at once.
     async fn linger(&self) {
         let batch = &self.sink.batch;
-        let linger = Duration::from_millis(batch.linger_ms);
+        let linger = batch.linger;
         let was_large = self.last_items >= batch.items_max / 4;
         if !was_large
             && let Some(busy_at) = self.busy_at

@@ -11,7 +11,7 @@ use salvo_core::http::header::{
 use salvo_core::{Request, Response};
 use uuid::Uuid;
 
-use crate::clock;
+use crate::clock::Unix;
 use crate::journal::log::{Client, Endpoint};
 use crate::middleware::{client, request_id};
 use crate::sender::Headers;
@@ -169,7 +169,7 @@ impl<'a> Parts<'a> {
         });
         Head {
             request_id: self.request_id,
-            received_ms: clock::unix_ms(),
+            received_at: Unix::now(),
             endpoint: self.endpoint,
             stream: self.stream.as_deref(),
             authorization: bytes(&AUTHORIZATION),

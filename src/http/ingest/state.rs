@@ -64,12 +64,12 @@ impl From<&Report> for RequestState {
         let entry = &report.row.entry;
         Self {
             request_id: entry.request_id.to_string(),
-            timestamp: clock::rfc3339(entry.received_ms),
+            timestamp: clock::rfc3339(entry.received_at),
             stream: entry.stream.to_string(),
             status: report.status.as_str(),
             items_received: entry.items,
             errors: report.errors().map(str::to_owned).collect(),
-            processed_at: report.processed_ms.map(clock::rfc3339),
+            processed_at: report.processed_at.map(clock::rfc3339),
             sinks: report.sinks.iter().map(SinkStateData::from).collect(),
         }
     }
@@ -104,10 +104,10 @@ impl GetRequest {
             None => None,
         };
         // A connector of the same name that is gone has left its log.
-        let since_ms = self.0.made_at(&caller.key.connector).unwrap_or(0);
+        let since = self.0.made_at(&caller.key.connector).unwrap_or_default();
         let own = report.filter(|report| {
             let entry = &report.row.entry;
-            entry.connector == caller.key.connector && entry.received_ms >= since_ms
+            entry.connector == caller.key.connector && entry.received_at >= since
         });
         let own = own.ok_or_else(|| {
             let message = "this connector has no request with this id; check the id, or use a key of the connector that submitted it";

@@ -3,14 +3,15 @@
 //! **Invariant**: of each token the last invitation counts, and it is used up by whoever comes with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Sessions, random};
 use crate::catalog::KeyHash;
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::operate::access::Token;
 
 /// How long an invitation can be used.
-const INVITATION_MS: u64 = 10 * 60_000;
+const INVITATION: Duration = Duration::from_mins(10);
 /// What an invitation begins with.
 const INVITATION_PREFIX: &str = "once_";
 
@@ -19,8 +20,8 @@ const INVITATION_PREFIX: &str = "once_";
 pub struct Invitation {
     /// Its secret.
     pub(super) secret: String,
-    /// Until when: Unix time in milliseconds.
-    pub ends_ms: u64,
+    /// Until when.
+    pub ends_at: Unix,
 }
 
 impl Invitation {
@@ -38,14 +39,14 @@ impl Sessions {
     /// The system has no random numbers.
     pub fn invite(&self, token: &Token) -> Result<Invitation, getrandom::Error> {
         let secret = format!("{INVITATION_PREFIX}{}", random()?);
-        let ends_ms = clock::lived_ms() + INVITATION_MS;
+        let ends_at = Lived::now() + INVITATION;
         let mut state = self.lock();
         let access = &self.access;
         (state.invitations).retain(|token, _| access.with_hash(*token).is_some());
-        (state.invitations).insert(token.hash(), (KeyHash::of(&secret), ends_ms));
+        (state.invitations).insert(token.hash(), (KeyHash::of(&secret), ends_at));
         Ok(Invitation {
             secret,
-            ends_ms: clock::unix_ms() + INVITATION_MS,
+            ends_at: clock::unix_of_lived(ends_at),
         })
     }
 
@@ -56,8 +57,8 @@ impl Sessions {
         let mut all = state.invitations.iter();
         let (token, _) = all.find(|(_, (invitation, _))| *invitation == hash)?;
         let token = *token;
-        let (_, ends_ms) = state.invitations.remove(&token)?;
-        match clock::lived_ms() < ends_ms {
+        let (_, ends_at) = state.invitations.remove(&token)?;
+        match Lived::now() < ends_at {
             true => self.access.with_hash(token),
             false => None,
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalog::key::{KeyKind, generate};
+use crate::clock::Lived;
 use crate::config::{Admin, AdminToken, Role, Secret};
 
 fn viewer() -> Admin {
@@ -59,11 +60,11 @@ fn an_invitation_and_a_session_end_with_their_time() {
     assert!(sessions.visitor(&secret).is_some());
     {
         let mut state = sessions.lock();
-        for (_, ends_ms) in state.invitations.values_mut() {
-            *ends_ms = clock::lived_ms();
+        for (_, ends_at) in state.invitations.values_mut() {
+            *ends_at = Lived::now();
         }
         for session in state.sessions.values_mut() {
-            session.ends_ms = clock::lived_ms();
+            session.ends_at = Lived::now();
         }
     }
     assert_eq!(sessions.accept_invitation(&invitation), None);
@@ -133,8 +134,8 @@ fn an_issued_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
     assert!(one.take_issued_key("/sources/shop").is_none());
     keep();
     for session in sessions.lock().sessions.values_mut() {
-        if let Some((_, ends_ms)) = &mut session.issued {
-            *ends_ms = clock::lived_ms();
+        if let Some((_, ends_at)) = &mut session.issued {
+            *ends_at = Lived::now();
         }
     }
     assert!(one.take_issued_key("/sources/shop").is_none());

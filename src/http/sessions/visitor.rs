@@ -3,6 +3,7 @@
 //! **Invariant**: a sentence and a key that were kept are given once, to the session that they are for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use salvo_core::Depot;
 use uuid::Uuid;
@@ -10,11 +11,11 @@ use uuid::Uuid;
 use super::{Sessions, SignedIn};
 use crate::catalog::KeyHash;
 use crate::catalog::key::KeyText;
-use crate::clock;
+use crate::clock::{Lived, Unix};
 use crate::operate::access::Token;
 
 /// How long a key that was issued waits for the page that shows it.
-pub(super) const ISSUED_MS: u64 = 5 * 60_000;
+pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);
 
 /// Somebody who is signed in.
 #[derive(Debug, Clone)]
@@ -37,8 +38,8 @@ pub struct IssuedKey {
     pub key: String,
     /// The key itself.
     pub secret: KeyText,
-    /// Under what name the key before it ends, and when, after a rotation: Unix time in milliseconds.
-    pub previous: Option<(String, u64)>,
+    /// Under what name the key before it ends, and when, after a rotation.
+    pub previous: Option<(String, Unix)>,
 }
 
 impl IssuedKey {
@@ -60,7 +61,7 @@ impl Sessions {
         let mut state = self.lock();
         self.forget_ended(&mut state);
         let session = state.sessions.get_mut(&id)?;
-        session.seen_ms = clock::unix_ms();
+        session.seen_at = Unix::now();
         Some(Visitor {
             sessions: Arc::clone(self),
             id,
@@ -103,9 +104,9 @@ impl Visitor {
 
     /// Keeps a key for the page that shows it. An earlier one that was not shown is forgotten.
     pub fn keep_issued_key(&self, key: IssuedKey) {
-        let ends_ms = clock::lived_ms() + ISSUED_MS;
+        let ends_at = Lived::now() + ISSUED_KEPT;
         if let Some(session) = self.sessions.lock().sessions.get_mut(&self.id) {
-            session.issued = Some((key, ends_ms));
+            session.issued = Some((key, ends_at));
         }
     }
 
@@ -113,7 +114,7 @@ impl Visitor {
     pub fn take_issued_key(&self, path: &str) -> Option<IssuedKey> {
         let mut state = self.sessions.lock();
         let kept = &mut state.sessions.get_mut(&self.id)?.issued;
-        let (key, ends_ms) = kept.take_if(|(key, _)| key.path.split('?').next() == Some(path))?;
-        (clock::lived_ms() < ends_ms).then_some(key)
+        let (key, ends_at) = kept.take_if(|(key, _)| key.path.split('?').next() == Some(path))?;
+        (Lived::now() < ends_at).then_some(key)
     }
 }

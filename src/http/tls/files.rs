@@ -44,7 +44,7 @@ pub(super) fn read(tls: &Tls) -> Result<Read, Vec<String>> {
     };
     // The first of a chain that ends ends it all.
     let own = terms_of(&chain, &tls.certificate, Whose::Listener);
-    let own = own.into_iter().min_by_key(|term| term.ends_ms);
+    let own = own.into_iter().min_by_key(|term| term.ends_at);
     let (roots, issuer) = roots.unzip();
     let terms = own.into_iter().chain(issuer.flatten()).collect();
     Ok(Read {
@@ -66,7 +66,7 @@ fn roots(path: &Path) -> Result<(RootCertStore, Option<Term>), String> {
             format!("client_ca: {path} has a certificate that cannot be read ({error}); put whole ones there, as they were issued")
         })?;
     }
-    Ok((roots, terms.into_iter().max_by_key(|term| term.ends_ms)))
+    Ok((roots, terms.into_iter().max_by_key(|term| term.ends_at)))
 }
 
 fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -98,8 +98,8 @@ fn terms_of(certificates: &[CertificateDer<'_>], path: &Path, whose: Whose) -> V
     let terms = times.map(|counts| Term {
         file: path.display().to_string(),
         whose,
-        begins_ms: counts.start,
-        ends_ms: counts.end,
+        begins_at: counts.start,
+        ends_at: counts.end,
     });
     terms.collect()
 }

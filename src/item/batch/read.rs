@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::{Action, Batch, Slice};
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::item::{ItemRef, field_name, members, string_into};
 
 /// Items `start .. start + count` of a batch.
@@ -68,10 +68,10 @@ impl Batch {
             .collect()
     }
 
-    /// When the items of a range arrived: Unix time in milliseconds.
-    pub fn times(&self, span: Span) -> Vec<u64> {
+    /// When the items of a range arrived.
+    pub fn times(&self, span: Span) -> Vec<Unix> {
         self.range(span)
-            .map(|(slice, _)| slice.entry.received_ms)
+            .map(|(slice, _)| slice.entry.received_at)
             .collect()
     }
 
@@ -165,7 +165,7 @@ fn write_item(slice: &Slice, item: &ItemRef<'_>, json: &mut String) {
     json.push_str(r#","request_id":""#);
     json.push_str(&entry.request_id.to_string());
     json.push_str(r#"","received_at":""#);
-    json.push_str(&clock::rfc3339(entry.received_ms));
+    json.push_str(&clock::rfc3339(entry.received_at));
     match entry.action {
         Action::Upsert => {
             json.push_str(r#"","fields":"#);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(batch.keys(span(1, u32::MAX)), ["b", "c"]);
         assert_eq!(batch.keys(span(9, 3)), [""; 0]);
         assert_eq!(batch.streams(Span::ALL), ["s0", "s0", "s1"]);
-        assert_eq!(batch.times(span(2, 1)), [1_001]);
+        assert_eq!(batch.times(span(2, 1)), [Unix::from_ms(1_001)]);
         assert_eq!(batch.field_names(), ["id", "n", "t"]);
         assert_eq!(batch.field(0, "n").as_deref(), Some("1.10"));
         assert_eq!(batch.field(1, "n").as_deref(), Some("null"));

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::HOUR_MS;
+use crate::clock::Lived;
 use crate::sqlite;
 
 /// Makes runs of each hour, of so many claims at most.
@@ -39,14 +39,15 @@ fn adopt_hour(
     hour: u64,
     run_claims: usize,
 ) -> Result<(), rusqlite::Error> {
-    let end_ms = hour.saturating_add(1).saturating_mul(HOUR_MS);
+    let end = hour.saturating_add(1).saturating_mul(3_600_000);
+    let ends_at = Lived::from_ms(end).to_column();
     sqlite::begin(connection)?;
     let adopted = connection.execute_batch(&format!(
         "INSERT INTO claims (run, scope, request_id, items, payload, at_ms)
              SELECT (SELECT coalesce(max(run), 0) + 1 FROM claim_runs) + (row_number() OVER (ORDER BY scope) - 1) / {run_claims},
                  scope, request_id, items, payload, at_ms FROM claims_{hour} ORDER BY scope;
          INSERT INTO claim_runs (run, newest_ms, log_through)
-             SELECT DISTINCT run, {end_ms}, 0 FROM claims WHERE run > (SELECT coalesce(max(run), 0) FROM claim_runs);
+             SELECT DISTINCT run, {ends_at}, 0 FROM claims WHERE run > (SELECT coalesce(max(run), 0) FROM claim_runs);
          DROP TABLE claims_{hour};
          COMMIT;"
     ));

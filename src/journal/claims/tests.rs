@@ -3,14 +3,17 @@
 //! Run by `cargo test`. **Invariant**: time is a number of the test's own.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::*;
+use crate::clock::Lived;
 use crate::sqlite::{self, Synchronous};
 
-const START_MS: u64 = 500_000 * HOUR_MS;
+const HOUR: Duration = Duration::from_hours(1);
+const START: Lived = Lived::from_ms(500_000 * 3_600_000);
 
 /// Claims of a run: few, so that there are many.
 const RUN: usize = 20;
@@ -19,11 +22,11 @@ struct Test {
     claims: Claims,
     connection: Connection,
     folder: tempfile::TempDir,
-    now_ms: u64,
+    now: Lived,
 }
 
 /// What the index must hold: when each claim was made, and its request.
-type Model = HashMap<u64, (u64, Uuid)>;
+type Model = HashMap<u64, (Lived, Uuid)>;
 
 fn claim(number: u64) -> Claim {
     let digest = Sha256::digest(number.to_le_bytes());
@@ -53,7 +56,7 @@ impl Test {
             claims,
             connection,
             folder,
-            now_ms: START_MS,
+            now: START,
         }
     }
 
@@ -67,18 +70,16 @@ impl Test {
     }
 
     fn find(&self, number: u64) -> Option<Held> {
-        let found = self
-            .claims
-            .find(&self.connection, &claim(number), self.now_ms);
+        let found = self.claims.find(&self.connection, &claim(number), self.now);
         found.expect("it reads")
     }
 
-    fn insert(&mut self, number: u64, at_ms: u64) -> Uuid {
+    fn insert(&mut self, number: u64, at: Lived) -> Uuid {
         let held = Held {
             request_id: Uuid::now_v7(),
             items: 1,
             payload: [7; 8],
-            at_ms,
+            at,
         };
         let inserted = self.claims.insert(&self.connection, &claim(number), held);
         inserted.expect("it writes");
@@ -87,14 +88,14 @@ impl Test {
 
     fn commit(&mut self) {
         self.run("COMMIT");
-        self.claims.committed(self.now_ms);
+        self.claims.committed(self.now);
     }
 
     /// Claims these, in one transaction.
     fn fill(&mut self, numbers: std::ops::Range<u64>) {
         self.run("BEGIN IMMEDIATE");
         for number in numbers {
-            self.insert(number, self.now_ms);
+            self.insert(number, self.now);
         }
         self.commit();
     }
@@ -107,7 +108,7 @@ impl Test {
     /// One step; true if there may be more.
     fn expire(&mut self) -> bool {
         self.run("BEGIN IMMEDIATE");
-        let more = self.claims.expire(&self.connection, self.now_ms);
+        let more = self.claims.expire(&self.connection, self.now);
         self.run("COMMIT");
         more.expect("it deletes")
     }
@@ -120,7 +121,7 @@ impl Test {
     fn asked(&self, numbers: std::ops::Range<u64>) -> usize {
         let asked = |number| {
             let Claim { scope, .. } = claim(number);
-            self.claims.to_be_asked(&scope, self.now_ms).count()
+            self.claims.to_be_asked(&scope, self.now).count()
         };
         numbers.map(asked).sum()
     }
@@ -169,27 +170,27 @@ proptest! {
                 test.run("BEGIN IMMEDIATE");
                 open = true;
             }
-            let now_ms = test.now_ms;
+            let now = test.now;
             match step {
                 Step::Claim(key, ahead) => {
-                    let held = model.get(&key).filter(|(at_ms, _)| at_ms + WINDOW_MS > now_ms);
-                    let found = test.find(key).map(|found| (found.at_ms, found.request_id));
+                    let held = model.get(&key).filter(|(at, _)| *at + WINDOW > now);
+                    let found = test.find(key).map(|found| (found.at, found.request_id));
                     prop_assert_eq!(found, held.copied(), "key {}", key);
                     if found.is_none() {
-                        let at_ms = now_ms + ahead * HOUR_MS;
-                        let id = test.insert(key, at_ms);
-                        model.insert(key, (at_ms, id));
+                        let at = now + Duration::from_hours(ahead);
+                        let id = test.insert(key, at);
+                        model.insert(key, (at, id));
                     }
                 }
                 Step::Many(count) => {
                     for key in next..next + count {
                         prop_assert_eq!(test.find(key), None);
-                        let id = test.insert(key, now_ms);
-                        model.insert(key, (now_ms, id));
+                        let id = test.insert(key, now);
+                        model.insert(key, (now, id));
                     }
                     next += count;
                 }
-                Step::Pass(minutes) => test.now_ms += minutes * 60_000,
+                Step::Pass(minutes) => test.now += Duration::from_mins(minutes),
                 Step::RollBack if open => {
                     test.roll_back();
                     model.clone_from(&committed);
@@ -213,8 +214,8 @@ proptest! {
         if open {
             test.commit();
         }
-        for (key, (at_ms, id)) in model {
-            let held = (at_ms + WINDOW_MS > test.now_ms).then_some(id);
+        for (key, (at, id)) in model {
+            let held = (at + WINDOW > test.now).then_some(id);
             prop_assert_eq!(test.find(key).map(|found| found.request_id), held, "key {}", key);
         }
     }
@@ -273,7 +274,7 @@ fn keys_that_are_used_again_after_a_day_and_numbers_that_were_skipped_do_not_mak
         let log = test.number("SELECT count(*) FROM claim_log");
         assert!(log <= 3 * RUN as i64, "{log} in round {round}");
         assert!(test.find(4).is_some());
-        test.now_ms += 25 * HOUR_MS;
+        test.now += 25 * HOUR;
     }
 }
 
@@ -297,12 +298,12 @@ fn what_a_transaction_deleted_that_was_rolled_back_is_deleted_later() {
     for first in (0..100).step_by(10) {
         test.fill(first..first + 10);
     }
-    test.now_ms += 25 * HOUR_MS;
+    test.now += 25 * HOUR;
     let claims = "SELECT count(*) FROM claims";
     assert!(test.number(claims) > 20);
     test.run("BEGIN IMMEDIATE");
-    let (connection, now_ms) = (&test.connection, test.now_ms);
-    while test.claims.expire(connection, now_ms).expect("it deletes") {}
+    let (connection, now) = (&test.connection, test.now);
+    while test.claims.expire(connection, now).expect("it deletes") {}
     test.roll_back();
     assert!(test.number(claims) > 20);
     while test.expire() {}
@@ -334,18 +335,18 @@ fn a_filter_that_is_damaged_or_lost_is_made_again() {
 #[test]
 fn a_claim_from_a_time_that_lies_ahead_outlives_its_neighbors() {
     let mut test = Test::new();
-    test.insert(1, START_MS + 40 * HOUR_MS);
+    test.insert(1, START + 40 * HOUR);
     for first in (100..200).step_by(10) {
         test.fill(first..first + 10);
     }
     let runs = test.claims.runs.len();
     assert!(runs > 3);
-    test.now_ms += 25 * HOUR_MS;
+    test.now += 25 * HOUR;
     while test.expire() {}
     assert_eq!(test.claims.runs.len(), 1);
     test.restart();
     assert!(test.find(1).is_some() && test.find(100).is_none());
-    test.now_ms += 40 * HOUR_MS;
+    test.now += 40 * HOUR;
     while test.expire() {}
     assert_eq!(test.claims.runs.len(), 0);
     assert_eq!(test.number("SELECT count(*) FROM claims"), 0);
@@ -359,7 +360,7 @@ fn expired_claims_go_in_steps() {
     test.fill(3_000..4_300);
     let runs = "SELECT count(*) FROM claim_runs";
     assert_eq!(test.number(runs), 1);
-    test.now_ms += 25 * HOUR_MS;
+    test.now += 25 * HOUR;
     for left in [1_500, 500] {
         assert!(test.expire());
         assert_eq!(test.number("SELECT count(*) FROM claims"), left);
@@ -375,7 +376,7 @@ fn expired_claims_go_in_steps() {
 #[test]
 fn hours_of_the_format_before_become_runs() {
     let mut test = Test::new();
-    let first = START_MS / HOUR_MS;
+    let first = 500_000;
     for hour in 0..3 {
         let number = first + hour;
         test.run(&format!(
@@ -386,8 +387,8 @@ fn hours_of_the_format_before_become_runs() {
             let insert = format!(
                 "INSERT INTO claims_{number} VALUES (?1, randomblob(16), 1, x'0707070707070707', ?2)"
             );
-            let at_ms = (START_MS + hour * HOUR_MS).cast_signed();
-            let row = rusqlite::params![&claim(key).scope[..], at_ms];
+            let at = (START + Duration::from_hours(hour)).to_column();
+            let row = rusqlite::params![&claim(key).scope[..], at];
             test.connection.execute(&insert, row).expect("a claim");
         }
     }
@@ -397,13 +398,13 @@ fn hours_of_the_format_before_become_runs() {
     let old = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'claims\\_%' ESCAPE '\\'";
     assert_eq!(test.number(old), 0);
     for (passed_hours, live) in [(0, 0..310), (24, 100..300), (25, 200..300), (26, 300..300)] {
-        test.now_ms = START_MS + passed_hours * HOUR_MS;
+        test.now = START + passed_hours * HOUR;
         for number in 0..310 {
             let found = test.find(number).is_some();
             assert_eq!(found, live.contains(&number), "{number}");
         }
     }
-    test.now_ms += HOUR_MS;
+    test.now += HOUR;
     while test.expire() {}
     assert_eq!(test.number("SELECT count(*) FROM claims"), 0);
 }

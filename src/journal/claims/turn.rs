@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::filter::{Filter, Filters, Key};
 use super::{Held, Run};
+use crate::clock::Lived;
 
 const MOVE: &str = "INSERT OR REPLACE INTO claims (run, scope, request_id, items, payload, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const END: &str = "INSERT OR REPLACE INTO claim_runs (run, newest_ms, log_through, filter) VALUES (?1, ?2, ?3, ?4)";
@@ -36,10 +37,10 @@ impl Turn {
         blocks: usize,
     ) -> Self {
         claims.sort_unstable_by_key(|(scope, _)| *scope);
-        let newest = claims.iter().map(|(_, held)| held.at_ms).max();
+        let newest = claims.iter().map(|(_, held)| held.at).max();
         let run = Run {
             number,
-            newest_ms: newest.unwrap_or(0),
+            newest_at: newest.unwrap_or_default(),
         };
         Self {
             run,
@@ -73,7 +74,7 @@ impl Turn {
                 END,
                 params![
                     self.run.number,
-                    self.run.newest_ms.cast_signed(),
+                    self.run.newest_at.to_column(),
                     self.through,
                     self.filter.to_bytes(),
                 ],
@@ -175,7 +176,7 @@ pub(super) fn runs(
         }
         runs.push(Run {
             number,
-            newest_ms: row.get::<_, i64>(1)?.unsigned_abs(),
+            newest_at: Lived::from_column(row.get(1)?),
         });
     }
     Ok((runs, filters))

@@ -6,10 +6,12 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
+use crate::clock::Unix;
 use crate::journal::log::{Client, Endpoint, LogEntry};
 use crate::journal::{Durability, Options};
 use crate::metrics::Metrics;
@@ -24,6 +26,11 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % bound
+    }
+
+    /// A time of less than so many milliseconds.
+    pub(in crate::journal) fn ms(&mut self, below: u64) -> Duration {
+        Duration::from_millis(self.below(below))
     }
 
     fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
@@ -44,15 +51,15 @@ pub(in crate::journal) async fn open_with(
         durability: Durability::Os,
         pending_bytes_max: 1 << 30,
         seq_floor,
-        log_retention_ms: u64::MAX >> 1,
+        log_retention: Duration::MAX,
         log_retention_bytes,
     };
     let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
     journal.expect("it opens")
 }
 
-const HOUR_MS: u64 = 3_600_000;
-const START_MS: u64 = 1_000 * HOUR_MS;
+const HOUR: Duration = Duration::from_hours(1);
+const START: Unix = Unix::from_ms(1_000 * 3_600_000);
 
 /// `big` has most entries, `late` none before the end, `rare` one in 997. The clock is set back by an hour in the
 /// middle, and entries come up to a minute late.
@@ -60,7 +67,11 @@ async fn filled(folder: &Path, entries: u64) -> Arc<Journal> {
     let journal = open(&folder.join("journal.db")).await;
     let mut random = Random(7);
     for n in 0..entries {
-        let back = if n > entries / 2 { HOUR_MS } else { 0 };
+        let back = if n > entries / 2 {
+            HOUR
+        } else {
+            Duration::ZERO
+        };
         let connector = match random.below(10) {
             _ if n % 997 == 5 => "rare",
             _ if n + 300 > entries => "late",
@@ -78,7 +89,7 @@ async fn filled(folder: &Path, entries: u64) -> Arc<Journal> {
         let rejected = outcome == Outcome::Rejected;
         journal.record(LogEntry {
             request_id: Uuid::now_v7(),
-            received_ms: START_MS - back + n * 500 - random.below(60_000),
+            received_at: START - back + Duration::from_millis(n * 500) - random.ms(60_000),
             connector: connector.into(),
             stream: "s".into(),
             outcome,
@@ -118,12 +129,8 @@ fn matches(filter: &Filter, row: &LogRow) -> bool {
         && filter
             .outcome
             .is_none_or(|outcome| outcome == entry.outcome)
-        && filter
-            .since_ms
-            .is_none_or(|since| entry.received_ms >= since)
-        && filter
-            .until_ms
-            .is_none_or(|until| entry.received_ms <= until)
+        && filter.since.is_none_or(|since| entry.received_at >= since)
+        && filter.until.is_none_or(|until| entry.received_at <= until)
         && filter.text.as_ref().is_none_or(has)
 }
 
@@ -158,7 +165,7 @@ async fn pages_followed_to_their_end_are_what_a_look_through_all_entries_finds()
     let mut random = Random(11);
     let mut found = 0;
     for _ in 0..300 {
-        let middle = all[random.below(5_500) as usize].entry.received_ms;
+        let middle = all[random.below(5_500) as usize].entry.received_at;
         let some = |random: &mut Random| random.below(3) == 0;
         let filter = Filter {
             connector: some(&mut random).then(|| {
@@ -168,8 +175,8 @@ async fn pages_followed_to_their_end_are_what_a_look_through_all_entries_finds()
             }),
             outcome: some(&mut random).then(|| random.one_of(&Outcome::ALL)),
             before: some(&mut random).then(|| random.below(6_000)),
-            since_ms: some(&mut random).then(|| middle - random.below(2 * HOUR_MS)),
-            until_ms: some(&mut random).then(|| middle + random.below(90_000)),
+            since: some(&mut random).then(|| middle - random.ms(2 * 3_600_000)),
+            until: some(&mut random).then(|| middle + random.ms(90_000)),
             text: some(&mut random).then(|| {
                 let texts = [
                     "127.0.0.3",
@@ -248,7 +255,7 @@ async fn no_filter_looks_through_the_whole_log() {
         connections.push(connection);
     }
     drop(connections);
-    let middle_ms = START_MS - HOUR_MS + 20_000 * 500;
+    let middle = START - HOUR + Duration::from_millis(20_000 * 500);
     let plain = Filter::default();
     let of = |connector: &str| Filter {
         connector: Some(connector.into()),
@@ -259,8 +266,8 @@ async fn no_filter_looks_through_the_whole_log() {
         ..filter
     };
     let window = |filter: Filter| Filter {
-        since_ms: Some(middle_ms),
-        until_ms: Some(middle_ms + 2_000),
+        since: Some(middle),
+        until: Some(middle + Duration::from_secs(2)),
         ..filter
     };
     let mut worse = Vec::new();
@@ -300,6 +307,6 @@ async fn no_filter_looks_through_the_whole_log() {
     assert!(page.rows.is_empty());
     let next = page.next.expect("there is more to look through");
     let time = journal.log_time(next).await.expect("it reads");
-    assert!(time.is_some_and(|time| time < START_MS + ENTRIES * 500));
+    assert!(time.is_some_and(|time| time < START + Duration::from_millis(ENTRIES * 500)));
     journal.close().await;
 }

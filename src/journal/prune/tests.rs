@@ -4,21 +4,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::clock::{Lived, Unix};
 use crate::item::ItemsWriter;
 use crate::journal::log::Client;
-use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, Submission};
+use crate::journal::{Durability, Journal, LogEntry, Options, Outcome, ReadRequest, Submission};
 use crate::metrics::Metrics;
 use crate::sqlite::Fuse;
 
-async fn open(path: &Path, log_retention_ms: u64, log_retention_bytes: u64) -> Arc<Journal> {
+async fn open(path: &Path, log_retention: Duration, log_retention_bytes: u64) -> Arc<Journal> {
     let options = Options {
         durability: Durability::Os,
         pending_bytes_max: 1 << 30,
         seq_floor: 0,
-        log_retention_ms,
+        log_retention,
         log_retention_bytes,
     };
     let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
@@ -33,7 +35,7 @@ fn entry(outcome: Outcome) -> LogEntry {
         client: Client::Unix,
         ..LogEntry::of(
             Uuid::now_v7(),
-            crate::clock::unix_ms(),
+            Unix::now(),
             "shop".into(),
             "orders".into(),
             outcome,
@@ -46,6 +48,7 @@ async fn submit(journal: &Journal) {
     items.push("key", "{}").expect("it fits");
     let submitted = journal.submit(Submission {
         log: entry(Outcome::Accepted),
+        arrived: Lived::now(),
         items: items.into_items(),
         claim: None,
         second: None,
@@ -80,7 +83,7 @@ const BOUND: i64 = 700_000;
 async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_needed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
-    let journal = open(&path, u64::MAX >> 1, u64::MAX).await;
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
     for n in 0..20_000 {
         match n {
             4_999 => submit(&journal).await,
@@ -99,11 +102,11 @@ async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_neede
     journal.close().await;
 
     // A payload that no sink has had keeps its entry, and all that came later.
-    let journal = open(&path, u64::MAX >> 1, BOUND.unsigned_abs()).await;
+    let journal = open(&path, Duration::MAX, BOUND.unsigned_abs()).await;
     assert_eq!(lowest(&journal, |lowest| lowest >= 5_000).await, 5_000);
     journal.close().await;
 
-    let journal = open(&path, u64::MAX >> 1, BOUND.unsigned_abs()).await;
+    let journal = open(&path, Duration::MAX, BOUND.unsigned_abs()).await;
     journal.release(5_000);
     let bound = "SELECT (SELECT sum(bytes) FROM log_spans) <= 700000";
     lowest(&journal, |lowest| lowest > 5_000).await;
@@ -133,43 +136,45 @@ async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_neede
 async fn the_newest_entry_stays_however_old_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
-    let journal = open(&path, u64::MAX >> 1, u64::MAX).await;
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
     for _ in 0..1_500 {
         journal.record(LogEntry {
-            received_ms: 1,
+            received_at: Unix::from_ms(1),
             ..entry(Outcome::Rejected)
         });
     }
     journal.flush().await.expect("it is written");
     journal.close().await;
-    let journal = open(&path, 1, 1 << 20).await;
+    let journal = open(&path, Duration::from_millis(1), 1 << 20).await;
     assert_eq!(lowest(&journal, |lowest| lowest == 1_500).await, 1_500);
     journal.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn entries_age_by_time_lived_whatever_the_time_of_day_was() {
-    const DAY_MS: i64 = 86_400_000;
+    const DAY: Duration = Duration::from_hours(24);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
-    let day = DAY_MS.unsigned_abs();
-    let journal = open(&path, 30 * day, u64::MAX).await;
+    let journal = open(&path, 30 * DAY, u64::MAX).await;
     for n in 0..300 {
         journal.record(LogEntry {
             // Half of them say that they came in 1970, half in the far future.
-            received_ms: if n % 2 == 0 { 1 } else { u64::MAX >> 2 },
+            received_at: Unix::from_ms(if n % 2 == 0 { 1 } else { u64::MAX >> 2 }),
             ..entry(Outcome::Rejected)
         });
     }
     journal.flush().await.expect("it is written");
     let file = rusqlite::Connection::open(&path).expect("it opens");
-    let now = crate::clock::lived_ms().cast_signed();
-    for (age, seq) in [(40 * DAY_MS, 50), (31 * DAY_MS, 100), (29 * DAY_MS, 200)] {
-        file.execute("INSERT INTO timeline VALUES (?1, ?2)", [now - age, seq])
-            .expect("it writes");
+    let now = Lived::now();
+    for (age, seq) in [(40 * DAY, 50), (31 * DAY, 100), (29 * DAY, 200)] {
+        file.execute(
+            "INSERT INTO timeline VALUES (?1, ?2)",
+            [(now - age).to_column(), seq],
+        )
+        .expect("it writes");
     }
     journal.close().await;
-    let journal = open(&path, 30 * day, u64::MAX).await;
+    let journal = open(&path, 30 * DAY, u64::MAX).await;
     assert_eq!(lowest(&journal, |lowest| lowest > 100).await, 101);
     journal.flush().await.expect("it writes");
     assert_eq!(
@@ -186,17 +191,86 @@ async fn entries_age_by_time_lived_whatever_the_time_of_day_was() {
 async fn time_lived_goes_on_from_where_it_stood() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
-    open(&path, u64::MAX, u64::MAX).await.close().await;
+    open(&path, Duration::MAX, u64::MAX).await.close().await;
     let file = rusqlite::Connection::open(&path).expect("it opens");
     let stood: i64 = file
         .query_row("SELECT max(lived_ms) FROM timeline", [], |row| row.get(0))
         .expect("closing noted a point");
-    let journal = open(&path, u64::MAX, u64::MAX).await;
-    assert!(crate::clock::lived_ms() >= stood.unsigned_abs());
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    assert!(Lived::now() >= Lived::from_column(stood));
     submit(&journal).await;
     journal.close().await;
     let later: i64 = file
         .query_row("SELECT max(lived_ms) FROM timeline", [], |row| row.get(0))
         .expect("it reads");
     assert!(later > stood, "{later} after {stood}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn it_is_known_when_an_entry_arrived_whatever_the_time_of_day_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    let hour = Duration::from_hours(1);
+    let arrived = Lived::now() - hour;
+    let mut items = ItemsWriter::new(1 << 20, 0);
+    items.push("key", "{}").expect("it fits");
+    let submitted = journal.submit(Submission {
+        log: LogEntry {
+            received_at: Unix::MIN,
+            ..entry(Outcome::Accepted)
+        },
+        arrived,
+        items: items.into_items(),
+        claim: None,
+        second: None,
+    });
+    submitted.await.expect("it is taken");
+    // From memory.
+    let taken = journal.read_after(ReadRequest {
+        after: 0,
+        items_max: 10,
+        bytes_max: 1 << 20,
+        wanted: &|_, _| true,
+    });
+    let taken = taken.await.expect("it reads").entries;
+    let known = journal.arrived(&taken[0]).await.expect("it reads");
+    assert_eq!((taken[0].received_at, known), (Unix::MIN, Some(arrived)));
+    // The file does not say it, but the process remembers.
+    let read = || async {
+        journal
+            .entry(1)
+            .await
+            .expect("it reads")
+            .expect("it is there")
+    };
+    let known = journal.arrived(&*read().await).await.expect("it reads");
+    assert_eq!((read().await.arrived, known), (None, Some(arrived)));
+    journal.close().await;
+    // Of what an earlier process accepted the timeline says the interval.
+    let file = rusqlite::Connection::open(&path).expect("it opens");
+    let points = [(hour * 3, 0), (hour / 2, 1), (hour / 4, 1)];
+    file.execute_batch("DELETE FROM timeline")
+        .expect("it deletes");
+    for (age, seq) in points {
+        let row = [(Lived::now() - age).to_column(), seq];
+        file.execute("INSERT INTO timeline VALUES (?1, ?2)", row)
+            .expect("it writes");
+    }
+    let first: i64 = file
+        .query_row(
+            "SELECT lived_ms FROM timeline ORDER BY 1 LIMIT 1 OFFSET 1",
+            [],
+            |row| row.get(0),
+        )
+        .expect("it reads");
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    let entry = journal
+        .entry(1)
+        .await
+        .expect("it reads")
+        .expect("it is there");
+    let known = journal.arrived(&entry).await.expect("it reads");
+    assert_eq!(known, Some(Lived::from_column(first)));
+    journal.close().await;
 }

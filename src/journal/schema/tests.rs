@@ -3,10 +3,12 @@
 //! Run by `cargo test`. **Invariant**: the old format is written down here as it was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
+use crate::clock::Unix;
 use crate::item::ItemsWriter;
 use crate::journal::log::Filter;
 use crate::journal::page::Budget;
@@ -33,7 +35,7 @@ async fn open(path: &Path) -> Arc<Journal> {
         durability: Durability::Os,
         pending_bytes_max: 1 << 20,
         seq_floor: 0,
-        log_retention_ms: u64::MAX >> 1,
+        log_retention: Duration::MAX,
         log_retention_bytes: u64::MAX,
     };
     let journal = Journal::open(path, options, Arc::new(Metrics::new()), &Fuse::default()).await;
@@ -53,8 +55,8 @@ async fn a_journal_of_format_1_goes_on() {
         let filter = Filter {
             connector: Some("shop".into()),
             outcome: Some(Outcome::Rejected),
-            since_ms: Some(1_000_900),
-            until_ms: Some(1_001_000),
+            since: Some(Unix::from_ms(1_000_900)),
+            until: Some(Unix::from_ms(1_001_000)),
             text: Some("WHY".to_owned()),
             ..Filter::default()
         };

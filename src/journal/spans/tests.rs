@@ -5,19 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::*;
+use crate::clock::Unix;
 use crate::journal::log::Filter;
 use crate::journal::page::Budget;
 use crate::journal::page::tests::{Random, open_with as open};
 use crate::journal::{Durability, Journal, schema};
 
 impl Random {
-    fn id(&mut self, at_ms: u64) -> Uuid {
+    fn id(&mut self, at: Unix) -> Uuid {
         let mut id = [0; 16];
-        id[..6].copy_from_slice(&at_ms.to_be_bytes()[2..]);
+        id[..6].copy_from_slice(&at.ms().to_be_bytes()[2..]);
         id[6..8].copy_from_slice(&(0x7000 | self.below(0x1000) as u16).to_be_bytes());
         id[8..].copy_from_slice(&(self.below(1 << 62) | 1 << 63).to_be_bytes());
         Uuid::from_bytes(id)
@@ -31,7 +33,7 @@ struct Known {
     id: Uuid,
     connector: String,
     outcome: Outcome,
-    received_ms: u64,
+    received_at: Unix,
     from: Option<Uuid>,
 }
 
@@ -46,7 +48,7 @@ fn all(path: &Path) -> Vec<Known> {
             id: Uuid::from_bytes(row.get(1)?),
             connector: row.get(2)?,
             outcome: Outcome::from_code(row.get(3)?),
-            received_ms: row.get::<_, i64>(4)?.unsigned_abs(),
+            received_at: Unix::from_column(row.get(4)?),
             from: row.get::<_, Option<[u8; 16]>>(5)?.map(Uuid::from_bytes),
         })
     });
@@ -54,26 +56,28 @@ fn all(path: &Path) -> Vec<Known> {
     rows.map(|row| row.expect("a row")).collect()
 }
 
-const HOUR_MS: u64 = 3_600_000;
+const HOUR: Duration = Duration::from_hours(1);
+/// What the clock is set ahead and back by.
+const STEPS: [Duration; 3] = [HOUR, Duration::from_secs(5), Duration::from_hours(24 * 365)];
 const CONNECTORS: [&str; 6] = ["big", "big", "big", "mid", "mid", "a"];
 
 /// Entries as they come in while the clock does what clocks do.
-fn record(journal: &Journal, random: &mut Random, clock: &mut u64, entries: u64) {
+fn record(journal: &Journal, random: &mut Random, clock: &mut Unix, entries: u64) {
     let pace = [1, 20, 500, 60_000][random.below(4) as usize];
     let slow = [100_000, 50][random.below(2) as usize];
     let mut before = None;
     for n in 0..entries {
-        *clock += random.below(2 * pace);
+        *clock += random.ms(2 * pace);
         if random.below(1_500) == 0 {
-            *clock += [HOUR_MS, 5_000, 24 * 365 * HOUR_MS][random.below(3) as usize];
+            *clock += STEPS[random.below(3) as usize];
         }
         if random.below(1_500) == 0 {
-            *clock -= [HOUR_MS, 5_000, 24 * 365 * HOUR_MS][random.below(3) as usize];
+            *clock = *clock - STEPS[random.below(3) as usize];
         }
         let late = if random.below(slow) == 0 {
-            random.below(120_000)
+            random.ms(120_000)
         } else {
-            random.below(30)
+            random.ms(30)
         };
         let id = random.id(*clock - late);
         let connector = match random.below(700) {
@@ -115,7 +119,7 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
         }
         let found = journal.log_get(one.id).await.expect("it reads");
         assert_eq!(found.map(|row| row.seq), Some(one.seq), "{one:?}");
-        let near = random.id(one.received_ms);
+        let near = random.id(one.received_at);
         assert!(journal.log_get(near).await.expect("it reads").is_none());
     }
     for one in known.iter().filter(|one| one.from.is_some()) {
@@ -132,20 +136,20 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
     }
     for _ in 0..40 {
         let connector = ["a", "big", "mid", "rare", "zoo", "nobody"][random.below(6) as usize];
-        let middle = known[random.below(known.len() as u64) as usize].received_ms;
+        let middle = known[random.below(known.len() as u64) as usize].received_at;
         let some = |random: &mut Random| random.below(3) == 0;
         let filter = Filter {
             connector: (!some(random)).then(|| connector.into()),
             outcome: some(random).then(|| Outcome::ALL[random.below(6) as usize]),
-            since_ms: some(random).then(|| middle.saturating_sub(random.below(HOUR_MS))),
-            until_ms: some(random).then(|| middle + random.below(HOUR_MS)),
+            since: some(random).then(|| middle - random.ms(3_600_000)),
+            until: some(random).then(|| middle + random.ms(3_600_000)),
             ..Filter::default()
         };
         let is = |one: &&Known| {
             (filter.connector.as_ref()).is_none_or(|connector| **connector == *one.connector)
                 && filter.outcome.is_none_or(|outcome| outcome == one.outcome)
-                && filter.since_ms.is_none_or(|since| one.received_ms >= since)
-                && filter.until_ms.is_none_or(|until| one.received_ms <= until)
+                && filter.since.is_none_or(|since| one.received_at >= since)
+                && filter.until.is_none_or(|until| one.received_at <= until)
         };
         let expected: Vec<u64> = known.iter().rev().filter(is).map(|one| one.seq).collect();
         assert_eq!(followed(journal, &filter).await, expected, "{filter:?}");
@@ -168,7 +172,7 @@ async fn every_entry_is_found_whatever_the_clock_did() {
         let mut random = Random(seed);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("journal.db");
-        let mut clock = 1_000_000 * HOUR_MS;
+        let mut clock = Unix::from_ms(1_000_000 * 3_600_000);
         let mut last_seq = 0;
         let mut late = 0;
         for round in 0..8 {
@@ -287,8 +291,12 @@ async fn begun(journal: &Journal) -> Vec<(Filter, u64)> {
 /// Writes entries as a group does.
 fn write(file: &Connection, spans: &mut Spans, random: &mut Random, from: u64, entries: u64) {
     for seq in from..from + entries {
-        let at = HOUR_MS + seq * 10;
-        let late = if random.below(200) == 0 { HOUR_MS } else { 0 };
+        let at = Unix::from_ms(3_600_000 + seq * 10);
+        let late = if random.below(200) == 0 {
+            HOUR
+        } else {
+            Duration::ZERO
+        };
         let outcome = Outcome::ALL[random.below(6) as usize];
         let connector = ["a", "b", "c"][random.below(3) as usize];
         let mut entry = LogEntry::of(
@@ -304,7 +312,7 @@ fn write(file: &Connection, spans: &mut Spans, random: &mut Random, from: u64, e
         let row = rusqlite::params![
             seq.cast_signed(),
             &entry.request_id.as_bytes()[..],
-            at.cast_signed(),
+            at.to_column(),
             connector,
             outcome.code(),
             entry.sent_again_from.map(|id| id.as_bytes().to_vec()),

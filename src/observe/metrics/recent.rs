@@ -9,11 +9,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::clock::Unix;
+
 /// How far back it goes.
 const MINUTES: usize = 60;
 /// Further connectors have no numbers of their own.
 const CONNECTORS_MAX: usize = 1_000;
-const MINUTE_MS: u64 = 60_000;
+const MINUTE_SECONDS: u64 = 60;
 
 /// What happened in one minute, or in several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -127,9 +129,9 @@ struct State {
 }
 
 impl Recent {
-    /// Notes one request of a connector, or of nobody that is known, at this Unix time in milliseconds.
-    pub fn note(&self, connector: Option<&Arc<str>>, now_ms: u64, request: Minute) {
-        let minute = now_ms / MINUTE_MS;
+    /// Notes one request of a connector, or of nobody that is known, at this time.
+    pub fn note(&self, connector: Option<&Arc<str>>, now: Unix, request: Minute) {
+        let minute = now.seconds() / MINUTE_SECONDS;
         let mut state = self.lock();
         state.all.note(minute, request);
         let Some(connector) = connector else { return };
@@ -153,10 +155,10 @@ impl Recent {
         }
     }
 
-    /// The hour before this Unix time in milliseconds, oldest minute first: of a connector, or of all requests.
-    pub fn hour(&self, connector: Option<&str>, now_ms: u64) -> Vec<Minute> {
+    /// The hour before this time, oldest minute first: of a connector, or of all requests.
+    pub fn hour(&self, connector: Option<&str>, now: Unix) -> Vec<Minute> {
         let state = self.lock();
-        let minute = now_ms / MINUTE_MS;
+        let minute = now.seconds() / MINUTE_SECONDS;
         let ring = match connector {
             None => Some(&state.all),
             Some(connector) => state.connectors.get(connector),
@@ -185,10 +187,12 @@ mod tests {
         took_max: Duration::from_millis(2),
     };
     /// A time long after 1970, at the beginning of a minute.
-    const START_MS: u64 = 29_000_000 * MINUTE_MS;
+    const START_MINUTE: u64 = 29_000_000;
+    const START: Unix = Unix::from_ms(START_MINUTE * 60_000);
+    const MINUTE: Duration = Duration::from_mins(1);
 
-    fn requests(recent: &Recent, connector: Option<&str>, now_ms: u64) -> Vec<u64> {
-        let hour = recent.hour(connector, now_ms);
+    fn requests(recent: &Recent, connector: Option<&str>, now: Unix) -> Vec<u64> {
+        let hour = recent.hour(connector, now);
         assert_eq!(hour.len(), MINUTES);
         hour.iter().map(|minute| minute.requests).collect()
     }
@@ -197,10 +201,10 @@ mod tests {
     fn each_minute_has_its_numbers_and_an_hour_later_none() {
         let recent = Recent::default();
         let shop: Arc<str> = "shop".into();
-        recent.note(Some(&shop), START_MS, ONE);
-        recent.note(Some(&shop), START_MS + 59_999, ONE);
-        recent.note(None, START_MS + 2 * MINUTE_MS, ONE);
-        let now = START_MS + 2 * MINUTE_MS;
+        recent.note(Some(&shop), START, ONE);
+        recent.note(Some(&shop), START + Duration::from_millis(59_999), ONE);
+        recent.note(None, START + 2 * MINUTE, ONE);
+        let now = START + 2 * MINUTE;
         assert_eq!(requests(&recent, None, now)[57..], [2, 0, 1]);
         assert_eq!(requests(&recent, Some("shop"), now)[57..], [2, 0, 0]);
         assert_eq!(requests(&recent, Some("other"), now), [0; MINUTES]);
@@ -209,11 +213,11 @@ mod tests {
         assert_eq!((sum.items, sum.took_max), (9, ONE.took_max));
         assert_eq!(sum.took, ONE.took * 3);
 
-        let later = START_MS + 59 * MINUTE_MS;
+        let later = START + 59 * MINUTE;
         assert_eq!(requests(&recent, None, later)[..3], [2, 0, 1]);
-        assert_eq!(requests(&recent, None, later + MINUTE_MS)[..3], [0, 1, 0]);
-        recent.note(None, START_MS + 60 * MINUTE_MS, ONE);
-        let after = requests(&recent, None, START_MS + 60 * MINUTE_MS);
+        assert_eq!(requests(&recent, None, later + MINUTE)[..3], [0, 1, 0]);
+        recent.note(None, START + 60 * MINUTE, ONE);
+        let after = requests(&recent, None, START + 60 * MINUTE);
         assert_eq!((after[0], after[1], after[59]), (0, 1, 1));
         assert_eq!(after.iter().sum::<u64>(), 2);
     }
@@ -222,14 +226,14 @@ mod tests {
     fn what_was_counted_before_joins_what_is_counted_now() {
         let recent = Recent::default();
         let shop: Arc<str> = "shop".into();
-        let minute = START_MS / MINUTE_MS;
-        recent.note(Some(&shop), START_MS, ONE);
+        let minute = START_MINUTE;
+        recent.note(Some(&shop), START, ONE);
         recent.restore("shop", minute, ONE);
         recent.restore("shop", minute - 59, ONE);
         // Nothing is forgotten for something too old.
         recent.restore("shop", minute - 60, ONE);
         for connector in [None, Some("shop")] {
-            let hour = requests(&recent, connector, START_MS);
+            let hour = requests(&recent, connector, START);
             assert_eq!((hour[0], hour[59], hour.iter().sum::<u64>()), (1, 2, 3));
         }
     }
@@ -237,9 +241,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_begins_afresh() {
         let recent = Recent::default();
-        recent.note(None, START_MS + 100 * MINUTE_MS, ONE);
-        recent.note(None, START_MS, ONE);
-        let hour = requests(&recent, None, START_MS);
+        recent.note(None, START + 100 * MINUTE, ONE);
+        recent.note(None, START, ONE);
+        let hour = requests(&recent, None, START);
         assert_eq!((hour[59], hour.iter().sum::<u64>()), (1, 1));
     }
 
@@ -247,10 +251,10 @@ mod tests {
     fn there_are_so_many_connectors_and_no_more() {
         let recent = Recent::default();
         for number in 0..CONNECTORS_MAX + 5 {
-            recent.note(Some(&number.to_string().into()), START_MS, ONE);
+            recent.note(Some(&number.to_string().into()), START, ONE);
         }
         assert_eq!(recent.lock().connectors.len(), CONNECTORS_MAX);
-        let all = requests(&recent, None, START_MS);
+        let all = requests(&recent, None, START);
         assert_eq!(all[59], CONNECTORS_MAX as u64 + 5);
     }
 }

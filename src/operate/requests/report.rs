@@ -6,6 +6,7 @@ pub use wire::Status;
 
 use super::Requests;
 use crate::batch::Action;
+use crate::clock::Unix;
 use crate::delivery::ReadError;
 use crate::journal::Outcome;
 use crate::journal::log::LogRow;
@@ -37,8 +38,8 @@ pub struct Report {
     pub row: LogRow,
     /// What became of it.
     pub status: Status,
-    /// When the last sink had it: Unix time in milliseconds. None unless every sink has it.
-    pub processed_ms: Option<u64>,
+    /// When the last sink had it. None unless every sink has it.
+    pub processed_at: Option<Unix>,
     /// Why sinks gave up on it, a sentence each.
     pub failures: Vec<String>,
     /// The sinks that want its stream, by name; not those that were added later.
@@ -58,7 +59,7 @@ impl Requests {
                 Outcome::Handshake => Status::Handshake,
             },
             row,
-            processed_ms: None,
+            processed_at: None,
             failures: Vec::new(),
             sinks: Vec::new(),
         };
@@ -107,10 +108,10 @@ impl Requests {
             }
             if matches!(became, Status::Processed | Status::Stale) {
                 let done = report.sinks.iter().map(|(_, state)| match state {
-                    SinkState::Done(at_ms) | SinkState::Stale { at_ms, .. } => *at_ms,
+                    SinkState::Done(at) | SinkState::Stale { at, .. } => *at,
                     _ => None,
                 });
-                report.processed_ms = done.max().flatten();
+                report.processed_at = done.max().flatten();
             }
         }
         Ok(reports)

@@ -7,6 +7,7 @@ use wasmtime::component::Resource;
 use super::Host;
 use super::bindings::headgate::sink::batches;
 use crate::batch::{self, Batch, DeriveError};
+use crate::clock::Unix;
 
 impl batches::Host for Host {}
 
@@ -44,7 +45,8 @@ impl batches::HostBatch for Host {
         batch: Resource<Batch>,
         range: batches::Span,
     ) -> wasmtime::Result<Vec<u64>> {
-        Ok(self.table.get(&batch)?.times(range.into()))
+        let times = self.table.get(&batch)?.times(range.into()).into_iter();
+        Ok(times.map(Unix::ms).collect())
     }
 
     fn field_names(&mut self, batch: Resource<Batch>) -> wasmtime::Result<Vec<String>> {

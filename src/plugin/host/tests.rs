@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::bindings::headgate::sink::{batches, pool, renderers, state};
 use super::*;
 use crate::batch::{Action, Entry, Slice};
+use crate::clock::Unix;
 use crate::config::{Listed, Secret, Sink};
 use crate::item::ItemsWriter;
 use crate::metrics::Metrics;
@@ -90,7 +91,8 @@ fn lent() -> Batch {
             seq,
             request_id: Uuid::from_u128(u128::from(seq)),
             stream: stream.into(),
-            received_ms: 1_000,
+            received_at: Unix::from_ms(1_000),
+            arrived: None,
             action: Action::Upsert,
             items: items.into_items(),
         }))

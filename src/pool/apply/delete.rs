@@ -8,6 +8,7 @@ use rusqlite::params;
 
 use super::{SET_FIELDS, Stored, Target, stored};
 use crate::batch::Batch;
+use crate::clock::Unix;
 use crate::item::Standing;
 use crate::pool::changes::Change;
 use crate::pool::merge::Order;
@@ -39,7 +40,7 @@ pub(in crate::pool) fn delete(
                     .execute([&**stream, item.key])?;
                 let bytes = row.as_ref().map_or(0, |row| row.json.len());
                 target.counting.removed(stream, item.key, bytes);
-                pass.tell(stream, 0, |seq| Change::removed(seq, item.key));
+                pass.tell(stream, Unix::MIN, |seq| Change::removed(seq, item.key));
             } else if let Some(row) = &row
                 && (row.version.is_none() || removed.version.is_none())
             {
@@ -49,7 +50,7 @@ pub(in crate::pool) fn delete(
                 removed,
                 &item.standing,
                 row.as_ref(),
-                slice.entry.received_ms,
+                slice.entry.received_at,
             );
             // Also if it is not here: an older request may still bring it, or some of its fields.
             let seq = if there { pass.seq() } else { 0 };
@@ -67,12 +68,12 @@ fn remembered(
     removed: Removed,
     standing: &Standing,
     row: Option<&Stored>,
-    received_ms: u64,
+    received_at: Unix,
 ) -> Removed {
     let of_row = row.and_then(|row| row.version);
     let arrival = standing
         .is_removal_in_time()
-        .then(|| received_ms.saturating_mul(1_000).cast_signed());
+        .then(|| received_at.ms().saturating_mul(1_000).cast_signed());
     Removed {
         version: removed.version.or_else(|| of_row.max(arrival)),
         ..removed
@@ -98,7 +99,7 @@ fn remove_older_fields(
         .prepare_cached(SET_FIELDS)?
         .execute(params![&**stream, key, json, merged, pass.next()])?;
     (target.counting).wrote(stream, key, &json, Some(row.json.len()));
-    pass.tell(stream, 0, |seq| {
+    pass.tell(stream, Unix::MIN, |seq| {
         Change::updated(seq, key, &json, &row.updated_at)
     });
     Ok(())

@@ -4,13 +4,14 @@
 //! higher version is in the log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::params;
 
 use super::merged::{Merged, merge_into_pool};
 use super::{Target, stored};
 use crate::batch::{Batch, Slice};
-use crate::clock;
+use crate::clock::{self, Lived, Unix};
 use crate::config::OnUpdate;
 use crate::item::ItemRef;
 use crate::pool::changes::Change;
@@ -51,17 +52,16 @@ impl Row<'_> {
         self.item.standing.version
     }
 
-    /// When it goes if nothing renews it: milliseconds of time lived.
-    fn expires_ms(&self) -> Option<i64> {
+    /// When it goes if nothing renews it.
+    fn expires_at(&self) -> Option<Lived> {
         let seconds = self.item.standing.expire_after_seconds?;
-        let ms = clock::lived_ms() + u64::from(seconds.get()) * 1_000;
-        Some(ms.cast_signed())
+        Some(Lived::now() + Duration::from_secs(seconds.get().into()))
     }
 }
 
 pub(super) struct Origin {
     accepted_seq: i64,
-    received_ms: u64,
+    received_at: Unix,
     time: String,
     request_id: String,
 }
@@ -128,7 +128,7 @@ pub(in crate::pool) fn upsert(
             Merged::Newer { fields, merged } => (&**fields, merged.as_deref()),
             Merged::FilledIn { fields, updated_at } => {
                 if published {
-                    pass.tell(stream, 0, |seq| {
+                    pass.tell(stream, Unix::MIN, |seq| {
                         Change::updated(seq, key, fields, updated_at)
                     });
                 } else {
@@ -152,7 +152,7 @@ pub(in crate::pool) fn upsert(
         upsert.raw_bind_parameter(8, last.position)?;
         upsert.raw_bind_parameter(9, merged)?;
         upsert.raw_bind_parameter(10, last.version())?;
-        upsert.raw_bind_parameter(11, last.expires_ms())?;
+        upsert.raw_bind_parameter(11, last.expires_at().map(Lived::to_column))?;
         let written = upsert.raw_execute()?;
         if written == 0 {
             for row in same {
@@ -162,7 +162,7 @@ pub(in crate::pool) fn upsert(
         }
         (target.counting).wrote(stream, key, fields, sizes::replaced());
         if published {
-            pass.tell(stream, last.origin.received_ms, |seq| {
+            pass.tell(stream, last.origin.received_at, |seq| {
                 Change::updated(seq, key, fields, &last.origin.time)
             });
         } else {
@@ -234,8 +234,8 @@ impl Target<'_> {
 fn origin(slice: &Slice) -> Origin {
     Origin {
         accepted_seq: slice.entry.seq.cast_signed(),
-        received_ms: slice.entry.received_ms,
-        time: clock::rfc3339(slice.entry.received_ms),
+        received_at: slice.entry.received_at,
+        time: clock::rfc3339(slice.entry.received_at),
         request_id: slice.entry.request_id.to_string(),
     }
 }

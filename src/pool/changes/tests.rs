@@ -1,6 +1,9 @@
 //! What the memory of changes has for readers, and what it does not claim to have.
 
+use std::time::Duration;
+
 use super::*;
+use crate::clock::Unix;
 
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 
@@ -27,7 +30,7 @@ fn record_as(changes: &Changes, stream: &str, collected: Option<Vec<Change>>, he
     let of_stream = StreamChanges {
         stream: stream.into(),
         changes: collected,
-        updated_ms: head,
+        updated_at: Unix::from_ms(head),
     };
     let told = changes.record(vec![of_stream], head);
     changes.ring(&told);
@@ -197,12 +200,12 @@ fn a_log_is_kept_for_a_while_after_its_last_listener() {
 #[test]
 fn the_newest_time_of_data_is_known_while_somebody_listens() {
     let changes = changes_at(0);
-    assert_eq!(changes.updated_ms("a"), None);
+    assert_eq!(changes.updated_at("a"), None);
     let _listener = changes.listen(&streams());
-    assert_eq!(changes.updated_ms("a"), None);
+    assert_eq!(changes.updated_at("a"), None);
     record(&changes, "a", vec![updated(7, "x")]);
     record_as(&changes, "a", Some(Vec::new()), 3);
-    assert_eq!(changes.updated_ms("a"), Some(7));
+    assert_eq!(changes.updated_at("a"), Some(Unix::from_ms(7)));
 }
 
 #[tokio::test]

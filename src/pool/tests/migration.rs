@@ -1,6 +1,7 @@
 //! A file of an older format is brought to this one, and nothing is lost on the way.
 
 use super::*;
+use crate::clock::Unix;
 
 /// What formats 1 and 2 had in common, as far as the migration touches it; the other tables were the same.
 const COMMON: &str = "
@@ -89,7 +90,7 @@ impl Test {
         let sent = self.pool.send_again("pool", &Selection::All, 12, limits);
         assert_eq!(sent.expect("it is sent"), 1);
         let slices = self.pool.resent(4).expect("it reads");
-        assert_eq!(slices[0].entry.received_ms, 0x019a_0000_0000);
+        assert_eq!(slices[0].entry.received_at.ms(), 0x019a_0000_0000);
         assert_eq!((slices[0].entry.seq, slices[0].base), (60, 4));
         assert_eq!(self.pool.low_water().expect("it reads"), 69);
     }
@@ -195,7 +196,7 @@ async fn a_pool_of_format_7_knows_when_its_sinks_had_what() {
     test.pool.settle(&settlement).expect("it settles");
     let states = test.pool.sink_states("pool", &[2, 4, 5]).await;
     let states = states.expect("it reads");
-    let done = |at_ms| Some(SinkState::Done(Some(at_ms)));
+    let done = |at| Some(SinkState::Done(Some(Unix::from_ms(at))));
     assert_eq!(states[..2], [done(1_000), done(2_000)]);
-    assert!(matches!(states[2], Some(SinkState::Done(Some(at_ms))) if at_ms > 2_000));
+    assert!(matches!(states[2], Some(SinkState::Done(Some(at))) if at > Unix::from_ms(2_000)));
 }

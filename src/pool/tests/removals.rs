@@ -2,6 +2,7 @@
 
 use super::resends::letter;
 use super::*;
+use crate::clock::Lived;
 
 #[tokio::test]
 async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
@@ -23,7 +24,7 @@ async fn a_removal_is_remembered_until_every_sink_has_passed_it() {
             parts: vec![Part(3, 0, 1)],
             resent: false,
             attempts: 1,
-            due_ms: 0,
+            due_at: Lived::MIN,
             reason: String::new(),
         }],
         ..Settlement::default()
@@ -332,7 +333,7 @@ async fn whatever_the_order_of_delivery_the_order_of_acceptance_decides() {
                     parts: vec![Part(request.0, 0, 1)],
                     resent: false,
                     attempts: 1,
-                    due_ms: 0,
+                    due_at: Lived::MIN,
                     reason: String::new(),
                 });
                 test.pool.settle(&settlement).expect("it settles");

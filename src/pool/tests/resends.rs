@@ -1,6 +1,7 @@
 //! Dead letters that are sent again: what a retry holds, and that each item stays in one place.
 
 use super::*;
+use crate::clock::Unix;
 
 const LIMITS: Limits = Limits {
     items_max: 100,
@@ -20,8 +21,8 @@ pub(super) fn letter(seq: u64, position: u32, key: &str) -> DeadLetter {
         standing: crate::item::Standing::default(),
         reason: "no".to_owned(),
         attempts: 1,
-        at_ms: 7,
-        received_ms: seq * 1_000,
+        at: Unix::from_ms(7),
+        received_at: Unix::from_ms(seq * 1_000),
         action: Action::Upsert,
     }
 }
@@ -86,7 +87,10 @@ async fn a_retry_holds_the_items_in_order_as_they_were_accepted() {
     let slices = test.pool.resent(retry.id).expect("it reads");
     let entry = &slices[0].entry;
     assert_eq!(entry.request_id, Uuid::from_u128(4));
-    assert_eq!((entry.received_ms, &*entry.stream), (4_000, STREAM));
+    assert_eq!(
+        (entry.received_at, &*entry.stream),
+        (Unix::from_ms(4_000), STREAM)
+    );
     assert_eq!(
         test.items_of(&retry),
         [

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use super::*;
-use crate::clock;
+use crate::clock::Lived;
+use crate::clock::Unix;
 use crate::item::Standing;
 
 impl Test {
@@ -89,7 +90,8 @@ async fn what_expires_is_counted_off() {
         seq: 1,
         request_id: Uuid::from_u128(1),
         stream: STREAM.into(),
-        received_ms: 1_000,
+        received_at: Unix::from_ms(1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };
@@ -98,7 +100,7 @@ async fn what_expires_is_counted_off() {
     assert_eq!(test.size(STREAM), (2, 8 + 3));
     let aged = format!(
         "UPDATE items SET expires_ms = {} WHERE key = 'a'",
-        clock::lived_ms() - 1
+        Lived::now().to_column() - 1
     );
     let done = test.pool.lock().connection.execute_batch(&aged);
     done.expect("it writes");
@@ -117,7 +119,7 @@ async fn what_was_taken_back_is_not_counted() {
             parts: Vec::new(),
             resent: false,
             attempts: 1,
-            due_ms: 0,
+            due_at: Lived::MIN,
             reason: String::new(),
         }),
         ..deletion(&removal(STREAM, 2, "a"))

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::*;
+use crate::clock::Unix;
 use crate::item::Standing;
 
 const OLDER: Standing = Standing {
@@ -22,7 +23,8 @@ fn one(stream: &str, accepted_seq: u64, fields: &str, standing: Standing) -> Bat
         seq: accepted_seq,
         request_id: Uuid::from_u128(accepted_seq.into()),
         stream: stream.into(),
-        received_ms: accepted_seq * 1_000,
+        received_at: Unix::from_ms(accepted_seq * 1_000),
+        arrived: None,
         action: Action::Upsert,
         items: writer.into_items(),
     };

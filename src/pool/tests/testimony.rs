@@ -1,12 +1,15 @@
 //! What the pool tells the request log: when a sink had what, what was discarded, why it gave up; and what is newer.
 
+use std::time::Duration;
+
 use super::resends::letter;
 use super::*;
+use crate::clock::Unix;
 
-async fn at_ms(test: &Test, seq: u64) -> Option<u64> {
+async fn at(test: &Test, seq: u64) -> Option<Unix> {
     let states = test.pool.sink_states("pool", &[seq]).await;
     match states.expect("it reads")[..] {
-        [Some(SinkState::Done(at_ms))] => at_ms,
+        [Some(SinkState::Done(at))] => at,
         ref other => panic!("{seq}: {other:?}"),
     }
 }
@@ -18,40 +21,39 @@ fn rows(test: &Test, table: &str) -> i64 {
     rows.expect("it reads")
 }
 
-fn progressed(test: &Test, seq: u64, now_ms: u64) {
+fn progressed(test: &Test, seq: u64, now: Unix) {
     test.pool.add_sink("pool", 0).expect("it is known");
     let writer = test.pool.lock();
-    crate::pool::testimony::move_cursor(&writer.connection, "pool", seq, now_ms)
-        .expect("it writes");
+    crate::pool::testimony::move_cursor(&writer.connection, "pool", seq, now).expect("it writes");
 }
 
 #[tokio::test]
 async fn a_time_is_right_to_a_tenth_of_a_second_also_under_steady_traffic() {
     let test = Test::new().await;
-    let done_ms = |seq: u64| 1_000_000 + seq * 25;
+    let done_at = |seq: u64| Unix::from_ms(1_000_000 + seq * 25);
     for seq in 1..=500 {
-        progressed(&test, seq, done_ms(seq));
+        progressed(&test, seq, done_at(seq));
     }
     for seq in 1..=500 {
-        let told_ms = at_ms(&test, seq).await.expect("it is known");
-        let error_ms = told_ms.checked_sub(done_ms(seq));
+        let told_at = at(&test, seq).await.expect("it is known");
+        let error = told_at - done_at(seq);
         assert!(
-            error_ms.is_some_and(|error_ms| error_ms < 100),
-            "{seq}: {told_ms}, done at {}",
-            done_ms(seq)
+            told_at >= done_at(seq) && error < Duration::from_millis(100),
+            "{seq}: {told_at:?}, done at {:?}",
+            done_at(seq)
         );
     }
     assert!(rows(&test, "progress") <= 125 + 1);
     // A clock that was set back begins a row of its own.
-    progressed(&test, 501, 500);
-    assert_eq!(at_ms(&test, 501).await, Some(500));
+    progressed(&test, 501, Unix::from_ms(500));
+    assert_eq!(at(&test, 501).await, Some(Unix::from_ms(500)));
 }
 
 #[tokio::test]
 async fn what_is_told_of_requests_goes_with_their_log_entries() {
     let test = Test::new().await;
     for seq in 1..=10 {
-        progressed(&test, seq, seq * 1_000);
+        progressed(&test, seq, Unix::from_ms(seq * 1_000));
     }
     test.bury(vec![letter(3, 0, "a"), letter(8, 0, "b")]);
     let all = Selection::All;

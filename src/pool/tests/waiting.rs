@@ -1,6 +1,7 @@
 //! Batches that wait: their ids, giving them up, and what is kept for sinks that are not there.
 
 use super::*;
+use crate::clock::Lived;
 use crate::pool::resends::Selection;
 
 const SINK: &str = "pool";
@@ -12,7 +13,7 @@ fn retry(seq: u64, items: u32) -> Retry {
         parts: vec![Part(seq, 0, items)],
         resent: false,
         attempts: 1,
-        due_ms: 7,
+        due_at: Lived::from_ms(7),
         reason: "later".to_owned(),
     }
 }

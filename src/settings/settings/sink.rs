@@ -3,9 +3,11 @@
 //! **Invariant**: what is wrong with hosts and networks was found by [`load`](crate::config::load).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::millis;
 use crate::config::{Host, Network, Secret};
 
 /// `[[sinks]]`: a plugin and the streams it receives.
@@ -72,9 +74,11 @@ pub enum Ordering {
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
     /// The pause after the first failure; it doubles with each further one.
-    pub first_ms: u64,
+    #[serde(rename = "first_ms", with = "millis")]
+    pub first: Duration,
     /// The longest pause.
-    pub max_ms: u64,
+    #[serde(rename = "max_ms", with = "millis")]
+    pub max: Duration,
     /// Attempts before a batch goes to the dead letters.
     pub attempts: u32,
 }
@@ -88,7 +92,8 @@ pub struct Batch {
     /// Flattened bytes passed at once, at most; one larger request is a batch of its own.
     pub bytes_max: usize,
     /// How long after its last batch a busy sink waits for more, so that few large ones are made of many small ones.
-    pub linger_ms: u64,
+    #[serde(rename = "linger_ms", with = "millis")]
+    pub linger: Duration,
 }
 
 /// `limits` of a sink; what is not there is as in `[plugins]`.
@@ -98,9 +103,11 @@ pub struct SinkLimits {
     /// Memory of one instance.
     pub memory_max_bytes: Option<usize>,
     /// How long one call may take, waiting included.
-    pub write_timeout_ms: Option<u64>,
+    #[serde(rename = "write_timeout_ms", with = "millis::option")]
+    pub write_timeout: Option<Duration>,
     /// How long one call may compute.
-    pub cpu_timeout_ms: Option<u64>,
+    #[serde(rename = "cpu_timeout_ms", with = "millis::option")]
+    pub cpu_timeout: Option<Duration>,
 }
 
 /// `postgres` of a sink: the database that it may write to.
@@ -110,7 +117,8 @@ pub struct Postgres {
     /// `postgresql://user:password@host:port/database?sslmode=verify-full`; the plugin never sees it.
     pub url: Secret,
     /// How long connecting and each transaction may take.
-    pub timeout_ms: u64,
+    #[serde(rename = "timeout_ms", with = "millis")]
+    pub timeout: Duration,
 }
 
 /// `http` of a sink: what it may call.
@@ -124,7 +132,8 @@ pub struct Http {
     /// Headers that every request gets; the plugin never sees them.
     pub headers: BTreeMap<String, Secret>,
     /// How long one request may take, its answer included.
-    pub timeout_ms: u64,
+    #[serde(rename = "timeout_ms", with = "millis")]
+    pub timeout: Duration,
     /// The largest body of a request.
     pub request_bytes_max: u64,
     /// The largest body of an answer.

@@ -2,6 +2,7 @@
 
 use super::super::{DEFAULT_TOML, Durability, Listen, LogFormat, PROFILES, Settings, Sink};
 use super::{FULL, Place, default_origin};
+use crate::clock::millis;
 
 fn tcp(address: &str) -> Listen {
     Listen::Tcp(address.to_owned())
@@ -196,7 +197,11 @@ fn list_elements_have_defaults_of_their_own() {
     let settings = Place::with(FULL).settings();
     let sink = &settings.sinks[0];
     assert_eq!(
-        (sink.retry.first_ms, sink.retry.max_ms, sink.retry.attempts),
+        (
+            millis(sink.retry.first),
+            millis(sink.retry.max),
+            sink.retry.attempts
+        ),
         (100, 60_000, 12)
     );
     assert_eq!((sink.batch.items_max, sink.batch.bytes_max), (5, 4_194_304));

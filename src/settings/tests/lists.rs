@@ -2,6 +2,7 @@
 
 use super::super::{OnUpdate, explain, render_text};
 use super::{Place, default_origin};
+use crate::clock::millis;
 
 const SHOP: &str = r#"
 [[streams]]
@@ -93,7 +94,11 @@ http = { hosts = ["two.example"], timeout_ms = 5, headers = { authorization = "B
     assert_eq!(settings.read_keys[0].streams, ["b"]);
     let team = &settings.sinks[1];
     assert_eq!(
-        (&*team.plugin, team.batch.items_max, team.batch.linger_ms),
+        (
+            &*team.plugin,
+            team.batch.items_max,
+            millis(team.batch.linger)
+        ),
         ("http-forward", 3, 8)
     );
     assert_eq!(
@@ -108,7 +113,7 @@ http = { hosts = ["two.example"], timeout_ms = 5, headers = { authorization = "B
     assert_eq!(secrets, [("one", "s1"), ("three", "s3"), ("two", "text")]);
     let http = team.http.as_ref().expect("a table");
     assert_eq!(
-        (http.hosts.len(), &*http.hosts[0], http.timeout_ms),
+        (http.hosts.len(), &*http.hosts[0], millis(http.timeout)),
         (1, "two.example", 5)
     );
     assert_eq!(http.headers["authorization"].reveal(), "Bearer x");

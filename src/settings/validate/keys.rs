@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::Validator;
-use crate::clock;
+use crate::clock::Unix;
 use crate::config::problem::{self, quoted};
 use crate::config::schema::Shape;
 use crate::config::{Settings, Verify, checks};
@@ -126,7 +126,7 @@ impl Validator<'_> {
                 self.warning(&format!("{path}.{}", detail.name), message);
             }
         }
-        if verifier.expired_ms(clock::unix_ms()).is_some() {
+        if verifier.expired_at(Unix::now()).is_some() {
             let message = "the certificate has expired, so that nothing passes: set the newest one of the tool";
             self.warning(&format!("{path}.secret"), message.to_owned());
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Validator;
+use crate::clock::millis;
 use crate::config::problem::{self, quoted};
 use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Secret, Settings, checks, hidden, pool};
 
@@ -61,12 +62,13 @@ impl Validator<'_> {
                 );
                 self.warning(&format!("sinks[{index}].writes"), message);
             }
-            if sink.retry.max_ms < sink.retry.first_ms {
+            if sink.retry.max < sink.retry.first {
                 self.problem(
                     &format!("sinks[{index}].retry.max_ms"),
                     format!(
                         "{} is shorter than the first pause, retry.first_ms = {}",
-                        sink.retry.max_ms, sink.retry.first_ms
+                        millis(sink.retry.max),
+                        millis(sink.retry.first)
                     ),
                 );
             }

@@ -105,6 +105,6 @@ fn delete_page(connector: &Connector, typed: &Typed) -> FormPage {
 /// The connector that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Connector>, NoPage> {
     let connector = find_connector(operator, req)?;
-    NoPage::if_declared(connector.created_ms, Kind::Connector)?;
+    NoPage::if_declared(connector.created_at, Kind::Connector)?;
     Ok(connector)
 }

@@ -95,13 +95,13 @@ impl<'a> First<'a> {
 
 impl<'a> State<'a> {
     fn of(connector: &Connector, log: &'a requests::Page, query: &LogQuery) -> Self {
-        let is_asked_for = connector.created_ms.is_some() || connector.preset().is_some();
+        let is_asked_for = connector.created_at.is_some() || connector.preset().is_some();
         if !is_asked_for || query.before.is_some() || query.is_filtered() {
             return Self::Unknown;
         }
         // A connector of the same name that is gone has left its log.
-        let since_ms = connector.created_ms.unwrap_or(0);
-        let own = |report: &&Report| report.row.entry.received_ms >= since_ms;
+        let since = connector.created_at.unwrap_or_default();
+        let own = |report: &&Report| report.row.entry.received_at >= since;
         let is_good = |report: &&Report| {
             !matches!(
                 report.row.entry.outcome,
@@ -133,7 +133,7 @@ impl<'a> State<'a> {
 }
 
 fn at(report: &Report) -> Markup {
-    time(&clock::rfc3339(report.row.entry.received_ms))
+    time(&clock::rfc3339(report.row.entry.received_at))
 }
 
 fn link(report: &Report, words: &str) -> Markup {

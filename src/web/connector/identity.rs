@@ -78,7 +78,7 @@ fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
                 strong { "Nothing identifies an item: every single object takes the place of the one before." }
                 " What identifies an order, a person, a machine in what is sent?"
             }
-            @if connector.created_ms.is_none() {
+            @if connector.created_at.is_none() {
                 p { "Set " code { "item_key" } " of this connector in the configuration." }
             } @else if fields.is_empty() {
                 p { "When a request has come, its fields stand here to choose from. " a href={ (path) "?item_key=" } { "Name the field now" } "." }
@@ -95,10 +95,10 @@ fn panel(connector: &Connector, fields: &[&FieldContent]) -> Markup {
 
 /// The newest request that was accepted.
 fn newest<'a>(connector: &Connector, log: &'a requests::Page) -> Option<&'a Report> {
-    let since_ms = connector.created_ms.unwrap_or(0);
+    let since = connector.created_at.unwrap_or_default();
     log.reports.iter().find(|report| {
         let entry = &report.row.entry;
-        entry.outcome == Outcome::Accepted && entry.received_ms >= since_ms
+        entry.outcome == Outcome::Accepted && entry.received_at >= since
     })
 }
 

@@ -71,7 +71,7 @@ fn show(depot: &Depot, key: &IngestKey, typed: Typed) -> FormAnswer {
     let in_url = key.allow_in_url && !typed.has(ENDS.name);
     let values = [
         description::initial(key.description.as_deref()),
-        ("expires_at", form_time(key.expires_ms)),
+        ("expires_at", form_time(key.expires_at)),
         key::initial_networks(&key.networks),
         ("grace", "24".to_owned()),
         ("grace_unit", "hours".to_owned()),
@@ -91,7 +91,7 @@ impl ChangeKey {
         let mut typed = Typed::sent(depot).unwrap_or_default();
         let patch = KeyPatch {
             description: Some(description::read(&typed)),
-            expires_ms: Some(typed.time(ENDS.name)),
+            expires_at: Some(typed.time(ENDS.name)),
             networks: Some(key::read_networks(&mut typed)),
             allow_in_url: takes_url(&key).then(|| typed.is_ticked(IN_URL.name)),
         };
@@ -128,17 +128,17 @@ impl RotateKey {
         let Some((secret, new, old)) = rotated.await? else {
             return Ok(show(depot, &key, typed));
         };
-        let ends_ms = old.revoked_ms.or(old.expires_ms).unwrap_or_default();
+        let ends_at = old.revoked_at.or(old.expires_at).unwrap_or_default();
         let path = paths::connector(&key.connector);
         let mut made = FormAnswer::made(path, &new.name, secret);
         match &mut made {
-            FormAnswer::Issued(issued) => issued.previous = Some((old.name.to_string(), ends_ms)),
+            FormAnswer::Issued(issued) => issued.previous = Some((old.name.to_string(), ends_at)),
             FormAnswer::Done(_, flash) => {
                 *flash = format!(
                     "The key {} verifies with the new secret. The one before it is called {} now, and ends {}.",
                     new.name,
                     old.name,
-                    clock::rfc3339(ends_ms)
+                    clock::rfc3339(ends_at)
                 );
             }
             FormAnswer::Form(..) => {}
@@ -162,7 +162,7 @@ fn read_rotation(typed: &mut Typed, key: &IngestKey) -> Rotation {
     let new_end = typed.time("new_end");
     Rotation {
         grace_seconds: grace.unwrap_or_default(),
-        expires_ms: match new_end {
+        expires_at: match new_end {
             None if typed.is_ticked("new_never_ends") => Some(None),
             None => None,
             ends => Some(ends),
@@ -203,7 +203,7 @@ fn facts(key: &IngestKey) -> Markup {
         dt { "State" } dd { (state(key)) }
         (key::networks_fact(&key.networks))
         dt { "Last used" } dd { (last_used(key)) }
-        @if let Some(created_ms) = key.created_ms { dt { "Made" } dd { (time(&clock::rfc3339(created_ms))) } }
+        @if let Some(created_at) = key.created_at { dt { "Made" } dd { (time(&clock::rfc3339(created_at))) } }
     } }
 }
 
@@ -229,15 +229,15 @@ fn takes_url(key: &IngestKey) -> bool {
 /// Whether it can be used, and how long.
 pub(super) fn state(of: &IngestKey) -> Markup {
     html! {
-        (key::state(of.state(), of.expires_ms, of.is_replaced()))
+        (key::state(of.state(), of.expires_at, of.is_replaced()))
         @if of.is_test() { " " span.badge { "test" } }
     }
 }
 
 /// When somebody came with it.
 pub(super) fn last_used(key: &IngestKey) -> Markup {
-    html! { @match key.used_ms() {
-        Some(used_ms) => { (time(&clock::rfc3339(used_ms))) },
+    html! { @match key.used_at() {
+        Some(used_at) => { (time(&clock::rfc3339(used_at))) },
         None => span.quiet { "not yet, as far as is known" },
     } }
 }
@@ -289,6 +289,6 @@ fn find_key(operator: &Operator, req: &Request) -> Result<Arc<IngestKey>, NoPage
     let key = key.cloned().ok_or(NoPage::NotFound(
         "The connector has no key of this name. Its page lists its keys.",
     ))?;
-    NoPage::if_declared(key.created_ms, Kind::Key)?;
+    NoPage::if_declared(key.created_at, Kind::Key)?;
     Ok(key)
 }

@@ -27,7 +27,7 @@ pub(super) fn table(connector: &Connector) -> Markup {
                     td data-label="Stream" { a href=(paths::stream(&key.stream)) { (text(&key.stream)) } }
                     td data-label="State" { span { (state(key)) } }
                     td data-label="Last used" { (last_used(key)) }
-                    td.tight data-label="" { @if key.created_ms.is_some() {
+                    td.tight data-label="" { @if key.created_at.is_some() {
                         a.button.plain href=(paths::ingest_key(key)) aria-label={ "Rotate, change or revoke the key " (plain(&key.name)) } { "Rotate or revoke" }
                     } @else { span.badge { "declared" } } }
                 } } }

@@ -6,7 +6,7 @@ use maud::html;
 use salvo_core::handler;
 
 use crate::catalog::Connector;
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::frame::{NoPage, Page, Place};
 use crate::journal::log::Filter;
 use crate::metrics::Minute;
@@ -26,10 +26,10 @@ impl Connectors {
 }
 
 async fn page(operator: &Operator) -> Result<Page, NoPage> {
-    let now_ms = clock::unix_ms();
+    let now = Unix::now();
     let mut rows = Vec::new();
     for connector in operator.catalog.connectors() {
-        let hour = operator.metrics.recent.hour(Some(&connector.name), now_ms);
+        let hour = operator.metrics.recent.hour(Some(&connector.name), now);
         let newest = newest(operator, &connector).await?;
         rows.push((connector, newest, hour));
     }
@@ -45,7 +45,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                     @let sum = hour.iter().copied().fold(Minute::default(), Minute::and);
                     td data-label="Connector" { span {
                         a href=(paths::connector(&connector.name)) { (text(&connector.name)) }
-                        @if connector.created_ms.is_none() { " " span.badge { "declared" } }
+                        @if connector.created_at.is_none() { " " span.badge { "declared" } }
                         (description::below(connector.description.as_deref()))
                     } }
                     td data-label="Streams" { span { @for (place, stream) in streams(connector).iter().enumerate() {
@@ -53,7 +53,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                     } } }
                     td data-label="Kind" { span { (connector.kind.as_str()) @if let Some(preset) = connector.preset() { br; span.quiet { (preset.title) } } } }
                     td data-label="Last request" { span { @match newest {
-                        Some(report) => { (time(&clock::rfc3339(report.row.entry.received_ms))) " " (badge::status(report.status)) },
+                        Some(report) => { (time(&clock::rfc3339(report.row.entry.received_at))) " " (badge::status(report.status)) },
                         None => span.quiet { "none yet" },
                     } } }
                     td.number data-label="Last hour" { (grouped(sum.requests)) }

@@ -10,7 +10,7 @@ use salvo_core::Request;
 use crate::badge;
 use crate::clock;
 use crate::form::filter::{before, check_times, refusal};
-use crate::form::unix_ms;
+use crate::form::parse_time;
 use crate::frame::NoPage;
 use crate::journal::log::Filter;
 use crate::operate::Operator;
@@ -83,8 +83,8 @@ pub(super) async fn read(
     let filter = Filter {
         connector: Some(Arc::clone(connector)),
         before: query.before,
-        since_ms: unix_ms(&query.since),
-        until_ms: unix_ms(&query.until),
+        since: parse_time(&query.since),
+        until: parse_time(&query.until),
         text: Some(query.text.clone()).filter(|text| !text.is_empty()),
         ..Filter::default()
     };
@@ -140,7 +140,7 @@ fn entry(report: &Report) -> Markup {
     let id = entry.request_id.to_string();
     html! {
         tr {
-            td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_ms))) }
+            td.tight data-label="Time" { (time(&clock::rfc3339(entry.received_at))) }
             td data-label="Status" { span {
                 (badge::status(report.status))
                 @if let Some(event) = entry.sender.as_ref().and_then(|said| said.event.as_deref()) { br; span.quiet { (text(event)) } }
@@ -159,8 +159,8 @@ fn entry(report: &Report) -> Markup {
 /// Where the log goes on.
 pub(super) fn paging(path: &str, log: &requests::Page, query: &LogQuery) -> Markup {
     html! {
-        @if let Some(time_ms) = log.looked_back_to_ms {
-            p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_ms))) ". " strong { "Older" } " goes on from there." }
+        @if let Some(time_reached) = log.looked_back_to {
+            p role="status" { "The log was looked through back to " (time(&clock::rfc3339(time_reached))) ". " strong { "Older" } " goes on from there." }
         }
         p.row {
             @if query.before.is_some() { a.button.plain href={ (path) "#log" } { "Newest" } }

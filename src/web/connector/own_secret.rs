@@ -20,12 +20,12 @@ pub(super) fn awaited(connector: &Connector, depot: &Depot) -> Markup {
     let keys = connector.keys.iter();
     let mut keys = keys.filter(|key| key.awaits_secret() && key.state() == KeyState::Active);
     html! { @while let Some(key) = keys.next() {
-        @match key.sent_secret_ms() {
+        @match key.sent_secret_at() {
             None => p.panel { (tool::name(key.preset)) " makes the secret of the key " (text(&key.name)) " itself. Enter the URL in " (tool::name_within(key.preset)) ": it sends its verification token here then, and this page says so. Until the token is used, nothing else is accepted with this key." },
-            Some(sent_ms) => form.panel.good.own-secret method="post" action={ (paths::ingest_key(key)) "/take-secret" } {
+            Some(sent_at) => form.panel.good.own-secret method="post" action={ (paths::ingest_key(key)) "/take-secret" } {
                 (frame::token(depot))
-                p { (tool::name(key.preset)) " sent its verification token at " (time(&clock::rfc3339(sent_ms))) "." }
-                @match key.created_ms {
+                p { (tool::name(key.preset)) " sent its verification token at " (time(&clock::rfc3339(sent_at))) "." }
+                @match key.created_at {
                     Some(_) => { p { "It becomes the secret of the key " (text(&key.name)) ", and is shown once, to be pasted into " (tool::name_within(key.preset)) "." } button { "Use it, and show it" } },
                     None => { p { "The key " (text(&key.name)) " is declared: the token is shown once, to be pasted into " (tool::name_within(key.preset)) " and set in the configuration." } button { "Show it" } },
                 }
@@ -44,7 +44,7 @@ pub(super) fn taken(key: &IngestKey, issued: &IssuedKey) -> Markup {
             code #secret { (issued.secret.expose()) }
             button type="button" data-copy="secret" { "Copy" }
         }
-        @if key.created_ms.is_some() {
+        @if key.created_at.is_some() {
             p { "It is the secret of the key " strong { (text(&key.name)) } " from now on. If " (within) " does not take it, somebody else has sent it: delete the key, and make another one." }
         } @else {
             p { "The key " strong { (text(&key.name)) } " is declared: put the token into the configuration, as " code { "secret" } " of its " code { "verify" } ". Until then nothing is accepted with it." }

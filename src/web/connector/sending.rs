@@ -106,9 +106,9 @@ pub(super) fn facts(operator: &Operator, connector: &Connector, address: &Addres
                 @if !connector.keys.iter().all(|key| signs(key)) || connector.keys.is_empty() {
                     dt { "URL for the key's stream" } dd { (copied("url", &address.ingest_url())) }
                 }
-                dt { "Made" } dd { (origin(operator, "connectors", &connector.name, connector.created_ms)) }
+                dt { "Made" } dd { (origin(operator, "connectors", &connector.name, connector.created_at)) }
             }
-            @if connector.created_ms.is_some() {
+            @if connector.created_at.is_some() {
                 p.row {
                     a.button.plain href={ (path) "/change" } { "Change" }
                     a.button.danger href={ (path) "/delete" } { "Delete…" }

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use super::{Typed, unix_ms};
+use super::{Typed, parse_time};
 use crate::catalog::Catalog;
 use crate::config::looks_secret;
 use crate::text::plain;
@@ -78,7 +78,7 @@ impl Typed {
     pub(crate) fn time_input(&self, field: Field<'_>) -> Markup {
         let value = self.shown(field.name);
         // A browser shows nothing of what is no time.
-        let is_time = value.is_empty() || unix_ms(value).is_some();
+        let is_time = value.is_empty() || parse_time(value).is_some();
         let kind = if is_time { "datetime-local" } else { "text" };
         self.around(field, html! {
             input id=(field.name) name=(field.name) type=(kind) step=[is_time.then_some("1")] value=(value)

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use salvo_core::Request;
 use salvo_core::http::StatusCode;
 
-use super::unix_ms;
+use super::parse_time;
 use crate::frame::NoPage;
 
 /// Why a filter cannot be used.
@@ -27,7 +27,7 @@ pub(crate) fn before<T: FromStr>(req: &Request) -> Result<Option<T>, NoPage> {
 
 /// Whether each is a time as forms have it, or empty.
 pub(crate) fn check_times(times: [&str; 2]) -> Result<(), NoPage> {
-    let is_good = |time: &str| time.is_empty() || unix_ms(time).is_some();
+    let is_good = |time: &str| time.is_empty() || parse_time(time).is_some();
     match times.into_iter().all(is_good) {
         true => Ok(()),
         false => Err(refusal("A time is wanted like 2026-01-31T12:00, in UTC.")),

@@ -3,18 +3,18 @@
 //! **Invariant**: what is wrong is a sentence that names no route; times are in UTC.
 
 use crate::catalog::Fault;
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::text::as_sentence;
 
-/// A time as forms send it, in UTC, with or without seconds: Unix time in milliseconds.
-pub(crate) fn unix_ms(text: &str) -> Option<u64> {
+/// A time as forms send it, in UTC, with or without seconds.
+pub(crate) fn parse_time(text: &str) -> Option<Unix> {
     clock::parse_rfc3339(&format!("{text}Z"))
         .or_else(|| clock::parse_rfc3339(&format!("{text}:00Z")))
 }
 
 /// A time as a form shows it, or nothing.
-pub(crate) fn form_time(unix_ms: Option<u64>) -> String {
-    let text = unix_ms.map(clock::rfc3339).unwrap_or_default();
+pub(crate) fn form_time(at: Option<Unix>) -> String {
+    let text = at.map(clock::rfc3339).unwrap_or_default();
     text.get(..19).unwrap_or_default().to_owned()
 }
 
@@ -57,10 +57,16 @@ mod tests {
 
     #[test]
     fn times_of_a_form_are_utc() {
-        assert_eq!(unix_ms("1970-01-01T00:01"), Some(60_000));
-        assert_eq!(unix_ms("1970-01-01T00:01:02"), Some(62_000));
-        assert_eq!(unix_ms("yesterday"), None);
-        assert_eq!(form_time(Some(62_003)), "1970-01-01T00:01:02");
+        assert_eq!(parse_time("1970-01-01T00:01"), Some(Unix::from_ms(60_000)));
+        assert_eq!(
+            parse_time("1970-01-01T00:01:02"),
+            Some(Unix::from_ms(62_000))
+        );
+        assert_eq!(parse_time("yesterday"), None);
+        assert_eq!(
+            form_time(Some(Unix::from_ms(62_003))),
+            "1970-01-01T00:01:02"
+        );
         assert_eq!(form_time(None), "");
     }
 

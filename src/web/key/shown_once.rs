@@ -7,11 +7,11 @@ use maud::{Markup, html};
 use salvo_core::http::Method;
 use salvo_core::{Depot, Request};
 
-use crate::clock;
+use crate::clock::{self, Unix};
 use crate::frame::is_poll;
-pub(crate) use crate::http::sessions::{IssuedKey, Visitor};
 use crate::snippets::{self, Address, Sample};
 use crate::text::{text, time};
+use http::sessions::{IssuedKey, Visitor};
 
 /// The key for this page, if one was just issued.
 pub(crate) fn take(req: &Request, depot: &Depot) -> Option<IssuedKey> {
@@ -31,10 +31,10 @@ pub(crate) fn panel(issued: &IssuedKey, what: &str) -> Markup {
             code #secret { (issued.secret.expose()) }
             button type="button" data-copy="secret" { "Copy" }
         }
-        @if let Some((name, ends_ms)) = &issued.previous {
+        @if let Some((name, ends_at)) = &issued.previous {
             p {
                 "The one before it is called " strong { (text(name)) } " now and "
-                @if *ends_ms <= clock::unix_ms() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_ms))) "." }
+                @if *ends_at <= Unix::now() { "has ended." } @else { "works until " (time(&clock::rfc3339(*ends_at))) "." }
             }
         }
     }

@@ -29,7 +29,7 @@ impl NewReadKey {
             name: typed.name(),
             description: description::read(&typed),
             streams: settings::streams(&mut typed),
-            expires_ms: typed.time(ENDS.name),
+            expires_at: typed.time(ENDS.name),
             networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
             requests_per_second: settings::rate(&mut typed),

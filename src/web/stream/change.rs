@@ -115,6 +115,6 @@ fn delete_page(stream: &Stream, typed: &Typed) -> FormPage {
 /// The stream that the path names, if it was made at run time.
 fn find_changeable(operator: &Operator, req: &Request) -> Result<Arc<Stream>, NoPage> {
     let stream = find_stream(operator, req)?;
-    NoPage::if_declared(stream.created_ms, Kind::Stream)?;
+    NoPage::if_declared(stream.created_at, Kind::Stream)?;
     Ok(stream)
 }

@@ -77,7 +77,7 @@ impl Feeds {
             name: typed.name(),
             description: Some("Feeds of this stream, in URLs".to_owned()),
             streams: vec![stream.name.to_string()],
-            expires_ms: None,
+            expires_at: None,
             allow_in_url: true,
             networks: Networks::default(),
             requests_per_second: None,

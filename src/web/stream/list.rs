@@ -40,7 +40,7 @@ async fn page(operator: &Operator) -> Result<Page, NoPage> {
                 tbody { @for (stream, items, newest, view) in &rows { tr {
                     td data-label="Stream" { span {
                         a href=(paths::stream(&stream.name)) { (text(&stream.name)) }
-                        @if stream.created_ms.is_none() { " " span.badge { "declared" } }
+                        @if stream.created_at.is_none() { " " span.badge { "declared" } }
                         (description::below(stream.description.as_deref()))
                     } }
                     td.number data-label="Items" {

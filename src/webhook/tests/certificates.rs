@@ -1,7 +1,10 @@
 //! Certificates of the settings, and those that cannot be used.
 
+use std::time::Duration;
+
 use super::{CERTIFICATE, SECRET, options_of, unfit};
 use crate::sender::Verifier;
+use base::clock::Unix;
 
 fn pem(der: &[u8]) -> String {
     let body = crate::sender::key::base64(der);
@@ -45,6 +48,7 @@ fn certificate(ends: (u8, &str), algorithm: &[u8], modulus: &[u8], exponent: &[u
 
 const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const YEAR_2030: (u8, &str) = (0x17, "300101000000Z");
+const END: Unix = Unix::from_ms(1_893_456_000_000);
 const EXPONENT: [u8; 3] = [1, 0, 1];
 
 fn verifier(text: &str) -> Verifier {
@@ -53,7 +57,7 @@ fn verifier(text: &str) -> Verifier {
 
 #[test]
 fn certificates_are_found_in_any_text() {
-    let ends = |text: &str| verifier(text).expired_ms(u64::MAX);
+    let ends = |text: &str| verifier(text).expired_at(Unix::MAX);
     let one = ends(CERTIFICATE);
     assert!(one.is_some());
     let joined: String = CERTIFICATE.lines().collect();
@@ -68,7 +72,7 @@ fn certificates_are_found_in_any_text() {
 fn the_last_one_decides_when_they_have_expired() {
     let modulus = [&[0, 0xff][..], &[0xff; 255]].concat();
     let of = |ends| certificate(ends, &RSA, &modulus, &EXPONENT);
-    let ends = |text: &str| verifier(text).expired_ms(u64::MAX);
+    let ends = |text: &str| verifier(text).expired_at(Unix::MAX);
     let years = [
         ((0x17, "491231235959Z"), 2_524_607_999_000),
         ((0x17, "500101000000Z"), 0),
@@ -77,12 +81,14 @@ fn the_last_one_decides_when_they_have_expired() {
         ((0x18, "99991231235959Z"), 253_402_300_799_000),
     ];
     for (year, ms) in years {
-        assert_eq!(ends(&of(year)), Some(ms), "{year:?}");
+        assert_eq!(ends(&of(year)), Some(Unix::from_ms(ms)), "{year:?}");
     }
     let both = of((0x17, "200101000000Z")) + &of(YEAR_2030);
-    assert_eq!(verifier(&both).expired_ms(1_893_455_999_999), None);
-    let end = Some(1_893_456_000_000);
-    assert_eq!(verifier(&both).expired_ms(1_893_456_000_000), end);
+    assert_eq!(
+        verifier(&both).expired_at(END - Duration::from_millis(1)),
+        None
+    );
+    assert_eq!(verifier(&both).expired_at(END), Some(END));
     let wrong = |ends, part: &str| unfit(&options_of("sns"), &of(ends), "secret", part);
     for text in [
         "301301000000Z",

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    CERTIFICATE, NOW_MS, options_of, refused, signed_rsa, verifier, with_post, with_request,
+    CERTIFICATE, MOMENT, options_of, refused, signed_rsa, verifier, with_post, with_request,
 };
 use crate::sender::key::base64;
 use crate::sender::{Because, Options, Refused, Verifier};
+use base::clock::Unix;
 
 const TOPIC: &str = "the topic";
-const YEAR_2200_MS: u64 = 7_258_118_400_000;
+const YEAR_2200: Unix = Unix::from_ms(7_258_118_400_000);
 /// Another one, which has expired.
 fn old_certificate() -> String {
     let file: Value = serde_json::from_str(super::vectors::FILE).expect("the file is JSON");
@@ -53,7 +54,7 @@ const NAMES_OF_CONFIRMATIONS: &str = "Message MessageId SubscribeURL Timestamp T
 fn sns(body: &Value) -> Result<(), Refused> {
     with_post(&[], &body.to_string(), |delivery| {
         let verifier = verifier("sns");
-        assert_eq!(verifier.check_head(delivery.headers, NOW_MS), Ok(()));
+        assert_eq!(verifier.check_head(delivery.headers, MOMENT), Ok(()));
         verifier.check(delivery)
     })
 }
@@ -147,7 +148,7 @@ fn lines_of_a_message_do_not_become_other_fields() {
 fn raw_delivery_is_known_and_told() {
     let headers = [("x-amz-sns-rawdelivery", "true")];
     let head = with_post(&headers, "disk full", |delivery| {
-        verifier("sns").check_head(delivery.headers, NOW_MS)
+        verifier("sns").check_head(delivery.headers, MOMENT)
     });
     refused(head, Because::Header, "raw message delivery");
     for body in ["disk full", "", "[]", "7", r#"{"Message":"x"}"#] {
@@ -208,25 +209,25 @@ fn with(certificates: &str) -> Verifier {
 #[test]
 fn a_certificate_that_does_not_fit_or_has_expired_is_named_as_such() {
     let body = signed(notification(), NAMES).to_string();
-    let check = |certificates: &str, now_ms: u64| {
+    let check = |certificates: &str, now: Unix| {
         let url = "https://hooks.example.com/";
-        with_request("POST", url, &[], body.as_bytes(), now_ms, |delivery| {
+        with_request("POST", url, &[], body.as_bytes(), now, |delivery| {
             with(certificates).check(delivery)
         })
     };
     let old = old_certificate();
-    assert_eq!(check(&format!("{old}{CERTIFICATE}"), NOW_MS), Ok(()));
+    assert_eq!(check(&format!("{old}{CERTIFICATE}"), MOMENT), Ok(()));
     let pem = "; the delivery names the one at https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-1.pem";
-    let wrong = check(&old, 1_400_000_000_000);
+    let wrong = check(&old, Unix::from_ms(1_400_000_000_000));
     refused(
         wrong,
         Because::Signature,
         &format!("does not match the certificate{pem}"),
     );
-    let both = check(&format!("{old}{old}"), NOW_MS);
+    let both = check(&format!("{old}{old}"), MOMENT);
     let part = format!("matches none of the 2 certificates, expired since 2017-03-22{pem}");
     refused(both, Because::Signature, &part);
-    let expired = check(CERTIFICATE, YEAR_2200_MS);
+    let expired = check(CERTIFICATE, YEAR_2200);
     let part =
         format!("is of a certificate that expired on 2126-10-29; set the tool's new one{pem}");
     refused(expired, Because::Signature, &part);
@@ -279,7 +280,7 @@ fn paypal(webhook_id: &str, body: &str, sent: &str, options: &Options) -> Result
     ];
     let verifier = Verifier::new(options, CERTIFICATE, None).expect("fits");
     with_post(&headers, sent, |delivery| {
-        verifier.check_head(delivery.headers, delivery.now_ms)?;
+        verifier.check_head(delivery.headers, delivery.now)?;
         verifier.check(delivery)
     })
 }
@@ -312,7 +313,7 @@ fn paypal_without_its_headers_is_refused_before_the_body() {
     ];
     let head = |headers: &[(&str, &str)]| {
         with_post(headers, "{}", |delivery| {
-            verifier("paypal").check_head(delivery.headers, NOW_MS)
+            verifier("paypal").check_head(delivery.headers, MOMENT)
         })
     };
     assert_eq!(head(&headers), Ok(()));

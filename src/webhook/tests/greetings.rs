@@ -1,12 +1,12 @@
 //! Handshakes: what is answered, and what is never signed or echoed.
 
-use super::{NOW_MS, SECRET, signed_base64, signed_hex, verifier, with_post, with_request};
+use super::{MOMENT, SECRET, signed_base64, signed_hex, verifier, with_post, with_request};
 use crate::sender::handshake::{Answer, of_keyed, to_do};
 use crate::sender::{Because, Delivery, Options, Refused, Verifier};
 
 fn get(scheme: &str, query: &str) -> Result<Option<Answer>, Refused> {
     let url = format!("https://hooks.example.com/api/webhook/a/b?{query}");
-    with_request("GET", &url, &[], b"", NOW_MS, |delivery| {
+    with_request("GET", &url, &[], b"", MOMENT, |delivery| {
         verifier(scheme).handshake(delivery)
     })
 }
@@ -95,13 +95,13 @@ fn zoom_checks_a_signature_that_came() {
 fn zoom_without_a_signature_passes_the_head_and_nothing_more() {
     with_post(&[], r#"{"event":"meeting.started"}"#, |delivery| {
         let verifier = verifier("zoom");
-        assert_eq!(verifier.check_head(delivery.headers, NOW_MS), Ok(()));
+        assert_eq!(verifier.check_head(delivery.headers, MOMENT), Ok(()));
         assert_eq!(verifier.handshake(delivery), Ok(None));
         let refused = verifier.check(delivery).expect_err("not signed");
         assert_eq!(refused.because, Because::Header);
     });
     let bad = with_post(&[("x-zm-signature", "v0=00")], "{}", |delivery| {
-        verifier("zoom").check_head(delivery.headers, NOW_MS)
+        verifier("zoom").check_head(delivery.headers, MOMENT)
     });
     assert!(bad.is_err());
 }
@@ -127,7 +127,7 @@ fn meta_echoes_plain_challenges_to_who_knows_the_verify_token() {
     refused(get("meta", ""), Because::Signature);
     let without = Verifier::new(&Options::of("meta"), SECRET, None).expect("fits");
     let url = format!("https://x/?{}", query("", "1"));
-    let result = with_request("GET", &url, &[], b"", NOW_MS, |delivery| {
+    let result = with_request("GET", &url, &[], b"", MOMENT, |delivery| {
         without.handshake(delivery)
     });
     refused(result, Because::Signature);
@@ -224,7 +224,7 @@ fn keyed<T>(headers: &[(&str, &str)], body: &str, then: impl FnOnce(&Delivery<'_
 #[test]
 fn keyed_greetings_are_known_by_their_headers() {
     let options = |headers: &[(&str, &str)]| {
-        with_request("OPTIONS", "https://x/", headers, b"", NOW_MS, of_keyed)
+        with_request("OPTIONS", "https://x/", headers, b"", MOMENT, of_keyed)
     };
     let answer = options(&[("WebHook-Request-Origin", "a.example")]).expect("an answer");
     assert!(
@@ -306,7 +306,7 @@ fn notion_sends_its_secret_to_who_awaits_one_and_to_nobody_else() {
     }
     assert_eq!(sent(&verifier("notion"), &body), None);
     with_post(&[], &body, |delivery| {
-        assert_eq!(awaiting.check_head(delivery.headers, NOW_MS), Ok(()));
+        assert_eq!(awaiting.check_head(delivery.headers, MOMENT), Ok(()));
         let refused = awaiting.check(delivery).expect_err("it has no secret");
         assert!(refused.message.contains("has no secret yet"), "{refused}");
         assert!(!refused.message.contains(token));
@@ -317,7 +317,7 @@ fn notion_sends_its_secret_to_who_awaits_one_and_to_nobody_else() {
         "https://x/",
         &[],
         body.as_bytes(),
-        NOW_MS,
+        MOMENT,
         |delivery| {
             assert_eq!(awaiting.handshake(delivery), Ok(None));
         },

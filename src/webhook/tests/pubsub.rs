@@ -5,10 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::{hmac, rsa};
 use serde_json::{Value, json};
 
-use super::{NOW_MS, PRIVATE_KEY, options_of, refused, signed_rsa, unfit, with_post};
+use super::{MOMENT, PRIVATE_KEY, options_of, refused, signed_rsa, unfit, with_post};
 use crate::sender::{Because, Options, Refused, Verifier};
 
-const NOW: u64 = NOW_MS / 1_000;
+const NOW: u64 = MOMENT.seconds();
 
 /// The public half of the tests' key, as it stands in a set.
 fn public() -> Value {
@@ -61,7 +61,7 @@ fn token(head: &Value, claims: &Value) -> String {
 fn check_with(options: &Options, keys: &str, authorization: &str) -> Result<(), Refused> {
     let verifier = Verifier::new(options, keys, None).expect("fits");
     with_post(&[("Authorization", authorization)], "{}", |delivery| {
-        let head = verifier.check_head(delivery.headers, delivery.now_ms);
+        let head = verifier.check_head(delivery.headers, delivery.now);
         assert_eq!(verifier.check(delivery), head);
         head
     })

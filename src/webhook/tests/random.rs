@@ -1,8 +1,9 @@
 //! Random bytes in every place: nothing panics, and nothing passes.
 
-use super::{NOW_MS, verifier};
+use super::{MOMENT, verifier};
 use crate::sender::handshake::{of_keyed, to_do};
 use crate::sender::{Delivery, Headers, Verifier, field, presets};
+use base::clock::Unix;
 
 const ROUNDS: usize = 400;
 
@@ -149,15 +150,15 @@ fn one(random: &mut Random, verifier: &Verifier) {
             url: &url,
             headers: Headers(&headers),
             body: &body,
-            now_ms: if random.below(9) == 0 {
-                u64::MAX
+            now: if random.below(9) == 0 {
+                Unix::MAX
             } else {
-                NOW_MS
+                MOMENT
             },
         };
         let name = verifier.preset().name;
         assert!(verifier.check(&delivery).is_err(), "{name}: {delivery:?}");
-        let _ = verifier.check_head(delivery.headers, delivery.now_ms);
+        let _ = verifier.check_head(delivery.headers, delivery.now);
         let _ = verifier.handshake(&delivery);
         let _ = (of_keyed(&delivery), to_do(&delivery));
         for source in [verifier.id(), verifier.event()].into_iter().flatten() {

@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
-use super::{NOW_MS, PUBLIC_KEYS, verifier, with_signed};
+use super::{MOMENT, PUBLIC_KEYS, verifier, with_signed};
 use crate::sender::{Draft, Preset, Sample, Source, field, preset, presets};
+use base::clock::Unix;
 
 const ID: &str = "7f0c1e8a-3b7d-4a52";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The body as the pipeline reads it.
 fn parsed(sample: &Sample) -> Value {
-    let body = sample.fill(ID, NOW_MS);
+    let body = sample.fill(ID, MOMENT);
     if sample.content_type == FORM {
         let pairs = form_urlencoded::parse(body.as_bytes()).into_owned();
         return pairs
@@ -45,7 +46,7 @@ fn samples_are_filled_and_name_their_items() {
         let name = format!("{} {}", preset.name, sample.event);
         let body = parsed(sample);
         for place in ["{id}", "{now", "\n}\n"] {
-            assert!(!sample.fill(ID, NOW_MS).contains(place), "{name}");
+            assert!(!sample.fill(ID, MOMENT).contains(place), "{name}");
         }
         let items = preset.items.map_or(&body, |path| &body[path]);
         let items = items
@@ -67,7 +68,7 @@ fn signed_samples_pass_with_id_and_event() {
             continue;
         }
         let name = format!("{} {}", preset.name, sample.event);
-        let body = sample.fill(ID, NOW_MS);
+        let body = sample.fill(ID, MOMENT);
         let draft = Draft {
             method: "POST",
             url: "https://hooks.example.com/api/webhook/a/b",
@@ -75,12 +76,12 @@ fn signed_samples_pass_with_id_and_event() {
             content_type: sample.content_type,
             id: ID,
             event: sample.event,
-            now_ms: NOW_MS,
+            now: MOMENT,
         };
         let verifier = verifier(preset.name);
         let signed = verifier.sign(draft).expect(&name);
         with_signed(draft, &signed, |delivery| {
-            let head = verifier.check_head(delivery.headers, delivery.now_ms);
+            let head = verifier.check_head(delivery.headers, delivery.now);
             assert_eq!(head, Ok(()), "{name}");
             assert_eq!(verifier.check(delivery), Ok(()), "{name}");
             assert!(matches!(verifier.handshake(delivery), Ok(None)), "{name}");
@@ -132,8 +133,8 @@ fn what_an_id_holds_is_no_place() {
         body: "{id} {now} {now_s}\n",
         content_type: "",
     };
-    let filled = sample.fill("{now}", NOW_MS);
+    let filled = sample.fill("{now}", MOMENT);
     assert_eq!(filled, "{now} 2027-01-15T08:00:00Z 1800000000");
-    let end_of_time = sample.fill("a", u64::MAX);
+    let end_of_time = sample.fill("a", Unix::MAX);
     assert!(end_of_time.starts_with("a 9999-12-31T23:59:59.999Z"));
 }

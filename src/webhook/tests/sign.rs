@@ -1,8 +1,10 @@
 //! What is signed here passes the check, as it was signed and not otherwise.
 
+use std::time::Duration;
+
 use super::random::Random;
 use super::{
-    NOW_MS, PUBLIC_KEYS, SECRET, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
+    MOMENT, PUBLIC_KEYS, SECRET, WHSEC, hmac, options_of, secret_of, verifier, verifier_of,
     with_signed,
 };
 use crate::sender::{
@@ -22,7 +24,7 @@ fn draft(body: &[u8]) -> Draft<'_> {
         content_type: JSON,
         id: "delivery-7",
         event: "Push Hook",
-        now_ms: NOW_MS + 999,
+        now: MOMENT + Duration::from_millis(999),
     }
 }
 
@@ -43,7 +45,7 @@ fn passes(verifier: &Verifier, other: &Verifier, draft: Draft<'_>) {
     let signed = verifier.sign(draft).map_err(|cannot| cannot.to_string());
     let signed = signed.expect(name);
     with_signed(draft, &signed, |delivery| {
-        let head = verifier.check_head(delivery.headers, delivery.now_ms);
+        let head = verifier.check_head(delivery.headers, delivery.now);
         assert_eq!(head, Ok(()), "{name}");
         assert_eq!(verifier.check(delivery), Ok(()), "{name}");
         assert!(other.check(delivery).is_err(), "{name}");

@@ -1,17 +1,20 @@
 //! Timestamps: how far off, in which form, and where.
 
-use super::{NOW_MS, SECRET, refused, signed_hex, verifier, verifier_of, with_post, with_request};
-use crate::sender::{Because, Options, Refused};
+use std::time::Duration;
 
-fn slack(ts: &str, now_ms: u64) -> Result<(), Refused> {
+use super::{MOMENT, SECRET, refused, signed_hex, verifier, verifier_of, with_post, with_request};
+use crate::sender::{Because, Options, Refused};
+use base::clock::Unix;
+
+fn slack(ts: &str, now: Unix) -> Result<(), Refused> {
     let signature = format!("v0={}", signed_hex(SECRET, &format!("v0:{ts}:{{}}")));
     let headers = [
         ("X-Slack-Request-Timestamp", ts),
         ("X-Slack-Signature", signature.as_str()),
     ];
-    with_request("POST", "https://x/", &headers, b"{}", now_ms, |delivery| {
+    with_request("POST", "https://x/", &headers, b"{}", now, |delivery| {
         let verifier = verifier("slack");
-        let head = verifier.check_head(delivery.headers, delivery.now_ms);
+        let head = verifier.check_head(delivery.headers, delivery.now);
         let whole = verifier.check(delivery);
         assert_eq!(head, whole, "the clock is checked before the body is read");
         whole
@@ -20,29 +23,30 @@ fn slack(ts: &str, now_ms: u64) -> Result<(), Refused> {
 
 #[test]
 fn timestamps_may_be_300_seconds_off_on_both_sides() {
-    let at_ms = 1_614_265_330_000;
+    let at = Unix::from_ms(1_614_265_330_000);
+    let ms = Duration::from_millis;
     let ts = "1614265330";
-    for now_ms in [at_ms, at_ms - 300_000, at_ms + 300_000] {
-        assert_eq!(slack(ts, now_ms), Ok(()), "{now_ms}");
+    for now in [at, at - ms(300_000), at + ms(300_000)] {
+        assert_eq!(slack(ts, now), Ok(()), "{now:?}");
     }
-    let off = |now_ms| slack(ts, now_ms).expect_err("off");
-    let ahead = off(at_ms - 301_000);
+    let off = |now| slack(ts, now).expect_err("off");
+    let ahead = off(at - ms(301_000));
     assert_eq!(ahead.seconds_off, Some(301));
-    let behind = off(at_ms + 3_812_000);
+    let behind = off(at + ms(3_812_000));
     assert_eq!(behind.seconds_off, Some(-3_812));
     assert_eq!(
         behind.message,
         "the timestamp is 3,812 s behind this machine's clock, 300 s are allowed; check the clock"
     );
     // Half a second too much is too much, and shown as more than is allowed.
-    assert_eq!(off(at_ms + 300_500).seconds_off, Some(-301));
-    assert_eq!(off(0).because, Because::Timestamp);
+    assert_eq!(off(at + ms(300_500)).seconds_off, Some(-301));
+    assert_eq!(off(Unix::MIN).because, Because::Timestamp);
 }
 
 #[test]
 fn timestamps_are_digits_and_signed_as_text() {
-    let now_ms = 1_614_265_330_000;
-    assert_eq!(slack("0001614265330", now_ms), Ok(()));
+    let now = Unix::from_ms(1_614_265_330_000);
+    assert_eq!(slack("0001614265330", now), Ok(()));
     let wrong = [
         "+1614265330",
         "-1614265330",
@@ -54,14 +58,14 @@ fn timestamps_are_digits_and_signed_as_text() {
     ];
     for wrong in wrong {
         refused(
-            slack(wrong, now_ms),
+            slack(wrong, now),
             Because::Timestamp,
             "not Unix seconds in digits",
         );
     }
     let long = "0".repeat(20) + "1614265330";
-    assert!(slack(&long, now_ms).is_err());
-    refused(slack("", now_ms), Because::Header, "empty");
+    assert!(slack(&long, now).is_err());
+    refused(slack("", now), Because::Header, "empty");
 }
 
 #[test]
@@ -97,8 +101,8 @@ fn times_of_rfc_3339_are_signed_as_text() {
             verifier("twitch").check(delivery)
         })
     };
-    // 2027-01-15T08:00:00Z is NOW_MS.
-    assert_eq!(NOW_MS, 1_800_000_000_000);
+    // 2027-01-15T08:00:00Z is MOMENT.
+    assert_eq!(MOMENT.ms(), 1_800_000_000_000);
     assert_eq!(check("2027-01-15T08:00:00.123456789Z"), Ok(()));
     assert_eq!(check("2027-01-15T08:10:00Z"), Ok(()));
     refused(

@@ -3,7 +3,7 @@
 use ring::hmac;
 
 use super::{
-    NOW_MS, SECRET, WHSEC, refused, signed_base64, signed_hex, verifier, verifier_of, with_post,
+    MOMENT, SECRET, WHSEC, refused, signed_base64, signed_hex, verifier, verifier_of, with_post,
     with_request,
 };
 use crate::sender::key::base64;
@@ -67,7 +67,7 @@ fn hubspot_decodes_a_few_escapes_of_the_url_and_leaves_the_rest() {
         ("X-HubSpot-Request-Timestamp", ts),
         ("X-HubSpot-Signature-v3", signature.as_str()),
     ];
-    let result = with_request("POST", url, &headers, b"{}", NOW_MS, |delivery| {
+    let result = with_request("POST", url, &headers, b"{}", MOMENT, |delivery| {
         verifier("hubspot").check(delivery)
     });
     assert_eq!(result, Ok(()));
@@ -109,7 +109,7 @@ fn twilio(url: &str, signed: &str, content_type: &str, body: &str) -> Result<(),
         ("X-Twilio-Signature", signature.as_str()),
         ("Content-Type", content_type),
     ];
-    with_request("POST", url, &headers, body.as_bytes(), NOW_MS, |delivery| {
+    with_request("POST", url, &headers, body.as_bytes(), MOMENT, |delivery| {
         verifier("twilio").check(delivery)
     })
 }

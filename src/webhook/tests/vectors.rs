@@ -1,5 +1,7 @@
 //! The published and generated deliveries of real tools, 87 of them.
 
+use std::time::Duration;
+
 use base64::Engine;
 use serde_json::Value;
 
@@ -7,6 +9,7 @@ use super::{PUBLIC_KEYS, verifier_of, with_request};
 use crate::sender::{
     Because, Delivery, Draft, Options, Refused, Timestamp, Verifier, field, handshake,
 };
+use base::clock::Unix;
 
 pub(super) const FILE: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -41,8 +44,8 @@ fn check(vector: &Value, scheme: &str) {
     };
     let method = text(request, "method").expect("a method");
     let url = text(request, "url").expect("a URL");
-    let now_ms = vector["now"].as_u64().expect("a time") * 1_000;
-    with_request(method, url, &headers, &body, now_ms, |delivery| {
+    let now = Unix::from_ms(vector["now"].as_u64().expect("a time") * 1_000);
+    with_request(method, url, &headers, &body, now, |delivery| {
         let verifiers = verifiers(verify, scheme);
         if vector["kind"] == "handshake" {
             check_handshake(name, vector, &verifiers, delivery);
@@ -126,7 +129,7 @@ fn check_delivery(name: &str, expect: &Value, verifiers: &[Verifier], delivery: 
     };
     let verifier = &verifiers[good];
     verifier
-        .check_head(delivery.headers, delivery.now_ms)
+        .check_head(delivery.headers, delivery.now)
         .expect(name);
     let find = |source: Option<&crate::sender::Source>| {
         source?.find(delivery.headers, |path| field::of(delivery.body, path))
@@ -156,7 +159,7 @@ fn check_signing(name: &str, expect: &Value, verifier: &Verifier, delivery: &Del
             content_type: get("content-type").unwrap_or_default(),
             id: expect["id"].as_str().unwrap_or_default(),
             event: expect["event"].as_str().unwrap_or_default(),
-            now_ms: delivery.now_ms.saturating_sub(seconds_late * 1_000),
+            now: delivery.now - Duration::from_secs(seconds_late),
         });
         let Ok(signed) = signed else { return false };
         let same = |(name, ours): &(String, String)| {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::batch::{Action, Batch, DeriveError, Entry, Form, Slice, Span};
+use crate::clock::Unix;
 use crate::config::{Http, Secret, Sink};
 use crate::ingest::flatten::{Limits, flatten};
 use crate::plugin::redacted;
@@ -130,7 +131,8 @@ fn requests(input: &[u8]) -> (Held, &[u8]) {
             seq: number as u64,
             request_id: Uuid::from_u128(request),
             stream: stream.into(),
-            received_ms: 1_000 * number as u64,
+            received_at: Unix::from_ms(1_000 * number as u64),
+            arrived: None,
             action: Action::Upsert,
             items: flat,
         })));
@@ -276,7 +278,9 @@ impl Held {
                 .iter()
                 .eq(items.iter().map(|item| &item.stream))
         );
-        let times = items.iter().map(|item| 1_000 * item.request as u64);
+        let times = items
+            .iter()
+            .map(|item| Unix::from_ms(1_000 * item.request as u64));
         assert!(batch.times(span).into_iter().eq(times));
         let places = batch
             .slices()

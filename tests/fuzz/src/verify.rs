@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use ring::hmac;
 use serde_json::Value;
 
+use crate::clock::Unix;
 use crate::request::Request;
 use crate::sender::handshake::{Answer, of_keyed, to_do};
 use crate::sender::{
@@ -91,7 +92,7 @@ pub fn verify(input: &[u8]) {
         url: request.word(2),
         headers: Headers(&headers),
         body: request.body,
-        now_ms: seconds.saturating_mul(1_000),
+        now: Unix::from_ms(seconds.saturating_mul(1_000)),
     };
     if signs {
         signed(pair, &delivery);
@@ -102,7 +103,7 @@ pub fn verify(input: &[u8]) {
 
 /// Nothing passes that was not signed.
 fn unsigned(pair: &Pair, delivery: &Delivery<'_>) {
-    let head = pair.verifier.check_head(delivery.headers, delivery.now_ms);
+    let head = pair.verifier.check_head(delivery.headers, delivery.now);
     let whole = pair.verifier.check(delivery);
     let passed = whole.is_ok();
     silent(pair, head.err());
@@ -130,7 +131,7 @@ fn signed(pair: &Pair, delivery: &Delivery<'_>) {
         content_type: header("content-type"),
         id: header("id"),
         event: header("event"),
-        now_ms: delivery.now_ms,
+        now: delivery.now,
     };
     let signed = match pair.verifier.sign(draft) {
         Ok(signed) => signed,
@@ -151,7 +152,7 @@ fn signed(pair: &Pair, delivery: &Delivery<'_>) {
     };
     let name = pair.preset.name;
     assert_eq!(
-        pair.verifier.check_head(delivery.headers, delivery.now_ms),
+        pair.verifier.check_head(delivery.headers, delivery.now),
         Ok(()),
         "{name}"
     );

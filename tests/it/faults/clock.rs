@@ -1,8 +1,10 @@
 //! The wall clock jumps while the daemon runs, or is wrong when it starts.
 //!
-//! **Invariant**: age is not the wall clock: nothing is deleted early, nothing waits longer than its pause, and a key
-//! that was used is used.
+//! **Invariant**: age is not the wall clock: nothing is deleted early, nothing waits longer than its pause, a key
+//! that was used is used, and nothing that is measured knows of a jump.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::bench::{self, load, pause, rounds, settle, workers};
@@ -12,6 +14,7 @@ use super::{STREAM, folder, submit};
 use crate::process::Process;
 use crate::receiver::{Receiver, answer};
 use crate::setup::Setup;
+use crate::wait::eventually;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -166,4 +169,59 @@ fn a_clock_that_is_ahead_at_the_first_start_and_right_afterwards_does_no_harm() 
     process.drained();
     process.request_becomes(&before, "processed");
     process.stop();
+}
+
+/// The sums of all histograms of times, in seconds.
+fn times_measured(process: &Process) -> Vec<(String, f64)> {
+    let metrics = process.metrics();
+    let sums = metrics.lines().filter_map(|line| {
+        let (series, value) = line.split_once(' ')?;
+        let name = series.split('{').next()?;
+        (name.ends_with("_seconds_sum"))
+            .then(|| (series.to_owned(), value.parse().expect("a number")))
+    });
+    sums.collect()
+}
+
+#[test]
+fn a_step_of_the_clock_changes_no_histogram() {
+    for step in [DAY_MS, -DAY_MS] {
+        let stepped = Arc::new(AtomicBool::new(false));
+        let has_stepped = Arc::clone(&stepped);
+        let receiver = Receiver::start(move |_, _| {
+            while !has_stepped.load(Ordering::Acquire) {
+                pause(Duration::from_millis(5));
+            }
+            answer(200, "", "")
+        });
+        let (url, host) = (receiver.url("/in"), receiver.url(""));
+        // However long the step takes on a busy machine, the request is answered after it.
+        let more = format!(
+            "config = {{ url = {url:?} }}\nlimits = {{ write_timeout_ms = 600000 }}\n\
+             http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"], timeout_ms = 600000 }}\n"
+        );
+        let folder = Setup::with_streams(&[STREAM]).sink("forward", "http-forward", STREAM, &more);
+        let Some(preload) = Preload::new("histograms and the clock", &folder) else {
+            return;
+        };
+        let process = preload.start(&folder);
+        submit(&process, "before");
+        eventually("the sink is at work", || {
+            (!receiver.seen().is_empty()).then_some(())
+        });
+        preload.shift_clock(step);
+        stepped.store(true, Ordering::Release);
+        process.drained();
+        submit(&process, "after");
+        process.drained();
+        let count = process.metric("headgate_delivery_seconds_count");
+        assert!(count.is_some_and(|count| count >= 2.0), "{count:?}");
+        let sums = times_measured(&process);
+        assert!(sums.len() >= 2, "{sums:?}");
+        for (series, seconds) in sums {
+            assert!(seconds < 6.0 * 3_600.0, "{series} {seconds} after {step}");
+        }
+        preload.shift_clock(0);
+        process.stop();
+    }
 }

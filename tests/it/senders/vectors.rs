@@ -1,6 +1,7 @@
 //! The published deliveries of real tools, over HTTP: as they were published, and signed anew with another secret.
 
 use base64::Engine as _;
+use headgate::clock::Unix;
 use headgate::config::read_verify;
 use headgate::sender::{Draft, Signed, Verifier, preset};
 use reqwest::Method;
@@ -118,7 +119,7 @@ impl Vector {
             content_type,
             id: &id,
             event: &text(&self.expect["event"]),
-            now_ms: headgate::clock::unix_ms(),
+            now: Unix::now(),
         });
         signed.ok()
     }

@@ -3,6 +3,7 @@
 //! Run by `cargo test`. **Invariant**: pauses are milliseconds here; nothing waits for a real second.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use super::super::view::{TailOutput, ViewOptions};
 use super::*;

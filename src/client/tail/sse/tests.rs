@@ -2,6 +2,8 @@
 //!
 //! Run by `cargo test`. **Invariant**: every case is fed whole and byte by byte.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -77,7 +77,7 @@ fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> cat
         name,
         description: description::read(typed),
         test,
-        expires_ms: typed.time(ENDS.name),
+        expires_at: typed.time(ENDS.name),
         networks: read_networks(typed),
         stream: typed.raw("stream").to_owned(),
         allow_in_url: signs.is_none() && typed.is_ticked(IN_URL.name),

@@ -1,10 +1,13 @@
 //! Retries that wait, and lanes that are paused, until an operator says so.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::super::{guest, keys, nobody_else_suffers};
 use super::{BY_ID, RETRY, SEND_AGAIN, done, door, letter_keys, refused, rows, with_a_door};
 use crate::setup::Setup;
+use headgate::clock::Unix;
 
 #[test]
 fn waiting_retries_are_tried_when_an_operator_says_so() {
@@ -38,33 +41,37 @@ fn a_pause_ends_when_an_operator_says_so_and_costs_no_attempts() {
         .sink("pool", "pool", "innocent", "");
     let process = folder.spawn();
     let id = process.accepted("hostile", BY_ID, r#"{"id": "a"}"#);
-    let left_ms = |sink: &Value| {
+    let left = |sink: &Value| {
         let until = sink["paused_until"].as_str()?;
-        headgate::clock::parse_rfc3339(until)?.checked_sub(headgate::clock::unix_ms())
+        let until = headgate::clock::parse_rfc3339(until)?;
+        Some(until - Unix::now()).filter(|left| !left.is_zero())
     };
-    let paused_for = |ms: u64| {
+    let paused_for = |time: Duration| {
         process.sink_becomes("hostile", "paused for long", |sink| {
-            left_ms(sink).is_some_and(|left| left > ms)
+            left(sink).is_some_and(|left| left > time)
         });
     };
-    paused_for(7_000);
+    paused_for(Duration::from_secs(7));
     // It tries at once, and pauses again, not for as long as before.
     let error = process.sink("hostile")["last_error"]["at"].take();
     done(&process, "POST", RETRY, "");
     let again = |sink: &Value| sink["state"] == "paused" && sink["last_error"]["at"] != error;
     let sink = process.sink_becomes("hostile", "paused again", again);
-    assert!(left_ms(&sink).is_none_or(|left| left <= 2_000), "{sink}");
+    assert!(
+        left(&sink).is_none_or(|left| left <= Duration::from_secs(2)),
+        "{sink}"
+    );
 
     // Longer than a busy machine needs to be asked.
-    paused_for(11_000);
+    paused_for(Duration::from_secs(11));
     std::fs::copy(&mended, &plugin).expect("a file");
-    let before = headgate::clock::unix_ms();
-    let left = left_ms(&process.sink("hostile")).expect("it is paused");
+    let before = Unix::now();
+    let left = left(&process.sink("hostile")).expect("it is paused");
     done(&process, "POST", RETRY, "");
     // Until the plugin is compiled takes longer.
     process.sink_becomes("hostile", "at work", |sink| sink["state"] == "running");
-    let took = headgate::clock::unix_ms() - before;
-    assert!(took < left, "{took} ms of {left} ms");
+    let took = Unix::now() - before;
+    assert!(took < left, "{took:?} of {left:?}");
     process.request_becomes(&id, "processed");
     assert_eq!(process.sink("hostile")["state"], "running");
     nobody_else_suffers(process);
@@ -91,7 +98,7 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     assert_eq!(retry["first_request_id"], *first);
     let due = headgate::clock::parse_rfc3339(retry["due_at"].as_str().expect("a time"));
     assert!(
-        due > Some(headgate::clock::unix_ms() + 3_000_000),
+        due > Some(Unix::now() + Duration::from_secs(3_000)),
         "{retry}"
     );
     let none = format!("{RETRIES}/999");
