@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 const testKey = "ik_test_00000000_secret"
@@ -212,16 +211,5 @@ func TestARemovalIsWaitedForAtItsSinks(t *testing.T) {
 	state.Sinks[1].State = "failed"
 	if !state.Done() {
 		t.Error("every sink is done with it")
-	}
-}
-
-func TestABatchIsAsOldAsTheClockThatSaysMore(t *testing.T) {
-	created := time.Now()
-	if age(created, created.Add(time.Hour)) != time.Hour {
-		t.Error("by the clock that only goes forward")
-	}
-	slept := created.Round(0).Add(24 * time.Hour)
-	if age(created, slept) < 24*time.Hour {
-		t.Error("by the wall clock")
 	}
 }

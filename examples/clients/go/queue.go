@@ -10,9 +10,9 @@ import (
 // entry is an item on its way.
 type entry struct {
 	raw []byte
-	key string // the value of the item key, if the batcher has one
-	seq uint64 // in the order in which items came
-	at  time.Time
+	key string        // the value of the item key, if the batcher has one
+	seq uint64        // in the order in which items came
+	at  time.Duration // by the clock that cannot be set
 }
 
 // waiter is a caller of Add whose item has no room yet.
