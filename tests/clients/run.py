@@ -1,6 +1,7 @@
 """Runs client libraries against the shared cases: README.md beside this file says how."""
 import argparse, json, os, queue, re, shutil, socket, subprocess, sys, tempfile, threading, time, uuid, email.utils, glob
 from concurrent.futures import ThreadPoolExecutor
+import vectors
 SECRET = "ik_live_kit_0123456789abcdefghijklmnop"
 CODES = {400: "INVALID_PAYLOAD", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "STREAM_NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "PAYLOAD_TOO_LARGE", 429: "RATE_LIMITED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 MAX = 60
@@ -188,6 +189,7 @@ class Runner:
         self.err = tempfile.TemporaryFile()
         self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, env=e)
         self.out = []; self.cond = threading.Condition(); self.results = {}; self.n = 0; self.v = verbose; self.ended = False
+        self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
     def read(self):
         for line in self.p.stdout:
@@ -195,16 +197,31 @@ class Runner:
             if self.v: print("  <", line.strip()[:300])
             with self.cond:
                 self.out.append(line)
-                try: r = json.loads(line); self.results[r["n"]] = r
+                try:
+                    r = json.loads(line); self.lines.put(r)
+                    if "n" in r: self.results[r["n"]] = r
                 except Exception as e: self.results["bad"] = line
                 self.cond.notify_all()
+        self.lines.put(None)
         with self.cond: self.ended = True; self.cond.notify_all()
     def tell(self, op):
         n = self.n; self.n += 1
-        line = json.dumps(dict(n=n, **op))
+        self.say(dict(n=n, **op))
+        return n
+    def say(self, told):
+        line = json.dumps(told)
         if self.v: print("  >", line[:300])
         self.p.stdin.write(line.encode() + b"\n"); self.p.stdin.flush()
-        return n
+    def line(self):
+        """The next line that it writes."""
+        try: found = self.lines.get(timeout=MAX)
+        except queue.Empty: raise Fail("no line")
+        if found is None: raise Fail("it ended: " + self.stderr())
+        return found
+    def do(self, op):
+        r = self.hear(self.tell(op))
+        if "ok" not in r: raise Fail(f"{op['op']}: {r}")
+        return r["ok"]
     def hear(self, n, most=MAX):
         with self.cond:
             if not self.cond.wait_for(lambda: n in self.results or self.ended, most): raise Fail("no answer to %d" % n)
@@ -331,21 +348,44 @@ def check(case, server, spool_keys):
         if "after_ms" in w and (s["start"] - seen[i - 1]["end"]) * 1000 < w["after_ms"] - 1: raise Fail(f"{where}: after {(s['start'] - seen[i - 1]['end']) * 1000} ms")
     if case.get("spooled_keys") and [s["headers"]["idempotency-key"] for s in seen][: len(spool_keys)] != spool_keys: raise Fail("not the keys of the spool")
 
+def judged(command, verbose):
+    """All verdicts, with one runner."""
+    found = vectors.vectors()
+    runner = Runner(command, {}, verbose)
+    try:
+        for case in found["verdicts"]:
+            try: vectors.verdict(runner, case, found["wall"], SECRET); why = None
+            except (AssertionError, Fail) as e: why = str(e)
+            yield "verdict: " + case["name"], why
+    finally: runner.stop()
+
+def scripted(command, verbose, case):
+    return vectors.script(lambda: Runner(command, {}, verbose), case, vectors.vectors()["wall"])
+
 def main():
     p = argparse.ArgumentParser(); p.add_argument("-k", default=""); p.add_argument("-j", type=int, default=4); p.add_argument("-v", action="store_true"); p.add_argument("--language", required=True)
+    p.add_argument("--only", choices=("cases", "verdicts", "scripts"), action="append")
     p.add_argument("command", nargs="+")
-    a = p.parse_args()
+    a = p.parse_args(); only = a.only or ["cases", "verdicts", "scripts"]
     cases = [c for c in json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json"))) if a.k in c["name"] and a.language in c.get("only", [a.language]) and a.language not in c.get("without", [])]
-    bad = 0; began = time.monotonic()
-    def one(c):
-        try: return run_case(c, a.command, a.v)
+    jobs = [(c["name"], lambda c=c: run_case(c, a.command, a.v)) for c in cases if "cases" in only]
+    jobs += [("script: " + c["name"], lambda c=c: scripted(a.command, a.v, c)) for c in vectors.vectors()["scripts"] if "scripts" in only and a.k in c["name"]]
+    bad = good = 0; began = time.monotonic()
+    def one(job):
+        try: return job[1]()
         except Exception as e:
             import traceback; return traceback.format_exc()
+    def all_of_them(pool):
+        for job, why in zip(jobs, pool.map(one, jobs)): yield job[0], why
+        if "verdicts" in only:
+            for name, why in judged(a.command, a.v):
+                if a.k in name: yield name, why
     with ThreadPoolExecutor(1 if a.v else a.j) as pool:
-        for c, why in zip(cases, pool.map(one, cases)):
-            print("FAIL" if why else "PASS", c["name"], flush=True)
+        for name, why in all_of_them(pool):
+            print("FAIL" if why else "PASS", name, flush=True)
             if why: bad += 1; print("   ", why)
-    print(f"{len(cases) - bad} of {len(cases)} passed in {time.monotonic() - began:.1f} s")
+            else: good += 1
+    print(f"{good} of {good + bad} passed in {time.monotonic() - began:.1f} s")
     sys.exit(bool(bad))
 if __name__ == "__main__":
     main()
