@@ -3,6 +3,7 @@ import argparse, json, os, queue, re, shutil, socket, subprocess, sys, tempfile,
 from concurrent.futures import ThreadPoolExecutor
 import vectors
 SECRET = "ik_live_kit_0123456789abcdefghijklmnop"
+SECOND = "ik_live_kit_second_9876543210zyxwvutsr"
 CODES = {400: "INVALID_PAYLOAD", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "STREAM_NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "PAYLOAD_TOO_LARGE", 429: "RATE_LIMITED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 MAX = 60
 
@@ -44,7 +45,7 @@ class Server:
             h = f.readline().decode("latin-1").strip()
             if not h: break
             k, v = h.split(":", 1); headers[k.lower()] = v.strip()
-        length = int(headers.get("content-length", 0))
+        length = int(headers.get("content-length", 0)); then = self.spec.get("then")
         req = dict(method=method, path=path, headers=headers, body=None, start=time.monotonic(), end=None)
         with self.lock:
             answers = self.spec.get("answers", [])
@@ -61,7 +62,11 @@ class Server:
                 body += f.read(n); f.readline()
                 if n == 0: break
         else:
-            body = f.read(length)
+            slow = next((a["slow"] for a in (peek, then) if isinstance(a, dict) and "slow" in a), None)
+            body = b""
+            while slow and len(body) < length:
+                body += f.read(min(slow // 10, length - len(body))); time.sleep(0.1)
+            body += f.read(length - len(body))
         req["body"] = body
         with self.lock:
             self.seen.append(req); self.flying += 1; self.most = max(self.most, self.flying)
@@ -79,6 +84,7 @@ class Server:
     def answer(self, c, f, req, a):
         if a.get("hold"): self.hold(a["hold"])
         if a.get("hang_up") == "after": return False
+        for status in a.get("before", []): c.sendall(b"HTTP/1.1 %d Early\r\nlink: </x>\r\n\r\n" % status)
         if a.get("stall"):
             while c.recv(65536): pass
             return False
@@ -244,21 +250,34 @@ def spooled(folder):
     for path in sorted(glob.glob(folder + "/*.json")):
         head, body = open(path).read().split("\n")[:2]
         head = json.loads(head); json.loads(body)
-        assert head["v"] == 1 and set(head) == {"v", "idempotency_key", "item_key", "created"}, head
+        assert head["v"] == 1 and set(head) - {"stream"} == {"v", "idempotency_key", "item_key", "created"}, head
         assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json", os.path.basename(path)), path
         out.append(head["idempotency_key"])
     return out
 
+def owner(kind):
+    """What stands in `.owner` of a folder that another program has, or had."""
+    boot = open("/proc/sys/kernel/random/boot_id").read().strip() if os.path.exists("/proc/sys/kernel/random/boot_id") else None
+    told = {"host": socket.gethostname(), "boot": boot, "pid": os.getpid(), "started": None, "lock": False, "id": str(uuid.uuid4())}
+    if kind == "dead":
+        child = subprocess.Popen([sys.executable, "-c", ""]); child.wait(); told["pid"] = child.pid; told["started"] = "1"
+    if kind == "elsewhere": told.update(host="elsewhere.invalid", boot=str(uuid.uuid4()))
+    return json.dumps(told)
+
+def refused_ids(folder):
+    """The ids in each file of `rejected`, in order of names."""
+    return [[item["id"] for line in open(path) for item in json.loads(line)["items"]] for path in sorted(glob.glob(folder + "/rejected/*.json"))]
+
 def run_case(case, command, verbose):
     server = Server(case["server"]); hold, dead = dead_url()
     folder = tempfile.mkdtemp(prefix="kit-")
-    for name, text in case.get("spool", {}).items(): open(folder + "/" + name, "w").write(text)
-    names = {"$url": server.url, "$dead": dead, "$key": SECRET, "$folder": folder}
+    for name, text in case.get("spool", {}).items(): open(folder + "/" + name, "w").write(owner(text[7:]) if text.startswith("$owner_") else text)
+    names = {"$url": server.url, "$dead": dead, "$key2": SECOND, "$key": SECRET, "$folder": folder}
     env = fill(case.get("env", {}), names)
     runners = [Runner(command, env, verbose)]; named = {}; spool_keys = []; exit_at = 0
     try:
         for number, step in enumerate(case["steps"]):
-            step = dict(step); r = runners[-1]
+            step = dict(step); r = runners[step.pop("runner", -1)]
             expect = step.pop("expect", {"ok": {}}); eventually = step.pop("eventually", False)
             where = f"step {number} {json.dumps(step)[:120]}"
             try:
@@ -298,13 +317,14 @@ def run_case(case, command, verbose):
                     spool_keys = spool_keys or spooled(folder)
                     names_left = sorted(x for x in os.listdir(folder) if not x.startswith("."))
                     if "names" in step: matches(step["names"], names_left)
+                    if "rejected" in step: matches(step["rejected"], refused_ids(folder))
                 elif step["kit"] == "folder": os.rename(*(folder, folder + ".away") if step["away"] else (folder + ".away", folder))
                 else: raise Fail("unknown step")
             except Fail as e: raise Fail(f"{where}: {e}")
         check(case, server, spool_keys)
         for r in runners:
             said = "".join(r.out) + r.stderr()
-            if SECRET in said: raise Fail("the key was printed: " + said[max(0, said.index(SECRET) - 200):][:300])
+            if SECRET in said or SECOND in said: raise Fail("the key was printed: " + said[:3000])
             if "bad" in r.results: raise Fail("not JSON: " + r.results["bad"])
     except Fail as e:
         return f"{e}\n    requests: {[(x['method'], x['path'], (x['body'] or b'')[:80], x['headers'].get('idempotency-key')) for x in server.seen][:12]}\n    stderr: {runners[-1].stderr()[-1500:]}"
@@ -318,7 +338,8 @@ def check(case, server, spool_keys):
     if server.errors: raise Fail("; ".join(server.errors))
     for i, s in enumerate(seen):
         h = s["headers"]; where = f"request {i}: "
-        if h.get("authorization") != "Bearer " + SECRET: raise Fail(where + "no key")
+        second = i < len(case.get("requests") or []) and case["requests"][i].get("second_key")
+        if h.get("authorization") != "Bearer " + (SECOND if second else SECRET): raise Fail(where + "no key, or another one")
         if SECRET in s["path"] or SECRET.encode() in (s["body"] or b"") or any(SECRET in v for k, v in h.items() if k != "authorization"): raise Fail(where + "the key is somewhere else")
         if s["method"] == "POST" and h.get("content-type", "").split(";")[0] != "application/json": raise Fail(where + "content type")
         if s["method"] in ("POST", "DELETE") and not re.fullmatch(r"[!-~]{1,255}", h.get("idempotency-key", "")): raise Fail(where + "idempotency key")

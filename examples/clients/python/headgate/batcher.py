@@ -231,7 +231,8 @@ class Batcher:
         """What is in memory only is handed over, but what waits for the disk: its thread still writes it."""
         with self._lock:
             left = [] if self._delivery.stopped else self._delivery.stop()
-            self._unwritten = [batch for batch in self._unwritten if batch.writing]
+            for batch in [batch for batch in self._unwritten if not batch.writing]:
+                self._forget_unwritten(batch)
             while self._spool is None and self._queue.first is not None:
                 left.append([entry.item for entry in self._queue.take(self._max_items, self._bytes_max())])
             self._lock.notify_all()
@@ -293,10 +294,16 @@ class Batcher:
         first = self._queue.first
         return _NEVER if first is None else first.place
 
-    def _landed(self) -> None:
-        """A batch is settled: without a spool, what gathered meanwhile goes at once."""
+    def _landed(self, batch: Batch) -> None:
+        """A batch is settled: without a spool, what gathered meanwhile goes at once. The lock is held."""
         if self._spool is None:
             self._eager_to = self._places - 1
+        self._forget_unwritten(batch)
+
+    def _forget_unwritten(self, batch: Batch) -> None:
+        if batch in self._unwritten:
+            self._unwritten.remove(batch)
+            self._unwritten_bytes -= batch.size
 
     def _try_now(self) -> None:
         """The client has another key."""
@@ -391,8 +398,7 @@ class Batcher:
         with self._lock:
             batch.writing = False
             if why is None:
-                self._unwritten.remove(batch)
-                self._unwritten_bytes -= batch.size
+                self._forget_unwritten(batch)
                 batch.size = size
                 self._delivery.came(batch)
                 if self._delivery.line and self._delivery.line[0] is not batch:
@@ -401,7 +407,7 @@ class Batcher:
                 self._write_at = self._clock.mono() + _WRITE_AGAIN
             stopped, works = self._delivery.stopped, why is None
             if stopped and why is not None:
-                self._unwritten.remove(batch)
+                self._forget_unwritten(batch)
             told = self._disk_works != works and (not works or not self._unwritten)
             self._disk_works = works if told else self._disk_works
             self._lock.notify_all()

@@ -83,7 +83,7 @@ class Delivery:
     """Batches in line, and the one in hand. ``lock`` is the batcher's."""
 
     def __init__(self, client: Client, lock: threading.Condition, spool: Optional[Spool], callbacks: Callbacks,
-                 landed: Callable[[], object]) -> None:
+                 landed: Callable[[Batch], object]) -> None:
         self._client, self._lock, self._spool, self._callbacks = client, lock, spool, callbacks
         self._landed = landed
         self.cancel = Cancel()
@@ -291,7 +291,7 @@ class Delivery:
                 if written:
                     self.gone(hand.batch)
                 self.hand = None
-                self._landed()
+                self._landed(hand.batch)
         self._rest(seconds)
 
     def _works(self) -> None:

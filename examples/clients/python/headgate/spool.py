@@ -63,7 +63,7 @@ class Spool:
     def __init__(self, folder: str, room: int) -> None:
         self.folder, self._room = folder, room
         self._rejected = os.path.join(folder, "rejected")
-        os.makedirs(self._rejected, mode=0o700, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         self._owner = Owner(folder)
         try:
             self._state = self._open_state()
@@ -99,8 +99,11 @@ class Spool:
         return found
 
     def _scan_rejected(self) -> Dict[str, int]:
-        with os.scandir(self._rejected) as entries:
-            found = {entry.name: entry.stat().st_size for entry in entries if _NAME.fullmatch(entry.name)}
+        try:
+            with os.scandir(self._rejected) as entries:
+                found = {entry.name: entry.stat().st_size for entry in entries if _NAME.fullmatch(entry.name)}
+        except FileNotFoundError:
+            return {}
         for name in found:
             saw(name)
         return dict(sorted(found.items()))
@@ -207,6 +210,7 @@ class Spool:
         self._make_room(name)
 
     def _append(self, path: str, text: bytes) -> int:
+        os.makedirs(self._rejected, mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
             before = file.tell()
