@@ -97,11 +97,12 @@ type Batcher struct {
 	failures  int           // in a row
 	notBefore time.Duration // when the next attempt may be
 
-	stats   Stats
-	losing  bool          // the log has been told of lost items
-	changed chan struct{} // closed at every change that somebody may wait for
-	wake    chan struct{} // for the sender
-	wakeCut chan struct{} // for who writes files
+	stats     Stats
+	losing    bool          // the log has been told of lost items
+	diskFails bool          // and the program of a disk that takes nothing
+	changed   chan struct{} // closed at every change that somebody may wait for
+	wake      chan struct{} // for the sender
+	wakeCut   chan struct{} // for who writes files
 }
 
 // Stats are what a batcher has and had.
@@ -236,15 +237,15 @@ func (b *Batcher) Add(ctx context.Context, item any) error {
 		}
 		return failure(CodeClosed, "the batcher is closed")
 	}
-	if b.queue.takes(e, b.o.QueueBytes, b.unwrittenBytes()) {
+	if b.takes(e) {
 		b.put(e)
 		b.mu.Unlock()
 		return nil
 	}
 	switch b.o.WhenFull {
 	case Fail:
-		b.mu.Unlock()
-		e := failure(CodeFull, "the queue is full: %d bytes wait", b.o.QueueBytes)
+		defer b.mu.Unlock()
+		e := failure(CodeFull, "the queue is full: %d bytes wait in memory, %d in the spool", b.queue.bytes+b.unwrittenBytes(), b.used)
 		e.Retryable = true
 		return e
 	case DropOldest:

@@ -15,6 +15,12 @@ const unknownMost = 23 * time.Hour
 // clockJump is how far the wall clock may be off before the time of a mark is written anew.
 const clockJump = time.Minute
 
+// bytesLeast is how short batches may become because something in between finds them too large.
+const bytesLeast = 4 << 10
+
+// partsMost is how many parts have room in the file that says what is in hand.
+const partsMost = 200
+
 // again is the pause before a file is tried again that could not be read or written.
 const again = time.Second
 
@@ -165,7 +171,7 @@ func (b *Batcher) wait(o outcome) {
 func (b *Batcher) tryNow() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.notBefore, b.stream = 0, ""
+	b.notBefore, b.failures, b.stream = 0, 0, ""
 	b.wakeAll()
 }
 
@@ -179,7 +185,7 @@ func (b *Batcher) learn(stream string) {
 // shrink makes later batches shorter than one that something in between found too large.
 func (b *Batcher) shrink(bytes int) {
 	b.mu.Lock()
-	b.bytesMost = min(b.bytesMost, max(bytes/2, 1))
+	b.bytesMost = min(b.bytesMost, max(bytes/2, bytesLeast))
 	b.mu.Unlock()
 }
 
@@ -211,7 +217,7 @@ func (b *Batcher) save(h *hand) {
 		return
 	}
 	if err := b.spool.save(h); err != nil {
-		b.disk(fmt.Errorf("the state of the spool cannot be written: %w", err))
+		b.client.transport.log().Warn("headgate: what is being sent cannot be written to the spool", "folder", b.spool.folder, "error", err)
 	}
 }
 
@@ -219,6 +225,11 @@ func (b *Batcher) save(h *hand) {
 func (b *Batcher) cutUp(h *hand, smaller []span) {
 	b.mu.Lock()
 	h.parts = append(smaller, h.parts[1:]...)
+	if len(h.parts) > partsMost {
+		// None of the last ones was sent yet: they may be one.
+		from := h.parts[partsMost-1].from
+		h.parts = append(h.parts[:partsMost-1], span{from, len(h.entries) - from})
+	}
 	h.whole, h.tried = false, false
 	b.mu.Unlock()
 	b.save(h)
@@ -233,7 +244,7 @@ func (b *Batcher) setAside(h *hand, failed *Error) {
 		if err != nil && !gone(failed.Code) {
 			b.client.transport.log().Warn("headgate: refused items cannot be kept in the spool", "error", err)
 		} else if err != nil {
-			b.disk(fmt.Errorf("what is given up cannot be kept: %w", err))
+			b.diskTakes(false, fmt.Errorf("what is given up cannot be kept: %w", err))
 			b.mu.Lock()
 			b.notBefore = b.client.transport.lived() + again
 			b.mu.Unlock()
@@ -284,7 +295,7 @@ func (b *Batcher) settle(h *hand, accepted bool) {
 		b.unwritten = nil
 	}
 	b.hand = nil
-	if len(b.files) == 0 && b.unwritten == nil {
+	if b.spool == nil {
 		b.flushTo = max(b.flushTo, b.last) // what gathered goes at once
 	}
 	b.admit()
@@ -316,11 +327,11 @@ func divide(part span, named []int) []span {
 	return parts
 }
 
-// turn tells of another state, and writes the log when all is not well any more, and when it is again.
+// turn tells of another state, or another reason to be blocked, and writes the log when all is well again.
 func (b *Batcher) turn(state State, code string) {
 	b.mu.Lock()
 	was := b.state
-	same := was == state && b.code == code
+	told := was != state || state == Blocked && b.code != code
 	if was != state {
 		b.since = b.client.transport.now()
 	}
@@ -329,7 +340,7 @@ func (b *Batcher) turn(state State, code string) {
 	if was != OK && state == OK {
 		b.client.transport.log().Warn("headgate: requests are accepted again")
 	}
-	if !same && b.o.OnState != nil {
+	if told && b.o.OnState != nil {
 		b.o.OnState(state, code)
 	}
 }

@@ -29,7 +29,7 @@ type ownerFile struct {
 	Host    *string `json:"host"`
 	Boot    *string `json:"boot"`
 	PID     int     `json:"pid"`
-	Started *int64  `json:"started"`
+	Started *string `json:"started"`
 	Lock    bool    `json:"lock"` // whether .lock is held, too
 	ID      string  `json:"id"`
 }
@@ -77,7 +77,7 @@ func takeFolder(folder string) (*owner, error) {
 }
 
 func spoolInUse(folder, by string) *Error {
-	return failure(CodeSpoolInUse, "the spool %s is used by %s: give each its own folder", folder, by)
+	return failure(CodeSpoolInUse, "the spool %s is used by %s: give each a folder of its own", folder, by)
 }
 
 func (o *owner) path() string { return filepath.Join(o.folder, ".owner") }
@@ -124,10 +124,11 @@ func (o *owner) dead(text []byte, mine *ownerFile) bool {
 		return o.quiet()
 	case !sameBoot:
 		return true
-	case its.PID == mine.PID && same(its.Started, mine.Started):
-		return true // this process, which has no batcher for the folder
+	case its.PID == mine.PID || processGone(its.PID):
+		return true // this process has no batcher for the folder
 	}
-	return processGone(its.PID) || !same(its.Started, started(its.PID))
+	now := started(its.PID)
+	return its.Started != nil && now != nil && *its.Started != *now
 }
 
 func same[T comparable](a, b *T) bool {
@@ -207,7 +208,7 @@ func bootID() *string {
 }
 
 // started is when a process began, in the ticks of the system: field 22, counted behind its name, which may have blanks.
-func started(pid int) *int64 {
+func started(pid int) *string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return nil
@@ -216,9 +217,5 @@ func started(pid int) *int64 {
 	if len(fields) < 20 {
 		return nil
 	}
-	ticks, err := strconv.ParseInt(fields[19], 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &ticks
+	return &fields[19]
 }

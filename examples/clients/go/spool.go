@@ -219,8 +219,10 @@ func (b *Batcher) openNext() (*hand, time.Duration) {
 		}
 		b.client.transport.log().Warn("headgate: this is no batch, or cannot be opened; it is set aside, as .damaged", "file", path, "error", err)
 	default:
-		b.client.transport.log().Warn("headgate: a batch cannot be read now", "file", path, "error", err)
 		b.notBefore = b.client.transport.lived() + again
+		b.mu.Unlock()
+		b.diskTakes(false, err)
+		b.mu.Lock()
 		return nil, again
 	}
 	b.files, b.used = b.files[1:], b.used-first.room
@@ -333,9 +335,7 @@ func (b *Batcher) writeStep() time.Duration {
 		}
 	}
 	next := b.unwritten
-	if wait = next.again - t.lived(); wait <= 0 && !b.fits(next) {
-		wait = forever // until a file goes
-	}
+	wait = next.again - t.lived()
 	b.mu.Unlock()
 	if wait > 0 {
 		return wait
@@ -346,14 +346,10 @@ func (b *Batcher) writeStep() time.Duration {
 		return 0
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.written(next, room)
+	b.mu.Unlock()
+	b.diskTakes(true, nil)
 	return 0
-}
-
-// fits says whether the queue has room for a file.
-func (b *Batcher) fits(next *batch) bool {
-	return b.used == 0 || b.used+roomOf(int64(size(next.entries)+len(next.entries)+200)) <= b.o.SpoolBytes
 }
 
 // written forgets the items of a batch that has a file, but for one that is being sent.
@@ -377,21 +373,26 @@ func (b *Batcher) written(next *batch, room int64) {
 // refusedByDisk has a batch written again later, and sent from memory if its turn comes first.
 func (b *Batcher) refusedByDisk(next *batch, err error) {
 	b.mu.Lock()
-	first := !next.refused
 	next.refused, next.again = true, b.client.transport.lived()+again
 	b.wakeAll()
 	b.mu.Unlock()
-	if first {
-		b.disk(fmt.Errorf("a batch cannot be written, and is held in memory: %w", err))
-	}
+	b.diskTakes(false, fmt.Errorf("a batch cannot be written, and is held in memory: %w", err))
 }
 
-// disk tells of a disk that takes nothing.
-func (b *Batcher) disk(err error) {
-	b.client.transport.log().Warn("headgate: the spool", "error", err)
+// diskTakes tells when the disk takes nothing any more, and when it does again.
+func (b *Batcher) diskTakes(well bool, err error) {
 	b.mu.Lock()
-	state := b.state
+	same := b.diskFails == !well
+	b.diskFails = !well
 	b.mu.Unlock()
+	if same {
+		return
+	}
+	state := OK
+	if !well {
+		state = Retrying
+		b.client.transport.log().Warn("headgate: the spool fails, and is tried again", "folder", b.spool.folder, "error", err)
+	}
 	if b.o.OnState != nil {
 		b.o.OnState(state, CodeSpool)
 	}

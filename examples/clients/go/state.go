@@ -2,7 +2,10 @@
 
 package headgate
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // forever is a wait that ends with a signal.
 const forever = time.Hour
@@ -107,10 +110,27 @@ func (b *Batcher) unwrittenBytes() int {
 	return size(b.unwritten.entries)
 }
 
+// takes says whether an item may go in at once.
+func (b *Batcher) takes(e *entry) bool {
+	memory, disk := b.room()
+	return b.queue.takes(e, memory) && b.queue.takes(e, disk)
+}
+
+// room is what the queue in memory may have, for the sake of memory and for that of the disk.
+func (b *Batcher) room() (memory, disk room) {
+	unwritten := int64(b.unwrittenBytes())
+	memory = room{int64(b.o.QueueBytes), unwritten}
+	disk = room{math.MaxInt64, 0}
+	if b.spool != nil {
+		disk = room{b.o.SpoolBytes, unwritten + b.used}
+	}
+	return memory, disk
+}
+
 // admit lets in those who wait, as far as there is room.
 func (b *Batcher) admit() {
 	for w := b.queue.first(); w != nil; w = b.queue.first() {
-		if !b.queue.fits(w.entry, b.o.QueueBytes, b.unwrittenBytes()) {
+		if memory, disk := b.room(); !b.queue.fits(w.entry, memory) || !b.queue.fits(w.entry, disk) {
 			return
 		}
 		b.queue.leave(w)
@@ -122,7 +142,7 @@ func (b *Batcher) admit() {
 // makeRoom takes out the oldest, until an item has room.
 func (b *Batcher) makeRoom(e *entry) []*entry {
 	var dropped []*entry
-	for !b.queue.takes(e, b.o.QueueBytes, 0) && len(b.queue.entries) > 0 {
+	for !b.takes(e) && len(b.queue.entries) > 0 {
 		dropped = append(dropped, b.queue.pop(1)...)
 	}
 	b.stats.Dropped += uint64(len(dropped))
