@@ -122,9 +122,7 @@ func (o *owner) dead(text []byte, mine *ownerFile) bool {
 		return true
 	case !same(its.Host, mine.Host):
 		return o.quiet()
-	case !sameBoot:
-		return true
-	case its.PID == mine.PID || processGone(its.PID):
+	case its.Boot != nil && !sameBoot, its.PID == mine.PID, processGone(its.PID):
 		return true // this process has no batcher for the folder
 	}
 	now := started(its.PID)
