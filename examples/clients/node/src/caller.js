@@ -3,7 +3,6 @@
 import { HeadgateError, canceled } from "./errors.js";
 import { sleep } from "./time.js";
 import { Transport } from "./transport.js";
-import { lived } from "#background";
 
 /** @typedef {import("./verdict.js").Answer} Answer */
 /** @typedef {import("./transport.js").Request} Request */
@@ -24,7 +23,7 @@ import { lived } from "#background";
  * @typedef {object} Clock
  * @property {() => number} mono is never set
  * @property {() => number} wall since 1970
- * @property {() => number} lived goes on while the machine sleeps, where the system has such a clock
+ * @property {() => number} [lived] goes on while the machine sleeps; undefined: the system's
  */
 
 /** The slowest line on which a body arrives before its attempt is given up: 16 KiB a second. */
@@ -55,7 +54,7 @@ export class Caller {
     this.#backoff = backoff;
     this.#backoffMax = Math.max(backoff, backoffMax);
     /** @type {Clock} */
-    this.clock = { mono: () => performance.now(), wall: Date.now, lived };
+    this.clock = { mono: () => performance.now(), wall: Date.now };
     this.random = Math.random;
     /** Called when the key has changed. @type {Set<() => void>} */
     this.keyed = new Set();

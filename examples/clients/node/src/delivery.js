@@ -7,7 +7,7 @@ import { HeadgateError } from "./errors.js";
 import { cost, cuts, slice } from "./queue.js";
 import { judge, lost, pause } from "./verdict.js";
 import { ingestPath, submission } from "./wire.js";
-import { background } from "#background";
+import { background, lived } from "#background";
 
 /** @typedef {import("./queue.js").Batch} Batch */
 /** @typedef {import("./queue.js").Content} Content */
@@ -122,7 +122,7 @@ export class Delivery {
   }
 
   get #clock() {
-    return this.#caller.clock;
+    return { lived, ...this.#caller.clock };
   }
 
   /** When the next turn is; infinite: when something changes. */
