@@ -171,7 +171,7 @@ func (b *Batcher) wait(o outcome) {
 func (b *Batcher) tryNow() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.notBefore, b.failures, b.stream = 0, 0, ""
+	b.notBefore, b.failures = 0, 0
 	b.wakeAll()
 }
 

@@ -294,7 +294,6 @@ namespace Headgate.Client
             {
                 notBefore = TimeSpan.Zero;
                 failures = 0;
-                stream = null;
                 WakeAll();
             }
         }

@@ -79,17 +79,19 @@ namespace Headgate.Client
         internal List<Spooled> Names()
         {
             var found = new List<Spooled>();
-            foreach (FileInfo file in new DirectoryInfo(Folder).GetFiles())
+            var parts = new List<FileInfo>();
+            foreach (FileInfo file in new DirectoryInfo(Folder).EnumerateFiles())
             {
                 if (file.Name.EndsWith(".json.part", StringComparison.Ordinal))
                 {
-                    file.Delete(); // never finished, and so never sent
+                    parts.Add(file);
                 }
                 else if (file.Name.EndsWith(".json", StringComparison.Ordinal) && file.Name[0] != '.')
                 {
                     found.Add(new Spooled { Name = file.Name, Room = RoomOf(file.Length) });
                 }
             }
+            parts.ForEach(part => part.Delete()); // never finished, and so never sent
             found.Sort((a, b) => string.CompareOrdinal(a.Name, b.Name));
             if (found.Count > 0)
             {
