@@ -4,6 +4,8 @@ package headgate
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -59,7 +61,7 @@ func takeFolder(folder string) (*owner, error) {
 	if inUse.folders[folder] {
 		return nil, spoolInUse(folder, "another batcher of this program")
 	}
-	o := &owner{folder: folder, id: newUUID(time.Now())}
+	o := &owner{folder: folder, id: ownerID()}
 	lock, err := lockFile(filepath.Join(folder, ".lock"))
 	if errors.Is(err, errLocked) {
 		return nil, spoolInUse(folder, "another program")
@@ -186,6 +188,15 @@ func (o *owner) unlock() {
 	if o.lock != nil {
 		o.lock.Close()
 	}
+}
+
+// ownerID is random, and no name of a batch: it must not say what time it is.
+func ownerID() string {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		panic("headgate: the system has no random numbers: " + err.Error())
+	}
+	return hex.EncodeToString(id[:])
 }
 
 func hostName() *string {

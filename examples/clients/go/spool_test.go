@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -142,6 +144,55 @@ func TestABatchIsMeantForAStream(t *testing.T) {
 	if info, _ := os.Stat(filepath.Join(folder, b.files[0].name)); info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode())
 	}
+}
+
+func TestWhatIsLeftOfABatchIsOnDiskAfterEachAnswer(t *testing.T) {
+	var attempts []string
+	b := standing(t, BatcherOptions{ItemKey: "id", Spool: t.TempDir()}, nil)
+	b.client.transport.exchange = func(_ context.Context, c call) reply {
+		attempts = append(attempts, stateOf(t, b))
+		if len(attempts) == 1 {
+			return refusing(c)
+		}
+		return own(202, `{"success":true,"data":{"stream":"s","request_id":"r","items_received":`+strconv.Itoa(len(attempts)-1)+`}}`)
+	}
+	for id := range 3 {
+		_ = b.Add(context.Background(), map[string]int{"id": id})
+	}
+	b.flushTo = b.last
+	for b.writeStep() <= 0 {
+	}
+	for _, expected := range []string{"null [[0,1] [1,2]]", "null [[1,2]]"} {
+		b.notBefore = 0
+		b.sendStep()
+		if now := stateOf(t, b); now != expected {
+			t.Errorf("%s, not %s", now, expected)
+		}
+	}
+	b.sendStep()
+	if strings.Join(attempts, ", ") != "tried null, tried [[0,1] [1,2]], tried [[1,2]]" || b.Stats().Accepted != 3 {
+		t.Error(attempts, b.Stats())
+	}
+}
+
+var commas = strings.NewReplacer("0 1", "0,1", "1 2", "1,2")
+
+// stateOf is what .state says, shortened.
+func stateOf(t *testing.T, b *Batcher) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.spool.folder, ".state"))
+	var state stateOfHand
+	if err != nil || len(text) != stateBytes || json.Unmarshal(text, &state) != nil {
+		t.Fatal(len(text), err)
+	}
+	shown := "null "
+	if state.Tried != nil {
+		shown = "tried "
+	}
+	if state.Parts == nil {
+		return shown + "null"
+	}
+	return shown + commas.Replace(fmt.Sprint(*state.Parts))
 }
 
 func TestAStateThatDoesNotFitSaysNothing(t *testing.T) {
