@@ -1,7 +1,9 @@
 """Runs client libraries against the shared cases: README.md beside this file says how."""
 import argparse, json, os, queue, re, shutil, socket, subprocess, sys, tempfile, threading, time, uuid, email.utils, glob
 from concurrent.futures import ThreadPoolExecutor
+import vectors
 SECRET = "ik_live_kit_0123456789abcdefghijklmnop"
+SECOND = "ik_live_kit_second_9876543210zyxwvutsr"
 CODES = {400: "INVALID_PAYLOAD", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "STREAM_NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "PAYLOAD_TOO_LARGE", 429: "RATE_LIMITED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 MAX = 60
 
@@ -43,7 +45,7 @@ class Server:
             h = f.readline().decode("latin-1").strip()
             if not h: break
             k, v = h.split(":", 1); headers[k.lower()] = v.strip()
-        length = int(headers.get("content-length", 0))
+        length = int(headers.get("content-length", 0)); then = self.spec.get("then")
         req = dict(method=method, path=path, headers=headers, body=None, start=time.monotonic(), end=None)
         with self.lock:
             answers = self.spec.get("answers", [])
@@ -60,7 +62,11 @@ class Server:
                 body += f.read(n); f.readline()
                 if n == 0: break
         else:
-            body = f.read(length)
+            slow = next((a["slow"] for a in (peek, then) if isinstance(a, dict) and "slow" in a), None)
+            body = b""
+            while slow and len(body) < length:
+                body += f.read(min(slow // 10, length - len(body))); time.sleep(0.1)
+            body += f.read(length - len(body))
         req["body"] = body
         with self.lock:
             self.seen.append(req); self.flying += 1; self.most = max(self.most, self.flying)
@@ -78,6 +84,7 @@ class Server:
     def answer(self, c, f, req, a):
         if a.get("hold"): self.hold(a["hold"])
         if a.get("hang_up") == "after": return False
+        for status in a.get("before", []): c.sendall(b"HTTP/1.1 %d Early\r\nlink: </x>\r\n\r\n" % status)
         if a.get("stall"):
             while c.recv(65536): pass
             return False
@@ -188,6 +195,7 @@ class Runner:
         self.err = tempfile.TemporaryFile()
         self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.err, env=e)
         self.out = []; self.cond = threading.Condition(); self.results = {}; self.n = 0; self.v = verbose; self.ended = False
+        self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
     def read(self):
         for line in self.p.stdout:
@@ -195,16 +203,31 @@ class Runner:
             if self.v: print("  <", line.strip()[:300])
             with self.cond:
                 self.out.append(line)
-                try: r = json.loads(line); self.results[r["n"]] = r
+                try:
+                    r = json.loads(line); self.lines.put(r)
+                    if "n" in r: self.results[r["n"]] = r
                 except Exception as e: self.results["bad"] = line
                 self.cond.notify_all()
+        self.lines.put(None)
         with self.cond: self.ended = True; self.cond.notify_all()
     def tell(self, op):
         n = self.n; self.n += 1
-        line = json.dumps(dict(n=n, **op))
+        self.say(dict(n=n, **op))
+        return n
+    def say(self, told):
+        line = json.dumps(told)
         if self.v: print("  >", line[:300])
         self.p.stdin.write(line.encode() + b"\n"); self.p.stdin.flush()
-        return n
+    def line(self):
+        """The next line that it writes."""
+        try: found = self.lines.get(timeout=MAX)
+        except queue.Empty: raise Fail("no line")
+        if found is None: raise Fail("it ended: " + self.stderr())
+        return found
+    def do(self, op):
+        r = self.hear(self.tell(op))
+        if "ok" not in r: raise Fail(f"{op['op']}: {r}")
+        return r["ok"]
     def hear(self, n, most=MAX):
         with self.cond:
             if not self.cond.wait_for(lambda: n in self.results or self.ended, most): raise Fail("no answer to %d" % n)
@@ -227,21 +250,34 @@ def spooled(folder):
     for path in sorted(glob.glob(folder + "/*.json")):
         head, body = open(path).read().split("\n")[:2]
         head = json.loads(head); json.loads(body)
-        assert head["v"] == 1 and set(head) == {"v", "idempotency_key", "item_key", "created"}, head
+        assert head["v"] == 1 and set(head) - {"stream"} == {"v", "idempotency_key", "item_key", "created"}, head
         assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json", os.path.basename(path)), path
         out.append(head["idempotency_key"])
     return out
 
+def owner(kind):
+    """What stands in `.owner` of a folder that another program has, or had."""
+    boot = open("/proc/sys/kernel/random/boot_id").read().strip() if os.path.exists("/proc/sys/kernel/random/boot_id") else None
+    told = {"host": socket.gethostname(), "boot": boot, "pid": os.getpid(), "started": None, "lock": False, "id": str(uuid.uuid4())}
+    if kind == "dead":
+        child = subprocess.Popen([sys.executable, "-c", ""]); child.wait(); told["pid"] = child.pid; told["started"] = "1"
+    if kind == "elsewhere": told.update(host="elsewhere.invalid", boot=str(uuid.uuid4()))
+    return json.dumps(told)
+
+def refused_ids(folder):
+    """The ids in each file of `rejected`, in order of names."""
+    return [[item["id"] for line in open(path) for item in json.loads(line)["items"]] for path in sorted(glob.glob(folder + "/rejected/*.json"))]
+
 def run_case(case, command, verbose):
     server = Server(case["server"]); hold, dead = dead_url()
     folder = tempfile.mkdtemp(prefix="kit-")
-    for name, text in case.get("spool", {}).items(): open(folder + "/" + name, "w").write(text)
-    names = {"$url": server.url, "$dead": dead, "$key": SECRET, "$folder": folder}
+    for name, text in case.get("spool", {}).items(): open(folder + "/" + name, "w").write(owner(text[7:]) if text.startswith("$owner_") else text)
+    names = {"$url": server.url, "$dead": dead, "$key2": SECOND, "$key": SECRET, "$folder": folder}
     env = fill(case.get("env", {}), names)
     runners = [Runner(command, env, verbose)]; named = {}; spool_keys = []; exit_at = 0
     try:
         for number, step in enumerate(case["steps"]):
-            step = dict(step); r = runners[-1]
+            step = dict(step); r = runners[step.pop("runner", -1)]
             expect = step.pop("expect", {"ok": {}}); eventually = step.pop("eventually", False)
             where = f"step {number} {json.dumps(step)[:120]}"
             try:
@@ -281,13 +317,14 @@ def run_case(case, command, verbose):
                     spool_keys = spool_keys or spooled(folder)
                     names_left = sorted(x for x in os.listdir(folder) if not x.startswith("."))
                     if "names" in step: matches(step["names"], names_left)
+                    if "rejected" in step: matches(step["rejected"], refused_ids(folder))
                 elif step["kit"] == "folder": os.rename(*(folder, folder + ".away") if step["away"] else (folder + ".away", folder))
                 else: raise Fail("unknown step")
             except Fail as e: raise Fail(f"{where}: {e}")
         check(case, server, spool_keys)
         for r in runners:
             said = "".join(r.out) + r.stderr()
-            if SECRET in said: raise Fail("the key was printed: " + said[max(0, said.index(SECRET) - 200):][:300])
+            if SECRET in said or SECOND in said: raise Fail("the key was printed: " + said[:3000])
             if "bad" in r.results: raise Fail("not JSON: " + r.results["bad"])
     except Fail as e:
         return f"{e}\n    requests: {[(x['method'], x['path'], (x['body'] or b'')[:80], x['headers'].get('idempotency-key')) for x in server.seen][:12]}\n    stderr: {runners[-1].stderr()[-1500:]}"
@@ -301,7 +338,8 @@ def check(case, server, spool_keys):
     if server.errors: raise Fail("; ".join(server.errors))
     for i, s in enumerate(seen):
         h = s["headers"]; where = f"request {i}: "
-        if h.get("authorization") != "Bearer " + SECRET: raise Fail(where + "no key")
+        second = i < len(case.get("requests") or []) and case["requests"][i].get("second_key")
+        if h.get("authorization") != "Bearer " + (SECOND if second else SECRET): raise Fail(where + "no key, or another one")
         if SECRET in s["path"] or SECRET.encode() in (s["body"] or b"") or any(SECRET in v for k, v in h.items() if k != "authorization"): raise Fail(where + "the key is somewhere else")
         if s["method"] == "POST" and h.get("content-type", "").split(";")[0] != "application/json": raise Fail(where + "content type")
         if s["method"] in ("POST", "DELETE") and not re.fullmatch(r"[!-~]{1,255}", h.get("idempotency-key", "")): raise Fail(where + "idempotency key")
@@ -331,21 +369,44 @@ def check(case, server, spool_keys):
         if "after_ms" in w and (s["start"] - seen[i - 1]["end"]) * 1000 < w["after_ms"] - 1: raise Fail(f"{where}: after {(s['start'] - seen[i - 1]['end']) * 1000} ms")
     if case.get("spooled_keys") and [s["headers"]["idempotency-key"] for s in seen][: len(spool_keys)] != spool_keys: raise Fail("not the keys of the spool")
 
+def judged(command, verbose):
+    """All verdicts, with one runner."""
+    found = vectors.vectors()
+    runner = Runner(command, {}, verbose)
+    try:
+        for case in found["verdicts"]:
+            try: vectors.verdict(runner, case, found["wall"], SECRET); why = None
+            except (AssertionError, Fail) as e: why = str(e)
+            yield "verdict: " + case["name"], why
+    finally: runner.stop()
+
+def scripted(command, verbose, case):
+    return vectors.script(lambda: Runner(command, {}, verbose), case, vectors.vectors()["wall"])
+
 def main():
     p = argparse.ArgumentParser(); p.add_argument("-k", default=""); p.add_argument("-j", type=int, default=4); p.add_argument("-v", action="store_true"); p.add_argument("--language", required=True)
+    p.add_argument("--only", choices=("cases", "verdicts", "scripts"), action="append")
     p.add_argument("command", nargs="+")
-    a = p.parse_args()
+    a = p.parse_args(); only = a.only or ["cases", "verdicts", "scripts"]
     cases = [c for c in json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json"))) if a.k in c["name"] and a.language in c.get("only", [a.language]) and a.language not in c.get("without", [])]
-    bad = 0; began = time.monotonic()
-    def one(c):
-        try: return run_case(c, a.command, a.v)
+    jobs = [(c["name"], lambda c=c: run_case(c, a.command, a.v)) for c in cases if "cases" in only]
+    jobs += [("script: " + c["name"], lambda c=c: scripted(a.command, a.v, c)) for c in vectors.vectors()["scripts"] if "scripts" in only and a.k in c["name"]]
+    bad = good = 0; began = time.monotonic()
+    def one(job):
+        try: return job[1]()
         except Exception as e:
             import traceback; return traceback.format_exc()
+    def all_of_them(pool):
+        for job, why in zip(jobs, pool.map(one, jobs)): yield job[0], why
+        if "verdicts" in only:
+            for name, why in judged(a.command, a.v):
+                if a.k in name: yield name, why
     with ThreadPoolExecutor(1 if a.v else a.j) as pool:
-        for c, why in zip(cases, pool.map(one, cases)):
-            print("FAIL" if why else "PASS", c["name"], flush=True)
+        for name, why in all_of_them(pool):
+            print("FAIL" if why else "PASS", name, flush=True)
             if why: bad += 1; print("   ", why)
-    print(f"{len(cases) - bad} of {len(cases)} passed in {time.monotonic() - began:.1f} s")
+            else: good += 1
+    print(f"{good} of {good + bad} passed in {time.monotonic() - began:.1f} s")
     sys.exit(bool(bad))
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What Add does when the queue is full.
+// WhenFull is what Add does when the queue is full.
 type WhenFull int
 
 const (
@@ -19,7 +19,7 @@ const (
 	Wait WhenFull = iota
 	// Fail returns an error with the code FULL.
 	Fail
-	// DropOldest gives up what waits longest; it is handed to OnRejected with the code DROPPED.
+	// DropOldest gives up what waits longest; it is handed to OnRejected with the code DROPPED. Not with a spool.
 	DropOldest
 )
 
@@ -40,22 +40,27 @@ type BatcherOptions struct {
 	// Linger is how long an item waits for others; 100 ms. What gathers while a request is on its way goes at once when
 	// that is answered.
 	Linger time.Duration
-	// QueueBytes is how much may wait; 16 MiB. An item that is longer than all of it is let in alone.
+	// QueueBytes is how much may wait in memory; 16 MiB. An item that is longer than all of it is let in alone.
 	QueueBytes int
 	// WhenFull says what Add does then; Wait.
 	WhenFull WhenFull
 	// LatestOnly replaces an item that waits by a newer one of the same key, in its place: for sensors and scores.
 	LatestOnly bool
-	// Spool is a folder for batches: what was added longer ago than Linger survives a crash, and is sent by the next
-	// batcher with the folder. One batcher a folder. It is made if it is missing.
+	// Spool is a folder that is the queue: what was added longer ago than Linger (a second, while older items wait) survives
+	// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is made if it is missing.
 	Spool string
+	// SpoolBytes is how much the folder may have; 1 GiB. A file counts 4 KiB at least. What is given up may have a tenth of
+	// that beside it.
+	SpoolBytes int64
 	// OnAccepted is called for each accepted request, with its items.
 	OnAccepted func(*Receipt, []json.RawMessage)
-	// OnRejected is called for items that will not be sent any more.
+	// OnRejected is called for items that will not be sent any more: Headgate refused them, or the code of the error says
+	// why else. With a spool they are kept in its folder rejected.
 	OnRejected func([]json.RawMessage, *Error)
-	// OnRetry is called before a request is repeated, with the pause until then; and with CodeSpool before a file is
-	// written again, by a goroutine of its own.
-	OnRetry func(*Error, time.Duration)
+	// OnState is called when the state is another one, or its code, which is that of the last error: see [State]. With
+	// [CodeSpool] it tells of a disk that takes nothing, whatever the state is; items are held in memory then, by a goroutine
+	// of its own.
+	OnState func(State, string)
 }
 
 // Batcher joins items into requests and sends them in the background, in order, one request at a time. It may be used by
@@ -73,42 +78,65 @@ type Batcher struct {
 	tasks  sync.WaitGroup
 	ending sync.Once
 
-	mu      sync.Mutex
-	queue   queue
-	pending []*batch // cut, and in files; without a spool a batch is cut when it is sent
-	spooled int      // bytes of those
-	flight  []*entry // of its items those that are not settled
-	last    uint64   // number of the newest item
-	flushTo uint64   // up to this item, nothing waits for others
-	closed  bool
-	stats   Stats
-	changed chan struct{} // closed at every change that somebody may wait for
-	wake    chan struct{} // for the sender
-	wakeCut chan struct{} // for who writes files
+	mu        sync.Mutex
+	queue     queue
+	unwritten *batch    // cut, and in no file yet
+	files     []spooled // on disk, in order, but for the one in hand
+	used      int64     // room of the files, with the one in hand
+	hand      *hand     // being sent
+	bytesMost int       // of a request
+	stream    string    // the key's, if that is known
+	last      uint64    // number of the newest item
+	flushTo   uint64    // up to this item, nothing waits for others
+	closed    bool
+	lost      bool // another program took the folder
 
-	troubled, losing bool // the log has been told
+	state     State
+	code      string
+	since     time.Time
+	failures  int           // in a row
+	notBefore time.Duration // when the next attempt may be
+
+	stats     Stats
+	losing    bool          // the log has been told of lost items
+	diskFails bool          // and the program of a disk that takes nothing
+	changed   chan struct{} // closed at every change that somebody may wait for
+	wake      chan struct{} // for the sender
+	wakeCut   chan struct{} // for who writes files
 }
 
 // Stats are what a batcher has and had.
 type Stats struct {
-	// Queued items wait, InFlight items are in the request that is on its way.
+	// Queued items wait in memory, InFlight items are in the batch that is being sent.
 	Queued, InFlight int
+	// Spooled batches wait on disk, and take SpooledBytes. How many items they have is known when they are read.
+	Spooled      int
+	SpooledBytes int64
 	// Accepted and Rejected items, since the batcher was made. Dropped are those of the rejected that had to make room.
 	Accepted, Rejected, Dropped uint64
 	// Replaced items were overtaken by newer ones (LatestOnly).
 	Replaced uint64
 	// Retries are repeated requests.
 	Retries uint64
-	// Oldest is how long the oldest item has been here; 0 if there is none.
+	// Damaged files were set aside. Forgotten are files of refused items that had to make room for newer ones.
+	Damaged, Forgotten uint64
+	// Oldest is how long the oldest item in memory has been here; 0 if there is none.
 	Oldest time.Duration
+	// State is how the batcher stands to Headgate, Code that of the last error if it is not OK, Since when it began.
+	State State
+	Code  string
+	Since time.Time
 }
 
 // Flushed is what Flush and Close found at their end.
 type Flushed struct {
 	// Done says that everything added before was accepted or rejected.
 	Done bool
-	// Queued and InFlight items were not, when the time was over.
-	Queued, InFlight int
+	// Queued and InFlight items were not, when the time was over, and Spooled batches, which stay in the spool.
+	Queued, InFlight, Spooled int
+	// State and Code say why, if it was not OK.
+	State State
+	Code  string
 }
 
 // Batcher starts one. An error is about its options, or its spool.
@@ -116,25 +144,48 @@ func (c *Client) Batcher(o BatcherOptions) (*Batcher, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	b, err := c.batcher(o)
+	if err != nil {
+		return nil, err
+	}
+	if b.spool != nil {
+		b.tasks.Add(2)
+		go b.run(b.writeStep, b.wakeCut)
+		go b.run(b.lookStep, nil)
+	}
+	b.tasks.Add(1)
+	go b.run(b.sendStep, b.wake)
+	return b, nil
+}
+
+// batcher is one whose steps nobody does yet.
+func (c *Client) batcher(o BatcherOptions) (*Batcher, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Batcher{
 		client: c, o: o, ctx: ctx, cancel: cancel,
-		queue:   newQueue(o.LatestOnly),
-		changed: make(chan struct{}),
-		wake:    make(chan struct{}, 1),
-		wakeCut: make(chan struct{}, 1),
+		queue:     newQueue(o.LatestOnly),
+		bytesMost: o.MaxBytes,
+		state:     OK,
+		changed:   make(chan struct{}),
+		wake:      make(chan struct{}, 1),
+		wakeCut:   make(chan struct{}, 1),
 	}
 	if o.Spool != "" {
 		if err := b.openSpool(); err != nil {
 			cancel()
 			return nil, err
 		}
-		b.tasks.Add(1)
-		go b.writeFiles()
 	}
-	b.tasks.Add(1)
-	go b.send()
+	c.mu.Lock()
+	c.batchers[b] = struct{}{}
+	c.mu.Unlock()
 	return b, nil
+}
+
+func (c *Client) forget(b *Batcher) {
+	c.mu.Lock()
+	delete(c.batchers, b)
+	c.mu.Unlock()
 }
 
 func (o *BatcherOptions) check() error {
@@ -151,17 +202,21 @@ func (o *BatcherOptions) check() error {
 	if o.WhenFull < Wait || o.WhenFull > DropOldest {
 		return fmt.Errorf("headgate: WhenFull is Wait, Fail or DropOldest")
 	}
-	if o.MaxItems < 0 || o.MaxBytes < 0 || o.Linger < 0 || o.QueueBytes < 0 || o.MaxBytes > requestBytesMost {
+	if o.WhenFull == DropOldest && o.Spool != "" {
+		return errors.New("headgate: DropOldest is for a batcher without a spool, which keeps what it has; with one there are Wait and Fail")
+	}
+	if o.MaxItems < 0 || o.MaxBytes < 0 || o.Linger < 0 || o.QueueBytes < 0 || o.SpoolBytes < 0 || o.MaxBytes > requestBytesMost {
 		return fmt.Errorf("headgate: limits of a batcher are positive, and MaxBytes is at most %d", requestBytesMost)
 	}
 	orDefault(&o.MaxItems, 1000)
 	orDefault(&o.MaxBytes, 1_000_000)
 	orDefault(&o.QueueBytes, 16<<20)
+	orDefault(&o.SpoolBytes, 1<<30)
 	orDefault(&o.Linger, 100*time.Millisecond)
 	return nil
 }
 
-func orDefault[T int | time.Duration](value *T, other T) {
+func orDefault[T int | int64 | time.Duration](value *T, other T) {
 	if *value == 0 {
 		*value = other
 	}
@@ -176,25 +231,30 @@ func (b *Batcher) Add(ctx context.Context, item any) error {
 	}
 	b.mu.Lock()
 	if b.closed {
-		b.mu.Unlock()
+		defer b.mu.Unlock()
+		if b.lost {
+			return spoolInUse(b.o.Spool, "another program, which took it over")
+		}
 		return failure(CodeClosed, "the batcher is closed")
 	}
-	if b.queue.takes(e, b.o.QueueBytes, b.spooled) {
+	if b.takes(e) {
 		b.put(e)
 		b.mu.Unlock()
 		return nil
 	}
 	switch b.o.WhenFull {
 	case Fail:
-		b.mu.Unlock()
-		e := failure(CodeFull, "the queue is full: %d bytes wait", b.o.QueueBytes)
+		defer b.mu.Unlock()
+		e := failure(CodeFull, "the queue is full: %d bytes wait in memory, %d in the spool", b.queue.bytes+b.unwrittenBytes(), b.used)
 		e.Retryable = true
 		return e
 	case DropOldest:
 		dropped := b.makeRoom(e)
 		b.put(e)
 		b.mu.Unlock()
-		b.drop(dropped)
+		for _, one := range dropped {
+			b.giveBack([]*entry{one}, failure(CodeDropped, "the queue was full, and %s the oldest in it", named(one.key)))
+		}
 		return nil
 	}
 	w := b.queue.line(e)
@@ -244,36 +304,55 @@ func (b *Batcher) waitForRoom(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// Flush returns when everything added before is accepted or rejected, or when the context ends: what is said then is how
-// much is not. It does not wait for the linger.
+// Flush returns when everything added before is accepted or rejected, and what an earlier life left in the spool, or when
+// the context ends: what is said then is how much is not. It does not wait for the linger.
 func (b *Batcher) Flush(ctx context.Context) Flushed {
 	b.mu.Lock()
-	target := b.last
-	b.flushTo = target
-	b.wakeAll()
-	for b.open(target) {
+	defer b.mu.Unlock()
+	target := b.hurry()
+	for b.open(target) && ctx.Err() == nil && b.ctx.Err() == nil {
 		changed := b.changed
 		b.mu.Unlock()
 		select {
 		case <-changed:
-			b.mu.Lock()
 		case <-ctx.Done():
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if !b.open(target) {
-				return Flushed{Done: true}
-			}
-			return Flushed{Queued: b.queued(), InFlight: len(b.flight)}
+		case <-b.ctx.Done():
 		}
+		b.mu.Lock()
 	}
-	b.mu.Unlock()
-	return Flushed{Done: true}
+	return b.flushed(target)
 }
 
-// Close flushes until the context ends, then stops. What is still there is handed to OnRejected with the code CLOSED; with
-// a spool it stays in its files. From the beginning of Close on, Add fails with the code CLOSED. Give it a context with
-// a deadline: a daemon that is away for hours is otherwise waited for.
+// hurry has everything that is there sent without waiting for more, and says which item is the newest of it.
+func (b *Batcher) hurry() uint64 {
+	b.flushTo = b.last
+	b.wakeAll()
+	return b.last
+}
+
+func (b *Batcher) flushed(target uint64) Flushed {
+	f := Flushed{Done: !b.open(target), State: b.state, Code: b.code}
+	if !f.Done {
+		f.Queued, f.InFlight, f.Spooled = b.queued(), b.inFlight(), len(b.files)
+	}
+	return f
+}
+
+// Close flushes until the context ends, then stops. What is still there stays in the spool; without one, or if it could not
+// be written, it is handed to OnRejected with the code CLOSED. From the beginning of Close on, Add fails with the code
+// CLOSED. Give it a context with a deadline: a daemon that is away for hours is otherwise waited for.
 func (b *Batcher) Close(ctx context.Context) Flushed {
+	b.shut()
+	flushed := b.Flush(ctx)
+	b.ending.Do(b.end)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	flushed.Spooled = len(b.files)
+	return flushed
+}
+
+// shut lets no more items in.
+func (b *Batcher) shut() {
 	b.mu.Lock()
 	b.closed = true
 	for _, w := range b.queue.dismiss() {
@@ -281,9 +360,24 @@ func (b *Batcher) Close(ctx context.Context) Flushed {
 		close(w.done)
 	}
 	b.mu.Unlock()
-	flushed := b.Flush(ctx)
-	b.ending.Do(b.end)
-	return flushed
+}
+
+// lookStep stops the batcher if another program took the folder over. What is in memory is written by Close all the same:
+// what must not be lost does not depend on who owns the folder.
+func (b *Batcher) lookStep() time.Duration {
+	if b.spool.owner.holds() {
+		return ownerLook
+	}
+	b.client.transport.log().Warn("headgate: another program took over the spool, and this batcher stops", "folder", b.o.Spool)
+	b.mu.Lock()
+	b.lost = true
+	b.mu.Unlock()
+	b.shut()
+	b.cancel()
+	if b.o.OnState != nil {
+		b.o.OnState(Blocked, CodeSpoolInUse)
+	}
+	return ownerLook
 }
 
 // Stats are those of this moment.
@@ -291,9 +385,13 @@ func (b *Batcher) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stats
-	s.Queued, s.InFlight = b.queued(), len(b.flight)
-	if oldest := b.oldest(); oldest != nil {
-		s.Oldest = max(time.Since(oldest.at), 1)
+	s.Queued, s.InFlight, s.State, s.Code, s.Since = b.queued(), b.inFlight(), b.state, b.code, b.since
+	s.Spooled, s.SpooledBytes = len(b.files), b.used
+	if b.hand != nil {
+		s.SpooledBytes -= b.hand.room
+	}
+	if oldest, ok := b.oldestAt(); ok {
+		s.Oldest = max(b.client.transport.lived()-oldest, 1)
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -24,6 +25,9 @@ const (
 type Client struct {
 	transport *transport
 	timeout   time.Duration
+
+	mu       sync.Mutex
+	batchers map[*Batcher]struct{} // that want to know of another key
 }
 
 // Option changes how a [Client] or a [Reader] works.
@@ -35,7 +39,6 @@ type settings struct {
 	userAgent  string
 	httpClient *http.Client
 	pauses     pauses
-	now        func() time.Time
 	logger     *slog.Logger
 	silence    time.Duration
 }
@@ -45,7 +48,7 @@ func WithTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.timeout = timeout }
 }
 
-// WithAttemptTimeout is how long one request may take. 10 seconds if absent.
+// WithAttemptTimeout is how long one request may take, and a second more for each 16 KiB of its body. 10 seconds if absent.
 func WithAttemptTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.attempt = timeout }
 }
@@ -62,7 +65,7 @@ func WithHTTPClient(client *http.Client) Option {
 }
 
 // WithBackoff sets the longest pause before the first retry, which doubles with each further one, and the longest of all.
-// 250 ms and 30 s if absent. The pause before a retry is chosen between nothing and that.
+// 250 ms and 30 s if absent. The pause before a retry is chosen between half of that and all of it.
 func WithBackoff(first, most time.Duration) Option {
 	return func(s *settings) { s.pauses = pauses{first: first, most: most} }
 }
@@ -71,11 +74,6 @@ func WithBackoff(first, most time.Duration) Option {
 // if absent.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) { s.logger = logger }
-}
-
-// WithClock replaces time.Now in what depends on dates: the age of a batch, Retry-After. For tests.
-func WithClock(now func() time.Time) Option {
-	return func(s *settings) { s.now = now }
 }
 
 // WithSilence is after how long without a byte a followed connection counts as dead. 40 seconds if absent.
@@ -88,7 +86,6 @@ func settle(options []Option) *settings {
 		timeout: timeoutDefault,
 		attempt: attemptDefault,
 		pauses:  pauses{first: 250 * time.Millisecond, most: 30 * time.Second},
-		now:     time.Now,
 		silence: 40 * time.Second,
 	}
 	for _, option := range options {
@@ -111,7 +108,24 @@ func New(url, key string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{transport: t, timeout: s.timeout}, nil
+	return &Client{transport: t, timeout: s.timeout, batchers: map[*Batcher]struct{}{}}, nil
+}
+
+// SetKey replaces the ingest key. Batchers try again at once.
+func (c *Client) SetKey(key string) error {
+	if key == "" {
+		return errors.New("headgate: needs an ingest key")
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	c.transport.setKey(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for b := range c.batchers {
+		b.tryNow()
+	}
+	return nil
 }
 
 // String names the address, and not the key.

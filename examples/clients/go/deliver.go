@@ -1,264 +1,421 @@
-// The sender of a batcher: one batch after the other, each until it is accepted, refused or too old.
+// The sender of a batcher: one batch after the other, each until Headgate has accepted or refused all of it.
 
 package headgate
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
 
-// ageMost is how long a batch is tried. The daemon knows idempotency keys for 24 hours: what it may have taken must not
-// come again after that.
-const ageMost = 23 * time.Hour
+// unknownMost is how long a batch is tried whose outcome is unknown. The daemon knows idempotency keys for 24 hours: what
+// it may have taken must not come again after that.
+const unknownMost = 23 * time.Hour
 
-// send is the goroutine that makes requests.
-func (b *Batcher) send() {
-	defer b.tasks.Done()
-	for next := b.next(); next != nil && b.deliver(next); next = b.next() {
-	}
-}
+// clockJump is how far the wall clock may be off before the time of a mark is written anew.
+const clockJump = time.Minute
 
-// next waits for a batch; nil at the end.
-func (b *Batcher) next() *batch {
-	for {
-		b.mu.Lock()
-		var next *batch
-		wait := time.Hour
-		if len(b.pending) > 0 && b.pending[0].ready {
-			next = b.unstack()
-		} else if b.spool == nil {
-			next, wait = b.cut(time.Now())
-		}
-		if next != nil {
-			b.fly(next)
-		}
-		b.mu.Unlock()
-		if next != nil {
-			return next
-		}
-		if !b.rest(b.wake, wait) {
-			return nil
-		}
-	}
-}
+// bytesLeast is how short batches may become because something in between finds them too large.
+const bytesLeast = 4 << 10
 
-// rest waits for a signal, or so long; false at the end.
-func (b *Batcher) rest(wake <-chan struct{}, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-wake:
-	case <-timer.C:
-	case <-b.ctx.Done():
-	}
-	return b.ctx.Err() == nil
-}
+// partsMost is how many parts have room in the file that says what is in hand.
+const partsMost = 200
 
-// deliver settles every item of a batch; false at the end of the batcher: then the rest is still in flight.
-func (b *Batcher) deliver(whole *batch) bool {
-	for parts := []*batch{whole}; len(parts) > 0; {
-		part := parts[0]
-		parts = parts[1:]
-		receipt, failed := b.try(part)
-		switch {
-		case failed == nil:
-			b.working()
-			if b.o.OnAccepted != nil {
-				b.o.OnAccepted(receipt, raws(part.entries))
-			}
-		case failed.Code == CodeCanceled && b.ctx.Err() != nil:
-			return false
-		default:
-			if smaller := part.divide(failed); smaller != nil {
-				parts = append(smaller, parts...)
-				continue
-			}
-			b.hand(part.entries, failed)
-		}
-		if len(parts) == 0 {
-			b.spool.remove(whole)
-		}
-		b.settle(part, failed == nil)
-	}
+// again is the pause before a file is tried again that could not be read or written.
+const again = time.Second
+
+// State is how the batcher stands to Headgate.
+type State string
+
+const (
+	// OK says that the last request was answered by Headgate with a word about its items, or that there was none.
+	OK State = "ok"
+	// Retrying says that requests do not reach Headgate, or that it asks for patience.
+	Retrying State = "retrying"
+	// Blocked says that Headgate refuses the key, the stream or the request: somebody has to do something, such as
+	// [Client.SetKey]. Nothing is given up meanwhile.
+	Blocked State = "blocked"
+)
+
+// sendStep makes one attempt, if it is time. It says how long there is nothing to do.
+func (b *Batcher) sendStep() time.Duration {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.flushTo = max(b.flushTo, b.last) // what gathered goes at once
-	b.wakeAll()
-	return b.ctx.Err() == nil
-}
-
-func (b *Batcher) settle(part *batch, accepted bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	count := uint64(len(part.entries))
-	if accepted {
-		b.stats.Accepted += count
-	} else {
-		b.stats.Rejected += count
-	}
-	b.land(len(part.entries))
-}
-
-// try repeats a request, with the same key and the same bytes, until there is a final answer.
-func (b *Batcher) try(part *batch) (*Receipt, *Error) {
-	t := b.client.transport
-	c, err := submission(part.body(), &sendOptions{itemKey: part.itemKey, idempotencyKey: part.key, stream: b.o.Stream})
-	if err != nil {
-		return nil, own(err)
-	}
-	var last *Error
-	for retry := 0; ; retry++ {
-		if age(part.created, t.now()) >= ageMost {
-			e := failure(CodeExpired, "the batch was not accepted for 23 hours, and the daemon would not know any more if it had taken it before")
-			if last != nil {
-				e.Message += "; the last attempt: " + last.Message
-			}
-			return nil, e
-		}
-		var r *Receipt
-		a, failed := t.attempt(b.ctx, c)
-		if failed == nil {
-			r, failed = receipt(a)
-		}
-		if failed == nil {
-			return r, nil
-		}
-		if b.ctx.Err() != nil {
-			return nil, ended(context.Canceled, failed)
-		}
-		if !failed.Retryable {
-			return nil, failed
-		}
-		last = failed
-		if !b.pause(failed, t.pauses.before(retry, failed.retryAfter)) {
-			return nil, ended(context.Canceled, failed)
-		}
-	}
-}
-
-func (b *Batcher) pause(failed *Error, pause time.Duration) bool {
-	b.failing(failed)
-	b.mu.Lock()
-	b.stats.Retries++
+	wait := b.notBefore - b.client.transport.lived()
+	h := b.hand
 	b.mu.Unlock()
-	if b.o.OnRetry != nil {
-		b.o.OnRetry(failed, pause)
+	if wait > 0 {
+		return wait
 	}
-	return sleep(b.ctx, pause)
+	if h == nil {
+		if h, wait = b.take(); h == nil {
+			return wait
+		}
+	}
+	b.attempt(h)
+	return 0
 }
 
-// age is by whichever clock says more: one stops while the machine sleeps, the other may be set back.
-func age(created, now time.Time) time.Duration {
-	return max(now.Sub(created), now.Round(0).Sub(created.Round(0)))
+// take gets the next batch in hand: from its file, from memory if the disk does not take it, or from the queue.
+func (b *Batcher) take() (*hand, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := forever
+	if b.spool == nil {
+		var next *batch
+		if next, wait = b.cut(); next != nil {
+			b.hand = inHand(next)
+		}
+	} else if len(b.files) > 0 {
+		b.hand, wait = b.openNext()
+	} else if b.unwritten != nil && b.unwritten.refused {
+		b.hand = inHand(b.unwritten)
+	}
+	if b.hand != nil {
+		b.admit()
+	}
+	b.tell()
+	return b.hand, wait
 }
 
-// divide makes smaller batches of one that was refused: what the answer names stands alone, or else it is halved. Nil if
+// attempt sends what is next of the batch in hand, and does what follows.
+func (b *Batcher) attempt(h *hand) {
+	t := b.client.transport
+	entries, key := h.part(), t.key()
+	if h.expired(t) {
+		b.setAside(h, failure(CodeExpired, "for 23 hours it was unknown whether the daemon had taken this, and it would not know any more; look for it there before you send it again"))
+		return
+	}
+	c := b.request(h)
+	fresh := b.mark(h)
+	o := judge(t.exchange(b.ctx, c), len(entries), t.now())
+	if b.ctx.Err() != nil && o.kind == retrying {
+		return // the end of the batcher: the mark says that the outcome is unknown
+	}
+	if fresh && !o.unknown {
+		h.tried = false
+	}
+	if o.kind == blocked && t.key() != key {
+		b.save(h)
+		return // about the key before: it says nothing
+	}
+	b.follow(h, o, len(c.body))
+	b.wait(o)
+}
+
+// request is the part that is next, always with the same key. Options and files were checked before.
+func (b *Batcher) request(h *hand) call {
+	c, _ := submission(bodyOf(h.part()), &sendOptions{itemKey: h.itemKey, idempotencyKey: h.partKey(), stream: h.stream})
+	return c
+}
+
+// partKey is the batch's, or that of a part: the same whenever the same part is cut out of the same batch.
+func (h *hand) partKey() string {
+	if h.whole {
+		return h.key
+	}
+	return fmt.Sprintf("%s/%d/%d", h.key, h.parts[0].from, h.parts[0].count)
+}
+
+// follow does what an outcome asks for.
+func (b *Batcher) follow(h *hand, o outcome, bytes int) {
+	part := h.parts[0]
+	switch o.kind {
+	case accepted:
+		b.learn(o.receipt.Stream)
+		b.turn(OK, "")
+		if b.o.OnAccepted != nil {
+			b.o.OnAccepted(o.receipt, raws(h.part()))
+		}
+		b.settle(h, true)
+	case mismatch:
+		b.turn(OK, "")
+		b.setAside(h, o.failed)
+	case refused:
+		b.turn(OK, "")
+		if smaller := divide(part, o.named(part.count)); smaller != nil {
+			b.cutUp(h, smaller)
+		} else {
+			b.setAside(h, o.failed)
+		}
+	case blocked:
+		b.save(h)
+		b.failing(Blocked, o.failed)
+	case retrying:
+		if o.shrink && !h.tried && part.count > 1 {
+			b.shrink(bytes)
+			b.cutUp(h, divide(part, nil))
+		} else {
+			b.save(h)
+		}
+		b.failing(Retrying, o.failed)
+	}
+}
+
+// wait sets when the next attempt may be, and counts failures.
+func (b *Batcher) wait(o outcome) {
+	t := b.client.transport
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o.kind == blocked || o.kind == retrying {
+		b.failures++
+		b.stats.Retries++
+	} else {
+		b.failures = 0
+	}
+	if pause := o.pause(t.pauses, max(b.failures, 1), t.draw()); pause > 0 {
+		b.notBefore = max(b.notBefore, t.lived()+pause)
+	}
+}
+
+// tryNow ends a pause: the key is another one.
+func (b *Batcher) tryNow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notBefore, b.failures = 0, 0
+	b.wakeAll()
+}
+
+// learn keeps the name of the key's stream: batches that are written from now on are meant for it.
+func (b *Batcher) learn(stream string) {
+	b.mu.Lock()
+	b.stream = stream
+	b.mu.Unlock()
+}
+
+// shrink makes later batches shorter than one that something in between found too large.
+func (b *Batcher) shrink(bytes int) {
+	b.mu.Lock()
+	b.bytesMost = min(b.bytesMost, max(bytes/2, bytesLeast))
+	b.mu.Unlock()
+}
+
+// mark says on disk, before bytes leave, that the outcome is unknown. It is true if that was not so before.
+func (b *Batcher) mark(h *hand) bool {
+	t := b.client.transport
+	now, lived := t.now(), t.lived()
+	if !h.tried {
+		h.tried, h.since, h.lived = true, now, lived
+		b.save(h)
+		return true
+	}
+	// The time that passed is what counts: a clock that jumped must not make a batch old, or young, after a crash.
+	lasted := lived - h.lived
+	if off := now.Sub(h.since.Add(lasted)); off.Abs() > clockJump {
+		h.since = now.Add(-lasted)
+		b.save(h)
+	}
+	return false
+}
+
+func (h *hand) expired(t *transport) bool {
+	return h.tried && t.lived()-h.lived >= unknownMost
+}
+
+// save writes what stands of the batch in hand. What cannot be written is told of: it matters only if a crash comes next.
+func (b *Batcher) save(h *hand) {
+	if b.spool == nil {
+		return
+	}
+	if err := b.spool.save(h); err != nil {
+		b.client.transport.log().Warn("headgate: what is being sent cannot be written to the spool", "folder", b.spool.folder, "error", err)
+	}
+}
+
+// cutUp replaces the part that is next by smaller ones, which are on disk before the first of them is sent.
+func (b *Batcher) cutUp(h *hand, smaller []span) {
+	b.mu.Lock()
+	h.parts = append(smaller, h.parts[1:]...)
+	if len(h.parts) > partsMost {
+		// None of the last ones was sent yet: they may be one.
+		from := h.parts[partsMost-1].from
+		h.parts = append(h.parts[:partsMost-1], span{from, len(h.entries) - from})
+	}
+	h.whole, h.tried = false, false
+	b.mu.Unlock()
+	b.save(h)
+}
+
+// setAside gives up what is next, for one of three reasons: Headgate refused it, knows its key with other content, or may
+// have taken it too long ago. It is kept in the spool, and told of.
+func (b *Batcher) setAside(h *hand, failed *Error) {
+	if b.spool != nil {
+		went, err := b.spool.reject(h, failed)
+		b.forgot(went)
+		if err != nil && !gone(failed.Code) {
+			b.client.transport.log().Warn("headgate: refused items cannot be kept in the spool", "error", err)
+		} else if err != nil {
+			b.diskTakes(false, fmt.Errorf("what is given up cannot be kept: %w", err))
+			b.mu.Lock()
+			b.notBefore = b.client.transport.lived() + again
+			b.mu.Unlock()
+			return
+		}
+	}
+	b.giveBack(h.part(), failed)
+	b.settle(h, false)
+}
+
+// forgot counts files of refused items that had to go.
+func (b *Batcher) forgot(files int) {
+	if files == 0 {
+		return
+	}
+	b.mu.Lock()
+	first := b.stats.Forgotten == 0
+	b.stats.Forgotten += uint64(files)
+	b.mu.Unlock()
+	if first {
+		b.client.transport.log().Warn("headgate: refused items fill the spool, and the oldest of them are deleted; further ones are not logged", "folder", b.spool.folder)
+	}
+}
+
+// gone says that it is not known, or not true, that Headgate refused the items: they are never deleted.
+func gone(code string) bool { return code == CodeExpired || code == CodeMismatch }
+
+// settle takes what is next out of the batch in hand, and the batch out of the queue with its last part.
+func (b *Batcher) settle(h *hand, accepted bool) {
+	b.mu.Lock()
+	count := h.parts[0].count
+	if accepted {
+		b.stats.Accepted += uint64(count)
+	} else {
+		b.stats.Rejected += uint64(count)
+	}
+	h.parts, h.tried = h.parts[1:], false
+	if len(h.parts) > 0 {
+		b.tell()
+		b.mu.Unlock()
+		b.save(h)
+		return
+	}
+	defer b.mu.Unlock()
+	b.spool.remove(h)
+	b.used -= h.room
+	if b.unwritten == h.batch {
+		b.unwritten = nil
+	}
+	b.hand = nil
+	if b.spool == nil {
+		b.flushTo = max(b.flushTo, b.last) // what gathered goes at once
+	}
+	b.admit()
+	b.tell()
+	b.wakeAll()
+}
+
+// divide makes smaller parts of one that was refused: the items that are named stand alone, or else it is halved. Nil if
 // that is no use.
-func (b *batch) divide(failed *Error) []*batch {
-	if (failed.Status != 400 && failed.Status != 413) || len(b.entries) < 2 {
+func divide(part span, named []int) []span {
+	if part.count < 2 {
 		return nil
 	}
-	alone := map[int]bool{}
-	for _, detail := range failed.Details {
-		if detail.Item != nil && *detail.Item >= 0 && *detail.Item < len(b.entries) {
-			alone[*detail.Item] = true
-		}
+	if len(named) == 0 {
+		half := part.count / 2
+		return []span{{part.from, half}, {part.from + half, part.count - half}}
 	}
-	if len(alone) == 0 {
-		half := len(b.entries) / 2
-		return []*batch{b.part(0, half), b.part(half, len(b.entries))}
-	}
-	var parts []*batch
+	var parts []span
 	from := 0
-	for i := range b.entries {
-		if !alone[i] {
-			continue
+	for _, item := range append(named, part.count) {
+		if from < item {
+			parts = append(parts, span{part.from + from, item - from})
 		}
-		if from < i {
-			parts = append(parts, b.part(from, i))
+		if item < part.count {
+			parts = append(parts, span{part.from + item, 1})
 		}
-		parts = append(parts, b.part(i, i+1))
-		from = i + 1
-	}
-	if from < len(b.entries) {
-		parts = append(parts, b.part(from, len(b.entries)))
+		from = item + 1
 	}
 	return parts
 }
 
-// part is a batch of its own, with a key of its own, as old as the whole: the file that holds both is. Whenever the same
-// part is cut out of the same batch, it has the same key: what was accepted before a crash is known when the batch comes
-// from its file again.
-func (b *batch) part(from, to int) *batch {
-	whole, offset := b.whole, b.offset+from
-	if whole == "" {
-		whole = b.key
-	}
-	return &batch{key: fmt.Sprintf("%s/%d/%d", whole, offset, to-from), itemKey: b.itemKey, created: b.created, entries: b.entries[from:to], whole: whole, offset: offset}
-}
-
-// end stops the goroutines and hands over, or leaves in files, what is still there.
-func (b *Batcher) end() {
-	b.cancel()
-	b.tasks.Wait()
+// turn tells of another state, or another reason to be blocked, and writes the log when all is well again.
+func (b *Batcher) turn(state State, code string) {
 	b.mu.Lock()
-	left := [][]*entry{b.flight, nil}
-	if b.spool != nil {
-		left = [][]*entry{b.keepAll()}
-	} else {
-		left[1] = b.queue.pop(len(b.queue.entries))
+	was := b.state
+	told := was != state || state == Blocked && b.code != code
+	if was != state {
+		b.since = b.client.transport.now()
 	}
-	b.flight, b.pending, b.spooled = nil, nil, 0
-	for _, entries := range left {
-		b.stats.Rejected += uint64(len(entries))
-	}
-	b.tell()
+	b.state, b.code = state, code
 	b.mu.Unlock()
-	b.spool.close()
-	for _, entries := range left {
-		if len(entries) > 0 {
-			b.hand(entries, failure(CodeClosed, "the batcher was closed before an answer came; what was in flight may have been accepted"))
-		}
+	if was != OK && state == OK {
+		b.client.transport.log().Warn("headgate: requests are accepted again")
+	}
+	if told && b.o.OnState != nil {
+		b.o.OnState(state, code)
 	}
 }
 
-// hand gives items back to the program. Called without the lock.
-func (b *Batcher) hand(entries []*entry, failed *Error) {
-	if b.first(&b.losing) {
-		b.client.transport.log().Warn("headgate: items were not accepted; further ones are not logged until some are", "code", failed.Code, "error", failed.Message, "items", len(entries))
+func (b *Batcher) failing(state State, failed *Error) {
+	b.mu.Lock()
+	first := b.state == OK || state == Blocked && (b.state != Blocked || b.code != failed.Code)
+	b.mu.Unlock()
+	if first && state == Blocked {
+		b.client.transport.log().Warn("headgate: the daemon refuses the requests; nothing is given up, and a key that works is tried at once", "code", failed.Code, "error", failed.Message)
+	} else if first {
+		b.client.transport.log().Warn("headgate: a request failed and is tried again", "code", failed.Code, "error", failed.Message)
+	}
+	b.turn(state, failed.Code)
+}
+
+// giveBack gives items back to the program. Called without the lock.
+func (b *Batcher) giveBack(entries []*entry, failed *Error) {
+	b.mu.Lock()
+	first := !b.losing
+	b.losing = true
+	b.mu.Unlock()
+	if first {
+		b.client.transport.log().Warn("headgate: items were not accepted; further ones are not logged", "code", failed.Code, "error", failed.Message, "items", len(entries))
 	}
 	if b.o.OnRejected != nil {
 		b.o.OnRejected(raws(entries), failed)
 	}
 }
 
-// failing and working write the log: the first failure, and the recovery.
-func (b *Batcher) failing(failed *Error) {
-	if b.first(&b.troubled) {
-		b.client.transport.log().Warn("headgate: a request failed and is tried again", "code", failed.Code, "error", failed.Message)
+// run does steps until the batcher ends, with a rest whenever there is nothing to do.
+func (b *Batcher) run(step func() time.Duration, wake <-chan struct{}) {
+	defer b.tasks.Done()
+	for b.ctx.Err() == nil {
+		wait := step()
+		if wait <= 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-b.ctx.Done():
+		}
+		timer.Stop()
 	}
 }
 
-func (b *Batcher) working() {
+// end stops the goroutines and hands over what cannot be left in files.
+func (b *Batcher) end() {
+	b.client.forget(b)
+	b.cancel()
+	b.tasks.Wait()
 	b.mu.Lock()
-	recovered := b.troubled
-	b.troubled, b.losing = false, false
+	b.closed = true
+	var left [][]*entry
+	if b.spool != nil {
+		left = b.keepAll()
+	} else {
+		if b.hand != nil {
+			left = append(left, b.hand.rest())
+		}
+		for next, _ := b.cut(); next != nil; next, _ = b.cut() {
+			left = append(left, next.entries)
+		}
+	}
+	b.hand, b.unwritten = nil, nil
+	for _, entries := range left {
+		b.stats.Rejected += uint64(len(entries))
+	}
+	b.tell()
 	b.mu.Unlock()
-	if recovered {
-		b.client.transport.log().Warn("headgate: requests are accepted again")
+	for _, entries := range left {
+		b.giveBack(entries, failure(CodeClosed, "the batcher was closed before an answer came; what was in flight may have been accepted"))
 	}
-}
-
-// first sets a flag, and says whether it was not set.
-func (b *Batcher) first(said *bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was := *said
-	*said = true
-	return !was
 }
 
 func raws(entries []*entry) []json.RawMessage {
@@ -267,13 +424,4 @@ func raws(entries []*entry) []json.RawMessage {
 		all[i] = e.raw
 	}
 	return all
-}
-
-// own is the error of this package in another one.
-func own(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return failure(CodeInvalidPayload, "%v", err)
 }

@@ -4,7 +4,6 @@ package headgate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,8 +21,10 @@ const (
 	CodeClosed           = "CLOSED"            // the batcher is closed, or was before the item was accepted
 	CodeFull             = "FULL"              // the queue is full
 	CodeDropped          = "DROPPED"           // the queue was full, and this was the oldest
-	CodeExpired          = "EXPIRED"           // a batch that was not accepted for 23 hours
-	CodeSpool            = "SPOOL"             // a batch cannot be written to the spool now; OnRetry alone is told of it
+	CodeExpired          = "EXPIRED"           // for 23 hours it was unknown whether the daemon had taken the batch
+	CodeMismatch         = "MISMATCH"          // the idempotency key belongs to other content
+	CodeSpool            = "SPOOL"             // a batch cannot be written to the spool now; OnState alone is told of it
+	CodeSpoolInUse       = "SPOOL_IN_USE"      // another batcher uses the folder
 	CodeCanceled         = "CANCELED"          // the caller's context was canceled
 	CodeUnexpectedAnswer = "UNEXPECTED_ANSWER" // not an answer of Headgate: a redirect, a page of something in between
 )
@@ -53,6 +54,8 @@ type Detail struct {
 	Item *int `json:"item"`
 	// Field is the name of its field, if it is about one.
 	Field string `json:"field"`
+	// Header is the name of a header of the request, if it is about one: then it is not about items.
+	Header string `json:"header"`
 }
 
 // Error says what is wrong, with the code.
@@ -94,32 +97,15 @@ func ended(cause error, last *Error) *Error {
 	return e
 }
 
-type errorBody struct {
-	Error *struct {
-		Code      string   `json:"code"`
-		Message   string   `json:"message"`
-		RequestID string   `json:"request_id"`
-		Details   []Detail `json:"details"`
-	} `json:"error"`
-}
-
-// refusal makes an error of an answer that is not 2xx.
+// refusal makes an error of an answer that is not what was asked for: Headgate's own, or somebody else's.
 func refusal(a *answer, now time.Time) *Error {
-	e := &Error{
-		Status:     a.status,
-		RequestID:  a.header.Get("X-Request-Id"),
-		Retryable:  retryable(a.status),
-		retryAfter: retryAfter(a.header, now),
-	}
-	var body errorBody
-	if json.Unmarshal(a.body, &body) == nil && body.Error != nil && body.Error.Code != "" {
-		e.Code, e.Message, e.Details = body.Error.Code, body.Error.Message, body.Error.Details
-		if body.Error.RequestID != "" {
-			e.RequestID = body.Error.RequestID
-		}
+	e := &Error{Status: a.status, Retryable: true, retryAfter: retryAfter(a.header, now)}
+	if own := envelopeOf(a); own != nil && own.failed != nil {
+		e.Code, e.Message, e.RequestID, e.Details = own.failed.code, own.failed.message, own.failed.requestID, own.failed.details
+		e.Retryable = !final(a.status)
 		return e
 	}
-	e.Code = CodeUnexpectedAnswer
+	e.Code, e.RequestID = CodeUnexpectedAnswer, a.header.Get("X-Request-Id")
 	switch {
 	case a.status >= 300 && a.status < 400:
 		e.Message = fmt.Sprintf("the server answered %d, a redirect, and none is followed: give the client the address itself", a.status)
@@ -129,12 +115,9 @@ func refusal(a *answer, now time.Time) *Error {
 	return e
 }
 
-func retryable(status int) bool {
-	switch status {
-	case 429, 500, 502, 503, 504:
-		return true
-	}
-	return false
+// final says whether an answer of Headgate's with this status is the same when the request is repeated.
+func final(status int) bool {
+	return status >= 400 && status < 500 && status != 408 && status != 425 && status != 429
 }
 
 // excerpt is the text of a page, without its markup, as far as a message can hold it.

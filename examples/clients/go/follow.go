@@ -100,7 +100,7 @@ type follower struct {
 func (r *Reader) follow(ctx context.Context, o FollowOptions, hear func(Message), lost func()) error {
 	t := r.client.transport
 	f := &follower{transport: t, path: livePath(o), id: o.Since, hear: hear}
-	for retry := 0; ; retry++ {
+	for failures := 1; ; failures++ {
 		f.heard = false
 		pause, err := f.connection(ctx)
 		lost()
@@ -108,7 +108,7 @@ func (r *Reader) follow(ctx context.Context, o FollowOptions, hear func(Message)
 			return ended(ctx.Err(), nil)
 		}
 		if f.heard {
-			retry = 0
+			failures = 1
 		}
 		if e := new(Error); errors.As(err, &e) {
 			if !e.Retryable {
@@ -116,7 +116,7 @@ func (r *Reader) follow(ctx context.Context, o FollowOptions, hear func(Message)
 			}
 			pause = e.retryAfter
 		}
-		if !sleep(ctx, t.pauses.before(retry, pause)) {
+		if !sleep(ctx, t.pauses.before(failures, pause, t.draw())) {
 			return ended(ctx.Err(), nil)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build !windows && (!unix || solaris || illumos || aix)
 
-// The lock of a spool, where a file cannot be locked with the standard library.
+// The lock of a spool, where a file cannot be locked with the standard library: only .owner is left.
 
 package headgate
 
@@ -9,6 +9,6 @@ import (
 	"os"
 )
 
-func lockFile(string) (*os.File, error) {
-	return nil, errors.New("a spool is not supported on this system")
-}
+func lockFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func processGone(int) bool { return false }

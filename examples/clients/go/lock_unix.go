@@ -5,6 +5,7 @@
 package headgate
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -15,9 +16,15 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, err
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return file, nil
 	}
-	return file, nil
+	file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errLocked
+	}
+	return nil, err
 }
+
+func processGone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -4,7 +4,6 @@ package headgate
 
 import (
 	"context"
-	"math/rand"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,24 +15,24 @@ const retryAfterMost = 300 * time.Second
 
 type pauses struct{ first, most time.Duration }
 
-// before is the pause before a retry, counted from 0: what the server asked for, or a random part of a doubling limit.
-func (p pauses) before(retry int, asked time.Duration) time.Duration {
-	if asked >= 0 {
-		return min(asked, retryAfterMost)
-	}
+// before is the pause after so many failures in a row: half to all of a limit that doubles, or what the server asked for
+// if that is longer.
+func (p pauses) before(failures int, asked time.Duration, draw float64) time.Duration {
 	limit := p.most
-	if retry < 30 && p.first < limit>>retry {
-		limit = p.first << retry
+	if failures < 30 && p.first < limit>>(failures-1) {
+		limit = p.first << (failures - 1)
 	}
-	if limit <= 0 {
-		return 0
-	}
-	return time.Duration(rand.Int63n(int64(limit) + 1))
+	limit = max(limit, 0)
+	return max(limit/2+time.Duration(float64(limit-limit/2)*draw), min(asked, retryAfterMost))
 }
 
-// retryAfter reads seconds or a date; negative if there is neither.
+// retryAfter reads seconds or a date, which counts from the answer's own Date; negative if there is neither.
 func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
+	values := header["Retry-After"]
+	if len(values) != 1 {
+		return -1
+	}
+	text := strings.Trim(values[0], " \t")
 	if text == "" {
 		return -1
 	}
@@ -42,13 +41,24 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 		if err != nil {
 			return retryAfterMost
 		}
-		return time.Duration(seconds) * time.Second
+		return min(time.Duration(seconds)*time.Second, retryAfterMost)
 	}
-	date, err := http.ParseTime(text)
-	if err != nil {
+	date, ok := httpDate(text)
+	if !ok {
 		return -1
 	}
-	return max(0, date.Sub(now))
+	if dates := header["Date"]; len(dates) == 1 {
+		if own, ok := httpDate(dates[0]); ok {
+			now = own
+		}
+	}
+	return min(max(0, date.Sub(now)), retryAfterMost)
+}
+
+// httpDate reads a date that says its zone: GMT.
+func httpDate(text string) (time.Time, bool) {
+	date, err := http.ParseTime(text)
+	return date, err == nil && strings.HasSuffix(text, "GMT")
 }
 
 // sleep is true if the whole pause passed.

@@ -10,9 +10,9 @@ import (
 // entry is an item on its way.
 type entry struct {
 	raw []byte
-	key string // the value of the item key, if the batcher has one
-	seq uint64 // in the order in which items came
-	at  time.Time
+	key string        // the value of the item key, if the batcher has one
+	seq uint64        // in the order in which items came
+	at  time.Duration // by the clock that cannot be set
 }
 
 // waiter is a caller of Add whose item has no room yet.
@@ -39,18 +39,21 @@ func newQueue(latestOnly bool) queue {
 	return q
 }
 
+// room is a limit, and what is held elsewhere of it.
+type room struct{ limit, held int64 }
+
 // takes says whether an item may go in: with what else waits it is within the limit, or nothing waits. Who came first is
 // let in first.
-func (q *queue) takes(e *entry, limit, elsewhere int) bool {
+func (q *queue) takes(e *entry, in room) bool {
 	if old := q.newest[e.key]; old != nil {
-		return q.bytes-len(old.raw)+len(e.raw)+elsewhere <= limit
+		return int64(q.bytes-len(old.raw)+len(e.raw))+in.held <= in.limit
 	}
-	return q.waiters.Len() == 0 && q.fits(e, limit, elsewhere)
+	return q.waiters.Len() == 0 && q.fits(e, in)
 }
 
-func (q *queue) fits(e *entry, limit, elsewhere int) bool {
-	waiting := q.bytes + elsewhere
-	return waiting == 0 || waiting+len(e.raw) <= limit
+func (q *queue) fits(e *entry, in room) bool {
+	waiting := int64(q.bytes) + in.held
+	return waiting == 0 || waiting+int64(len(e.raw)) <= in.limit
 }
 
 // push puts an item at the end, or in the place of an older one: then it is true.

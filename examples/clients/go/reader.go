@@ -144,5 +144,5 @@ func (r *Reader) Item(ctx context.Context, stream, key string) (*Item, error) {
 }
 
 func (r *Reader) get(ctx context.Context, path string) (*answer, error) {
-	return r.client.transport.do(ctx, call{method: "GET", path: path, limit: pageBytesMost}, r.client.timeout)
+	return r.client.transport.get(ctx, call{path: path, limit: pageBytesMost}, r.client.timeout)
 }

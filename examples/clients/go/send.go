@@ -77,8 +77,9 @@ func Stream(name string) SendOption { return func(o *sendOptions) { o.stream = n
 func Timeout(timeout time.Duration) SendOption { return func(o *sendOptions) { o.timeout = timeout } }
 
 // Send submits one object or a list of objects in one request: structs, maps, or json.RawMessage, which goes out as it
-// is. Attempts without an answer, and those answered with 429, 500, 502, 503 or 504, are repeated with the same
-// idempotency key until the timeout. Two sends at once are accepted in any order; a [Batcher] keeps it.
+// is. A refusal of Headgate's is returned at once; after anything else, such as no answer, 503, or the page of a proxy, the
+// request is repeated with the same idempotency key until the timeout. Two sends at once are accepted in any order; a
+// [Batcher] keeps it.
 func (c *Client) Send(ctx context.Context, items any, options ...SendOption) (*Receipt, error) {
 	body, err := encode(items)
 	if err != nil {
@@ -95,11 +96,29 @@ func (c *Client) Send(ctx context.Context, items any, options ...SendOption) (*R
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.transport.do(ctx, submit, o.timeout)
-	if err != nil {
-		return nil, err
+	return c.submit(ctx, submit, countOf(body), o.timeout)
+}
+
+// countOf is how many items a body has.
+func countOf(body []byte) int {
+	if body[0] == '{' {
+		return 1
 	}
-	return orError(receipt(a))
+	var items []json.RawMessage
+	_ = json.Unmarshal(body, &items)
+	return len(items)
+}
+
+// submit makes attempts until one is accepted, or refused.
+func (c *Client) submit(ctx context.Context, submission call, sent int, timeout time.Duration) (*Receipt, error) {
+	t := c.transport
+	var receipt *Receipt
+	err := t.do(ctx, submission, timeout, func(r reply) *Error {
+		o := judge(r, sent, t.now())
+		receipt = o.receipt
+		return o.failed
+	})
+	return receipt, err
 }
 
 // Remove has an item removed from a stream. The key's connector must be allowed to. The receipt comes whether or not
@@ -114,11 +133,7 @@ func (c *Client) Remove(ctx context.Context, stream, key string, options ...Send
 		return nil, err
 	}
 	path := "/api/streams/" + segment(stream) + "/items/" + segment(key)
-	a, err := c.transport.do(ctx, call{method: "DELETE", path: path, header: header}, o.timeout)
-	if err != nil {
-		return nil, err
-	}
-	return orError(receipt(a))
+	return c.submit(ctx, call{method: "DELETE", path: path, header: header}, -1, o.timeout)
 }
 
 // Request asks what became of a request of the key's connector.
@@ -127,7 +142,7 @@ func (c *Client) Request(ctx context.Context, requestID string) (*RequestState, 
 }
 
 func (c *Client) state(ctx context.Context, requestID string, timeout time.Duration) (*RequestState, error) {
-	a, err := c.transport.do(ctx, call{method: "GET", path: "/api/requests/" + segment(requestID)}, timeout)
+	a, err := c.transport.get(ctx, call{path: "/api/requests/" + segment(requestID)}, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +200,7 @@ func (c *Client) options(options []SendOption) *sendOptions {
 		option(o)
 	}
 	if o.idempotencyKey == "" {
-		o.idempotencyKey = newUUID()
+		o.idempotencyKey = newUUID(c.transport.now())
 	}
 	return o
 }
@@ -227,19 +242,6 @@ func submission(body []byte, o *sendOptions) (call, error) {
 		path += "?stream=" + segment(o.stream)
 	}
 	return call{method: "POST", path: path, header: header, body: body}, nil
-}
-
-// receipt reads the answer to what was accepted.
-func receipt(a *answer) (*Receipt, *Error) {
-	r, err := data[Receipt](a)
-	if err != nil {
-		return nil, err
-	}
-	if r.RequestID == "" {
-		return nil, unexpected(a)
-	}
-	r.Replayed = a.header.Get("Idempotent-Replayed") == "true"
-	return r, nil
 }
 
 // data takes what an answer brings out of its envelope. Fields that are not known here are left alone.

@@ -1,4 +1,5 @@
-// The spool: a folder with a file for each batch that is not answered yet. The files are the same in every language.
+// The spool: a folder that is the queue, with a file for each batch that is not answered yet. The files are the same in
+// every language.
 
 package headgate
 
@@ -7,16 +8,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"time"
 )
 
+const (
+	// roomLeast is what a file takes at least.
+	roomLeast = 4 << 10
+	// stateBytes is the length of the file that says what is in hand.
+	stateBytes = 4 << 10
+	// rejectedShare is which part of the room of the queue what is given up may have.
+	rejectedShare = 10
+)
+
 type spool struct {
 	folder string
-	lock   *os.File
+	owner  *owner
+	state  *os.File
+	left   *stateOfHand // what an earlier life had in hand, until that batch comes
+	given  []givenUp    // files of what is given up, oldest first
+	room   int64        // that those may have
+
+	// full says that nothing can be written, if a test wants that.
+	full func() error
 }
 
 // spoolHead is the first line of a file; the second is the body.
@@ -24,110 +41,258 @@ type spoolHead struct {
 	V              int     `json:"v"`
 	IdempotencyKey string  `json:"idempotency_key"`
 	ItemKey        *string `json:"item_key"`
-	Created        int64   `json:"created"` // milliseconds since 1970
+	Stream         *string `json:"stream"`
+	Created        int64   `json:"created"` // milliseconds since 1970, for people
 }
 
-// openSpool takes the folder, and what lies in it, in order of names.
+// stateOfHand is what .state says.
+type stateOfHand struct {
+	Batch string    `json:"batch"`
+	Tried *int64    `json:"tried"` // milliseconds since 1970
+	Parts *[][2]int `json:"parts"`
+}
+
+// openSpool takes the folder, and the names of what lies in it, in their order.
 func (b *Batcher) openSpool() error {
-	folder := b.o.Spool
+	folder, err := filepath.Abs(b.o.Spool)
+	if err != nil {
+		return fmt.Errorf("headgate: the spool: %w", err)
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("headgate: the spool: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(folder, ".lock"))
+	owner, err := takeFolder(folder)
 	if err != nil {
-		return fmt.Errorf("headgate: the spool %s is used by another batcher, or cannot be locked: %w", folder, err)
+		return err
 	}
-	b.spool = &spool{folder: folder, lock: lock}
-	names, err := filepath.Glob(filepath.Join(escapeGlob(folder), "*.json"))
-	if err != nil {
-		b.spool.close()
+	s := &spool{folder: folder, owner: owner, room: b.o.SpoolBytes / rejectedShare, full: func() error { return nil }}
+	if err := b.readFolder(s); err != nil {
+		s.close()
 		return fmt.Errorf("headgate: the spool: %w", err)
 	}
-	sort.Strings(names)
-	b.spool.clean()
-	for _, name := range names {
-		name = filepath.Base(name)
-		left, err := b.spool.read(name)
-		if errors.Is(err, errUnreadable) {
-			b.spool.close()
-			return fmt.Errorf("headgate: the spool: %w", err)
+	b.spool = s
+	return nil
+}
+
+func (b *Batcher) readFolder(s *spool) error {
+	if err := s.openState(); err != nil {
+		return err
+	}
+	names, err := os.ReadDir(s.folder)
+	if err != nil {
+		return err
+	}
+	for _, one := range names {
+		name := one.Name()
+		if strings.HasSuffix(name, ".json.part") {
+			_ = os.Remove(filepath.Join(s.folder, name)) // never finished, and so never sent
 		}
-		if err != nil {
-			b.client.transport.log().Warn("headgate: this is no spooled batch; it is set aside, as .damaged", "file", filepath.Join(folder, name), "error", err)
-			_ = os.Rename(filepath.Join(folder, name), filepath.Join(folder, name+".damaged"))
+		if !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") {
 			continue
 		}
-		sawUUID(strings.TrimSuffix(name, ".json"))
-		if len(left.entries) == 0 {
-			b.spool.remove(left)
+		info, err := one.Info()
+		if err != nil || info.IsDir() {
 			continue
 		}
-		for _, e := range left.entries {
-			b.last++
-			e.seq, e.at = b.last, time.Now()
-		}
-		b.stack(left)
+		b.last++
+		b.files = append(b.files, spooled{name: name, room: roomOf(info.Size()), first: b.last})
+		b.used += roomOf(info.Size())
+	}
+	if len(b.files) > 0 {
+		sawUUID(keyOfFile(b.files[len(b.files)-1].name))
+	}
+	return s.readRejected()
+}
+
+func roomOf(bytes int64) int64 { return max(bytes, roomLeast) }
+
+func keyOfFile(name string) string { return strings.TrimSuffix(name, ".json") }
+
+// openState makes the file that says what is in hand, so that it can be written when nothing else can.
+func (s *spool) openState() error {
+	file, err := os.OpenFile(filepath.Join(s.folder, ".state"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	s.state = file
+	old := make([]byte, 1<<20)
+	count, _ := file.ReadAt(old, 0)
+	var left stateOfHand
+	if json.Unmarshal(bytes.TrimSpace(old[:count]), &left) == nil && left.Batch != "" {
+		s.left = &left
+	}
+	if count < stateBytes {
+		return s.writeState(s.left)
 	}
 	return nil
 }
 
-// clean removes what was never finished, and so never sent.
-func (s *spool) clean() {
-	parts, _ := filepath.Glob(filepath.Join(escapeGlob(s.folder), "*.json.part"))
-	for _, part := range parts {
-		_ = os.Remove(part)
+func (s *spool) writeState(state *stateOfHand) error {
+	text := []byte("{}")
+	if state != nil {
+		var err error
+		if text, err = marshal(state); err != nil {
+			return err
+		}
+	}
+	if space := stateBytes - 1 - len(text); space > 0 {
+		text = append(text, bytes.Repeat([]byte{' '}, space)...)
+	}
+	if _, err := s.state.WriteAt(append(text, '\n'), 0); err != nil {
+		return err
+	}
+	return s.state.Sync()
+}
+
+// save writes what stands of the batch in hand.
+func (s *spool) save(h *hand) error {
+	state := &stateOfHand{Batch: h.key}
+	if h.tried {
+		since := h.since.UnixMilli()
+		state.Tried = &since
+	}
+	if !h.whole {
+		parts := make([][2]int, len(h.parts))
+		for i, part := range h.parts {
+			parts[i] = [2]int{part.from, part.count}
+		}
+		state.Parts = &parts
+	}
+	return s.writeState(state)
+}
+
+// resume gives a batch what an earlier life knew of it.
+func (s *spool) resume(h *hand, t *transport) {
+	left := s.left
+	if left == nil || left.Batch != h.key {
+		return
+	}
+	s.left = nil
+	if left.Parts != nil {
+		var parts []span
+		end := 0
+		for _, part := range *left.Parts {
+			if part[0] < end || part[1] < 1 || part[0]+part[1] > len(h.entries) {
+				return // no parts of this batch: it is as new
+			}
+			end = part[0] + part[1]
+			parts = append(parts, span{part[0], part[1]})
+		}
+		h.parts, h.whole = parts, false
+	}
+	if left.Tried != nil {
+		now := t.now()
+		h.tried, h.since = true, time.UnixMilli(*left.Tried)
+		h.lived = t.lived() - max(0, now.Sub(h.since))
 	}
 }
 
-var errUnreadable = errors.New("a file cannot be read")
+// openNext reads the first file. Called with the lock held.
+func (b *Batcher) openNext() (*hand, time.Duration) {
+	first := b.files[0]
+	b.mu.Unlock()
+	next, err := b.spool.read(first.name)
+	b.mu.Lock()
+	path := filepath.Join(b.spool.folder, first.name)
+	switch {
+	case err == nil && len(next.entries) > 0:
+		next.first = first.first
+		for _, e := range next.entries {
+			e.seq, e.at = first.first, b.client.transport.lived()
+		}
+		h := inHand(next)
+		h.room = first.room
+		b.spool.resume(h, b.client.transport)
+		b.files = b.files[1:]
+		if len(h.parts) > 0 {
+			return h, 0
+		}
+		b.used -= h.room
+		_ = os.Remove(path) // a crash came between the last part and the end of its file
+		return nil, 0
+	case err == nil:
+		_ = os.Remove(path)
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errNoBatch), errors.Is(err, fs.ErrPermission):
+		if os.Rename(path, path+".damaged") == nil {
+			b.stats.Damaged++
+		}
+		b.client.transport.log().Warn("headgate: this is no batch, or cannot be opened; it is set aside, as .damaged", "file", path, "error", err)
+	default:
+		b.notBefore = b.client.transport.lived() + again
+		b.mu.Unlock()
+		b.diskTakes(false, err)
+		b.mu.Lock()
+		return nil, again
+	}
+	b.files, b.used = b.files[1:], b.used-first.room
+	b.wakeAll()
+	return nil, 0
+}
 
-var globSpecial = strings.NewReplacer(`*`, `[*]`, `?`, `[?]`, `[`, `[[]`)
-
-func escapeGlob(folder string) string { return globSpecial.Replace(folder) }
+var errNoBatch = errors.New("not a batch of version 1")
 
 func (s *spool) read(name string) (*batch, error) {
 	text, err := os.ReadFile(filepath.Join(s.folder, name))
 	if err != nil {
-		return nil, errors.Join(errUnreadable, err)
-	}
-	first, body, ok := bytes.Cut(text, []byte("\n"))
-	var head spoolHead
-	if !ok || json.Unmarshal(first, &head) != nil || head.V != 1 || head.IdempotencyKey == "" {
-		return nil, errors.New("not a batch of version 1")
-	}
-	var items []json.RawMessage
-	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
-		items = []json.RawMessage{body}
-	} else if err := json.Unmarshal(body, &items); err != nil {
 		return nil, err
 	}
-	left := &batch{key: head.IdempotencyKey, created: time.UnixMilli(head.Created), file: name, ready: true}
+	first, body, _ := bytes.Cut(text, []byte("\n"))
+	var head spoolHead
+	if json.Unmarshal(first, &head) != nil || head.V != 1 || head.IdempotencyKey != keyOfFile(name) {
+		return nil, errNoBatch
+	}
+	next := &batch{key: head.IdempotencyKey, created: time.UnixMilli(head.Created)}
 	if head.ItemKey != nil {
-		left.itemKey = *head.ItemKey
+		next.itemKey = *head.ItemKey
+	}
+	if head.Stream != nil {
+		next.stream = *head.Stream
+	}
+	if _, err := submission(nil, &sendOptions{itemKey: next.itemKey, idempotencyKey: next.key}); err != nil {
+		return nil, errNoBatch
+	}
+	var items []json.RawMessage
+	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' && json.Valid(body) {
+		items = []json.RawMessage{body}
+	} else if json.Unmarshal(body, &items) != nil || items == nil {
+		return nil, errNoBatch
 	}
 	for _, item := range items {
-		left.entries = append(left.entries, &entry{raw: item})
+		if item[0] != '{' {
+			return nil, errNoBatch
+		}
+		next.entries = append(next.entries, &entry{raw: item})
 	}
-	return left, nil
+	return next, nil
 }
 
-// write makes the file of a batch, whole or not at all, and on disk before it returns.
-func (s *spool) write(b *batch) error {
+// write makes the file of a batch, whole or not at all, and on disk before it returns. It says what room it takes.
+func (s *spool) write(b *batch) (int64, error) {
 	head := spoolHead{V: 1, IdempotencyKey: b.key, Created: b.created.UnixMilli()}
 	if b.itemKey != "" {
 		head.ItemKey = &b.itemKey
 	}
+	if b.stream != "" {
+		head.Stream = &b.stream
+	}
 	first, err := marshal(head)
 	if err != nil {
+		return 0, err
+	}
+	text := append(append(first, '\n'), bodyOf(b.entries)...)
+	return roomOf(int64(len(text))), s.writeFile(filepath.Join(s.folder, b.key+".json"), text)
+}
+
+func (s *spool) writeFile(path string, text []byte) error {
+	if err := s.full(); err != nil {
 		return err
 	}
-	name := b.key + ".json"
-	path := filepath.Join(s.folder, name)
 	file, err := os.OpenFile(path+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(append(first, '\n'), b.body()...))
+	_, err = file.Write(text)
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(path+".part", path)
@@ -136,9 +301,8 @@ func (s *spool) write(b *batch) error {
 		os.Remove(path + ".part")
 		return err
 	}
-	b.file = name
 	// The name is on disk, too, where folders can be flushed.
-	if folder, err := os.Open(s.folder); err == nil {
+	if folder, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = folder.Sync()
 		folder.Close()
 	}
@@ -146,76 +310,121 @@ func (s *spool) write(b *batch) error {
 }
 
 // remove deletes the file of a batch, if it has one.
-func (s *spool) remove(b *batch) {
-	if s != nil && b.file != "" {
-		_ = os.Remove(filepath.Join(s.folder, b.file))
-		b.file = ""
+func (s *spool) remove(h *hand) {
+	if s != nil && h.room > 0 {
+		_ = os.Remove(filepath.Join(s.folder, h.key+".json"))
 	}
 }
 
 func (s *spool) close() {
-	if s != nil {
-		s.lock.Close()
+	if s.state != nil {
+		s.state.Close()
+	}
+	s.owner.leave()
+}
+
+// writeStep cuts and writes a batch, if it is time. It says how long there is nothing to do.
+func (b *Batcher) writeStep() time.Duration {
+	t := b.client.transport
+	b.mu.Lock()
+	wait := time.Duration(0)
+	if b.unwritten == nil {
+		if b.unwritten, wait = b.cut(); b.unwritten == nil {
+			b.mu.Unlock()
+			return wait
+		}
+	}
+	next := b.unwritten
+	wait = next.again - t.lived()
+	b.mu.Unlock()
+	if wait > 0 {
+		return wait
+	}
+	room, err := b.spool.write(next)
+	if err != nil {
+		b.refusedByDisk(next, err)
+		return 0
+	}
+	b.mu.Lock()
+	b.written(next, room)
+	b.mu.Unlock()
+	b.diskTakes(true, nil)
+	return 0
+}
+
+// written forgets the items of a batch that has a file, but for one that is being sent.
+func (b *Batcher) written(next *batch, room int64) {
+	switch {
+	case b.unwritten != next:
+		_ = os.Remove(filepath.Join(b.spool.folder, next.key+".json")) // it was sent meanwhile
+		return
+	case b.holds(next):
+		b.hand.room = room
+	default:
+		b.files = append(b.files, spooled{name: next.key + ".json", room: room, first: next.first})
+	}
+	b.unwritten = nil
+	b.used += room
+	b.admit()
+	b.tell()
+	b.wakeAll()
+}
+
+// refusedByDisk has a batch written again later, and sent from memory if its turn comes first.
+func (b *Batcher) refusedByDisk(next *batch, err error) {
+	b.mu.Lock()
+	next.refused, next.again = true, b.client.transport.lived()+again
+	b.wakeAll()
+	b.mu.Unlock()
+	b.diskTakes(false, fmt.Errorf("a batch cannot be written, and is held in memory: %w", err))
+}
+
+// diskTakes tells when the disk takes nothing any more, and when it does again.
+func (b *Batcher) diskTakes(well bool, err error) {
+	b.mu.Lock()
+	same := b.diskFails == !well
+	b.diskFails = !well
+	b.mu.Unlock()
+	if same {
+		return
+	}
+	state := OK
+	if !well {
+		state = Retrying
+		b.client.transport.log().Warn("headgate: the spool fails, and is tried again", "folder", b.spool.folder, "error", err)
+	}
+	if b.o.OnState != nil {
+		b.o.OnState(state, CodeSpool)
 	}
 }
 
-// writeFiles is the goroutine that cuts batches and writes them, whatever the sender is doing.
-func (b *Batcher) writeFiles() {
-	defer b.tasks.Done()
-	for b.ctx.Err() == nil {
-		b.mu.Lock()
-		next, wait := b.cut(time.Now())
-		if next != nil {
-			b.stack(next)
-		}
-		b.mu.Unlock()
-		if next == nil {
-			b.rest(b.wakeCut, wait)
-			continue
-		}
-		if !b.keep(next) {
-			return // what could not be written is for keepAll
-		}
-		b.mu.Lock()
-		next.ready = true
-		b.wakeAll()
-		b.mu.Unlock()
+// keepAll leaves everything in files, and gives back what cannot be written, batch by batch. Called at the end, with the
+// lock held.
+func (b *Batcher) keepAll() [][]*entry {
+	var lost [][]*entry
+	if h := b.hand; h != nil && h.room > 0 {
+		b.files = append([]spooled{{name: h.key + ".json", room: h.room, first: h.first}}, b.files...)
+		b.hand = nil
 	}
-}
-
-// keep writes a batch, however long the disk does not take it; false at the end of the batcher.
-func (b *Batcher) keep(next *batch) bool {
-	for attempt := 0; ; attempt++ {
-		err := b.spool.write(next)
-		if err == nil {
-			return true
+	for {
+		if b.unwritten == nil {
+			if b.unwritten, _ = b.cut(); b.unwritten == nil {
+				break
+			}
 		}
-		e := failure(CodeSpool, "a batch cannot be written to the spool: %v", err)
-		e.Retryable = true
-		if attempt == 0 {
-			b.client.transport.log().Warn("headgate: a batch cannot be written to the spool, and waits until it can", "error", err)
+		next := b.unwritten
+		room, err := b.spool.write(next)
+		switch {
+		case err == nil:
+			b.files = append(b.files, spooled{name: next.key + ".json", room: room, first: next.first})
+			b.used += room
+		case b.holds(next):
+			lost = append(lost, b.hand.rest())
+		default:
+			lost = append(lost, next.entries)
 		}
-		pause := b.client.transport.pauses.before(attempt, -1)
-		if b.o.OnRetry != nil {
-			b.o.OnRetry(e, pause)
-		}
-		if !sleep(b.ctx, pause) {
-			return false
-		}
+		b.unwritten, b.hand = nil, nil
 	}
-}
-
-// keepAll leaves everything in files, and gives back what cannot be written. Called at the end, with the lock held.
-func (b *Batcher) keepAll() []*entry {
-	var lost []*entry
-	b.closed = true
-	for next, _ := b.cut(time.Now()); next != nil; next, _ = b.cut(time.Now()) {
-		b.stack(next)
-	}
-	for _, next := range b.pending {
-		if next.file == "" && b.spool.write(next) != nil {
-			lost = append(lost, next.entries...)
-		}
-	}
+	b.spool.close()
 	return lost
 }

@@ -9,29 +9,44 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // answerBytesMost is how much of an answer is read.
 const answerBytesMost = 1 << 20
 
+// bytesASecond is what a slow uplink carries: an attempt has so much longer for its body.
+const bytesASecond = 16 << 10
+
 type transport struct {
-	base      string        // where paths are appended
-	shown     string        // the address as it was given
-	key       func() string // a function, so that printing a client does not print it
+	base      string      // where paths are appended
+	shown     string      // the address as it was given
+	key       func() *key // a function, so that printing a client does not print it
+	setKey    func(string)
 	userAgent string
 	client    *http.Client
 	pauses    pauses
-	now       func() time.Time
 	log       func() *slog.Logger
-	limit     time.Duration // of one attempt
+	limit     time.Duration // of one attempt, beside what its body takes
 	silence   time.Duration
+
+	// What tests replace: both clocks, chance, and the way to the daemon.
+	now      func() time.Time
+	lived    func() time.Duration
+	draw     func() float64
+	exchange func(context.Context, call) reply
 }
+
+// key is an ingest key or a read key. Another pointer is another key.
+type key struct{ text string }
 
 // call is a request, the same for all its attempts.
 type call struct {
@@ -51,10 +66,8 @@ func newTransport(address, key, what string, s *settings) (*transport, error) {
 	if key == "" {
 		return nil, fmt.Errorf("headgate: needs %s", what)
 	}
-	for _, char := range []byte(key) {
-		if char <= ' ' || char > '~' {
-			return nil, fmt.Errorf("headgate: the key has characters that no key has; check that it was copied whole")
-		}
+	if err := checkKey(key); err != nil {
+		return nil, err
 	}
 	if address == "" {
 		address = os.Getenv("HEADGATE_URL")
@@ -67,10 +80,14 @@ func newTransport(address, key, what string, s *settings) (*transport, error) {
 		return nil, err
 	}
 	t := &transport{
-		base: base, shown: address, key: func() string { return key }, client: client,
-		userAgent: "headgate-go/" + Version, pauses: s.pauses, now: s.now, limit: s.attempt, silence: s.silence,
-		log: slog.Default,
+		base: base, shown: address, client: client, userAgent: "headgate-go/" + Version,
+		pauses: s.pauses, limit: s.attempt, silence: s.silence, log: slog.Default,
+		now: time.Now, draw: rand.Float64,
 	}
+	t.exchange = t.overHTTP
+	began := time.Now()
+	t.lived = func() time.Duration { return time.Since(began) }
+	t.keep(key)
 	if s.userAgent != "" {
 		t.userAgent += " " + s.userAgent
 	}
@@ -80,11 +97,35 @@ func newTransport(address, key, what string, s *settings) (*transport, error) {
 	return t, nil
 }
 
+// keep puts a key where only requests find it.
+func (t *transport) keep(text string) {
+	var current atomic.Pointer[key]
+	current.Store(&key{text})
+	t.key = current.Load
+	t.setKey = func(text string) { current.Store(&key{text}) }
+}
+
+func checkKey(key string) error {
+	for _, char := range []byte(key) {
+		if char <= ' ' || char > '~' {
+			return errors.New("headgate: the key has characters that no key has; check that it was copied whole")
+		}
+	}
+	return nil
+}
+
 // route finds how to reach an address, and what paths are appended to.
 func route(address string, given *http.Client) (*http.Client, string, error) {
-	client := &http.Client{}
+	// A transport of its own: its connections are closed after what is not Headgate's answer. What an answer says is
+	// taken as it comes, not unpacked.
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.DisableCompression = true
+	client := &http.Client{Transport: own}
 	if given != nil {
-		client.Transport, client.Jar = given.Transport, given.Jar
+		client.Jar = given.Jar
+		if given.Transport != nil {
+			client.Transport = given.Transport
+		}
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
@@ -123,71 +164,111 @@ func (t *transport) request(ctx context.Context, c call) (*http.Request, error) 
 	for name, value := range c.header {
 		request.Header.Set(name, value)
 	}
-	request.Header.Set("Authorization", "Bearer "+t.key())
+	request.Header.Set("Authorization", "Bearer "+t.key().text)
 	request.Header.Set("User-Agent", t.userAgent)
 	return request, nil
 }
 
-// attempt is one request. What is not 2xx is an error.
-func (t *transport) attempt(caller context.Context, c call) (*answer, *Error) {
-	ctx, cancel := context.WithTimeout(caller, t.limit)
+// overHTTP is one request, and its answer, which is complete or none. Anything but a complete answer of Headgate's ends
+// the connection: what comes over it next may not be the answer to the next request.
+func (t *transport) overHTTP(caller context.Context, c call) reply {
+	limit := t.limit + time.Duration(len(c.body))*time.Second/bytesASecond
+	ctx, cancel := context.WithTimeout(caller, limit)
 	defer cancel()
-	request, err := t.request(ctx, c)
+	var way way
+	request, err := t.request(httptrace.WithClientTrace(ctx, way.trace()), c)
 	if err != nil {
-		return nil, failure(CodeInvalidPayload, "%v", err)
+		return reply{failed: failure(CodeInvalidPayload, "%v", err)}
 	}
 	response, err := t.client.Do(request)
 	if err != nil {
-		return nil, broken(withoutURL(err))
+		return reply{failed: broken(withoutURL(err)), left: way.left(err)}
 	}
 	defer response.Body.Close()
-	limit := c.limit
-	if limit == 0 {
-		limit = answerBytesMost
+	most := c.limit
+	if most == 0 {
+		most = answerBytesMost
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
-	a := &answer{status: response.StatusCode, header: response.Header, body: body}
+	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
-		return nil, broken(err)
+		return reply{failed: broken(err), left: true}
 	}
-	if a.status < 200 || a.status >= 300 {
-		return nil, refusal(a, t.now())
+	if int64(len(body)) > most {
+		e := failure(CodeUnexpectedAnswer, "the answer %d is longer than %d bytes", response.StatusCode, most)
+		e.Status, e.Retryable = response.StatusCode, true
+		return reply{failed: e, left: true}
 	}
-	if int64(len(body)) > limit {
-		e := failure(CodeUnexpectedAnswer, "the answer is longer than %d bytes", limit)
-		e.Status = a.status
-		return nil, e
+	a := &answer{status: response.StatusCode, header: response.Header, body: body}
+	if c.method != http.MethodGet && envelopeOf(a) == nil {
+		t.client.CloseIdleConnections()
 	}
-	return a, nil
+	return reply{answer: a, left: true}
 }
 
-// do makes attempts until one is answered with 2xx, or with what will be the same next time, or the time is over: then
-// the last error is returned.
-func (t *transport) do(caller context.Context, c call, timeout time.Duration) (*answer, error) {
+// way is how far a request came.
+type way struct{ asked, connected atomic.Bool }
+
+func (w *way) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { w.asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { w.connected.Store(true) },
+	}
+}
+
+// left says whether bytes of the request may have left. A transport that tells nothing of its way is believed only when
+// it says that there was no connection.
+func (w *way) left(err error) bool {
+	if w.asked.Load() {
+		return w.connected.Load()
+	}
+	var dial *net.OpError
+	return !(errors.As(err, &dial) && dial.Op == "dial")
+}
+
+// do makes attempts until one is answered as read takes it, or with what will be the same next time, or the time is over:
+// then the last error is returned.
+func (t *transport) do(caller context.Context, c call, timeout time.Duration, read func(reply) *Error) error {
 	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
-	for retry := 0; ; retry++ {
-		a, failed := t.attempt(ctx, c)
+	for failures := 1; ; failures++ {
+		failed := read(t.exchange(ctx, c))
 		if failed == nil {
-			return a, nil
+			return nil
 		}
 		if caller.Err() != nil {
-			return nil, ended(caller.Err(), failed)
+			return ended(caller.Err(), failed)
 		}
 		if !failed.Retryable {
-			return nil, failed
+			return failed
 		}
-		pause := t.pauses.before(retry, failed.retryAfter)
+		pause := t.pauses.before(failures, failed.retryAfter, t.draw())
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
-			return nil, failed
+			return failed
 		}
 		if !sleep(ctx, pause) {
 			if caller.Err() != nil {
-				return nil, ended(caller.Err(), failed)
+				return ended(caller.Err(), failed)
 			}
-			return nil, failed
+			return failed
 		}
 	}
+}
+
+// get reads with a request that changes nothing.
+func (t *transport) get(ctx context.Context, c call, timeout time.Duration) (*answer, error) {
+	c.method = http.MethodGet
+	var found *answer
+	err := t.do(ctx, c, timeout, func(r reply) *Error {
+		switch {
+		case r.answer == nil:
+			return r.failed
+		case r.answer.status < 200 || r.answer.status >= 300:
+			return refusal(r.answer, t.now())
+		}
+		found = r.answer
+		return nil
+	})
+	return found, err
 }
 
 // withoutURL is the error alone: messages name the address once, without what a proxy's has in it.

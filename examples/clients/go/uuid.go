@@ -19,9 +19,9 @@ var uuids struct {
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 // newUUID is greater than every one that this process made or saw before, even if the clock goes back.
-func newUUID() string {
+func newUUID(now time.Time) string {
 	uuids.Lock()
-	uuids.last = max(uuids.last+1, uint64(time.Now().UnixMilli())<<12)
+	uuids.last = max(uuids.last+1, uint64(now.UnixMilli())<<12)
 	stamp := uuids.last
 	uuids.Unlock()
 

@@ -3,9 +3,10 @@
 import { createInterface } from "node:readline";
 import { inspect } from "node:util";
 import { Client, HeadgateError, Reader, parse, stringify } from "@headgate/client";
+import { Time, attempt, opened } from "./simulated.js";
 
 /** @type {any} */
-const S = { last: undefined, cancels: new Map(), shift: 0, client: undefined, batcher: undefined, reader: undefined, views: new Map() };
+const S = { last: undefined, cancels: new Map(), time: undefined, client: undefined, batcher: undefined, reader: undefined, views: new Map() };
 
 const SPECIAL = new Map(Object.entries({ nan: Number.NaN, inf: Infinity, "-inf": -Infinity, not_unicode: "a\ud800", time: new Date("2026-03-01T12:30:00+02:00") }));
 
@@ -28,7 +29,7 @@ const CONNECTION = { timeout_ms: "timeout", attempt_timeout_ms: "attemptTimeout"
 const SEND = { item_key: "itemKey", idempotency_key: "idempotencyKey", stream: "stream", timeout_ms: "timeout" };
 const BATCHER = {
   item_key: "itemKey", connector_has_item_key: "connectorHasItemKey", max_items: "maxItems", max_bytes: "maxBytes", linger_ms: "linger",
-  queue_bytes: "queueBytes", latest_only: "latestOnly", spool: "spool",
+  queue_bytes: "queueBytes", latest_only: "latestOnly", spool: "spool", spool_bytes: "spoolBytes",
 };
 const FULL = { wait: "wait", fail: "fail", drop_oldest: "dropOldest" };
 
@@ -60,7 +61,8 @@ async function add(op) {
 /** @type {Record<string, (op: any, signal?: AbortSignal) => any>} */
 const OPS = {
   client(op) {
-    S.client = new Client(op.url, op.key, { clock: () => Date.now() + S.shift, ...options(op, CONNECTION) });
+    S.where = { url: op.url, key: op.key, ...options(op, CONNECTION) };
+    S.client = new Client(op.url, op.key, options(op, CONNECTION));
     return {};
   },
   async send(op, signal) {
@@ -76,30 +78,47 @@ const OPS = {
   },
   batcher(op) {
     /** @type {any} */
-    const told = { accepted: [], rejected: [], retries: [] };
+    const told = { accepted: [], rejected: [], states: [] };
     S.batcher = S.client.batcher({
-      ...options(op, BATCHER),
-      ...("when_full" in op ? { whenFull: /** @type {any} */ (FULL)[op.when_full] } : {}),
+      ...batching(op),
       onAccepted: (/** @type {any} */ got, /** @type {any[]} */ sent) => told.accepted.push({ items: sent.length, replayed: got.replayed }),
       onRejected: (/** @type {any[]} */ sent, /** @type {HeadgateError} */ error) =>
         told.rejected.push({ items: sent.map((item) => item.id ?? null), code: error.code, status: error.status }),
-      onRetry: (/** @type {HeadgateError} */ error) => told.retries.push({ code: error.code, status: error.status }),
+      onState: (/** @type {string} */ state, /** @type {string | undefined} */ code) => told.states.push([state, code ?? null]),
     });
     S.events = told;
+    return {};
+  },
+  attempt: (op) => attempt(S.where, items(op), op.failures, op.wall_ms),
+  open(op) {
+    S.time = new Time(op.wall_ms, op.mono_ms);
+    S.batcher = opened(S.time, op.key, batching(op), nextLine);
+    return {};
+  },
+  async pass(op) {
+    await S.time.go(S.batcher, op.ms);
+    return {};
+  },
+  wall(op) {
+    S.time.ahead += op.ms;
+    return {};
+  },
+  set_key(op) {
+    (S.time ? S.batcher : S.client).setKey(op.key);
+    return {};
+  },
+  disk(op) {
+    S.batcher.disk.full = op.full;
     return {};
   },
   add,
   flush: async (op) => flushed(await S.batcher.flush(op.timeout_ms)),
   close: async (op) => flushed(await S.batcher.close(op.timeout_ms)),
   stats() {
-    const { inFlight, oldest, ...stats } = S.batcher.stats;
-    return { ...stats, in_flight: inFlight, oldest_ms: oldest };
+    const { inFlight, oldest, spooledBytes, ...stats } = S.batcher.stats;
+    return { ...stats, in_flight: inFlight, oldest_ms: oldest, spooled_bytes: spooledBytes };
   },
   events: () => S.events,
-  clock(op) {
-    S.shift += op.advance_ms;
-    return {};
-  },
   reader(op) {
     S.reader = new Reader(op.url, op.key, options(op, CONNECTION));
     return {};
@@ -136,7 +155,10 @@ const OPS = {
 };
 
 /** @param {any} got */
-const flushed = ({ done, queued, inFlight }) => ({ done, queued, in_flight: inFlight });
+const flushed = ({ inFlight, ...others }) => ({ ...others, in_flight: inFlight });
+
+/** The options of a batcher. @param {any} op */
+const batching = (op) => ({ ...options(op, BATCHER), ...("when_full" in op ? { whenFull: /** @type {any} */ (FULL)[op.when_full] } : {}) });
 
 /** @param {any} error */
 function failed(error) {
@@ -158,8 +180,15 @@ async function answer(op, signal) {
   process.stdout.write(`${stringify({ n: op.n, ...result })}\n`);
 }
 
-for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
-  const op = JSON.parse(line);
+const lines = createInterface({ input: process.stdin, crlfDelay: Infinity })[Symbol.asyncIterator]();
+
+/** What the kit says next. */
+async function nextLine() {
+  const { value, done } = await lines.next();
+  return done ? undefined : JSON.parse(value);
+}
+
+for (let op = await nextLine(); op; op = await nextLine()) {
   if (op.op === "kill") process.kill(process.pid, "SIGKILL");
   if ("as" in op) {
     const cancel = new AbortController();

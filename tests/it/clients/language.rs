@@ -171,12 +171,13 @@ impl Language {
                 static BUILT: OnceLock<PathBuf> = OnceLock::new();
                 let built = BUILT.get_or_init(|| {
                     let runner = workshop(Go).root.join("runner");
+                    // A test program: scripts need what the package has inside.
                     let mut build = go();
-                    build.args(["build", "-o"]).arg(&runner);
-                    run(build.arg("./conformance").current_dir(self.folder()));
+                    build.args(["test", "-c", "-o"]).arg(&runner).arg(".");
+                    run(build.current_dir(self.folder()));
                     runner
                 });
-                vec![built.into()]
+                vec![built.into(), "conformance".into()]
             }
             CSharp => {
                 static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -11,7 +11,7 @@ using Headgate.Client;
 internal sealed partial class Runner
 {
     private readonly object noting = new object();
-    private List<object> accepted = new List<object>(), rejected = new List<object>(), retries = new List<object>();
+    private List<object> accepted = new List<object>(), rejected = new List<object>(), states = new List<object>();
 
     /// <summary>What a .NET program would have: dictionaries, numbers as they are written, and what JSON lacks.</summary>
     private static object Value(JsonElement element)
@@ -93,19 +93,44 @@ internal sealed partial class Runner
 
     private object MakeBatcher(Line line)
     {
+        script = null;
+        batcher = client.Batcher(Options(line));
+        return Nothing();
+    }
+
+    /// <summary>Options as a line has them, with callbacks that note what they are told.</summary>
+    private BatcherOptions Options(Line line)
+    {
         var options = new BatcherOptions
         {
             ItemKey = line.Text("item_key"),
             ConnectorHasItemKey = line.Flag("connector_has_item_key"),
             LatestOnly = line.Flag("latest_only"),
             Spool = line.Text("spool"),
-            OnAccepted = (receipt, items) => Note(accepted, "items", items.Count, "replayed", receipt.Replayed),
-            OnRejected = (items, error) => Note(rejected, "items", items.Select(Id).ToList(), "code", error.Code, "status", Status(error)),
-            OnRetry = (error, pause) => Note(retries, "code", error.Code, "status", Status(error)),
+            OnAccepted = (receipt, items) =>
+            {
+                Note(accepted, "items", items.Count, "replayed", receipt.Replayed);
+                script?.Tell("accepted", items.Count, receipt.Replayed);
+            },
+            OnRejected = (items, error) =>
+            {
+                List<object> ids = items.Select(Id).ToList();
+                Note(rejected, "items", ids, "code", error.Code, "status", Status(error));
+                script?.Tell("rejected", error.Code, ids);
+            },
+            OnState = (state, code) =>
+            {
+                lock (noting)
+                {
+                    states.Add(new object[] { Named(state), code });
+                }
+                script?.Tell("state", Named(state), code);
+            },
         };
         options.MaxItems = (int)line.Number("max_items", options.MaxItems);
         options.MaxBytes = (int)line.Number("max_bytes", options.MaxBytes);
         options.QueueBytes = (int)line.Number("queue_bytes", options.QueueBytes);
+        options.SpoolBytes = line.Number("spool_bytes", options.SpoolBytes);
         options.Linger = line.Time("linger_ms") ?? options.Linger;
         string full = line.Text("when_full");
         options.WhenFull = full == "fail" ? WhenFull.Fail : full == "drop_oldest" ? WhenFull.DropOldest : WhenFull.Wait;
@@ -113,10 +138,14 @@ internal sealed partial class Runner
         {
             accepted = new List<object>();
             rejected = new List<object>();
-            retries = new List<object>();
+            states = new List<object>();
         }
-        batcher = client.Batcher(options);
-        return Nothing();
+        return options;
+    }
+
+    private static string Named(BatcherState state)
+    {
+        return state.ToString().ToLowerInvariant();
     }
 
     private static object Status(HeadgateException error)
@@ -146,7 +175,7 @@ internal sealed partial class Runner
     {
         lock (noting)
         {
-            return new Dictionary<string, object> { ["accepted"] = accepted.ToList(), ["rejected"] = rejected.ToList(), ["retries"] = retries.ToList() };
+            return new Dictionary<string, object> { ["accepted"] = accepted.ToList(), ["rejected"] = rejected.ToList(), ["states"] = states.ToList() };
         }
     }
 
@@ -157,6 +186,8 @@ internal sealed partial class Runner
         {
             ["queued"] = stats.Queued, ["in_flight"] = stats.InFlight, ["accepted"] = stats.Accepted, ["rejected"] = stats.Rejected,
             ["dropped"] = stats.Dropped, ["replaced"] = stats.Replaced, ["retries"] = stats.Retries, ["oldest_ms"] = stats.Oldest.TotalMilliseconds,
+            ["spooled"] = stats.Spooled, ["spooled_bytes"] = stats.SpooledBytes, ["damaged"] = stats.Damaged,
+            ["state"] = Named(stats.State), ["code"] = stats.Code,
         };
     }
 
@@ -186,8 +217,20 @@ internal sealed partial class Runner
 
     private async Task<object> FlushAsync(Line line, CancellationToken cancel)
     {
-        Flushed flushed = line.Op == "flush" ? await batcher.FlushAsync(line.Time("timeout_ms"), cancel) : await batcher.CloseAsync(line.Time("timeout_ms"), cancel);
-        return new Dictionary<string, object> { ["done"] = flushed.Done, ["queued"] = flushed.Queued, ["in_flight"] = flushed.InFlight };
+        if (script != null)
+        {
+            return Shown(await script.FlushAsync(line));
+        }
+        return Shown(line.Op == "flush" ? await batcher.FlushAsync(line.Time("timeout_ms"), cancel) : await batcher.CloseAsync(line.Time("timeout_ms"), cancel));
+    }
+
+    private static object Shown(Flushed flushed)
+    {
+        return new Dictionary<string, object>
+        {
+            ["done"] = flushed.Done, ["queued"] = flushed.Queued, ["in_flight"] = flushed.InFlight, ["spooled"] = flushed.Spooled,
+            ["state"] = Named(flushed.State), ["code"] = flushed.Code,
+        };
     }
 
     private static object Shown(Item item)

@@ -1,4 +1,5 @@
-// Does what the conformance kit in tests/clients tells it, with the public interface of the library.
+// Does what the conformance kit in tests/clients tells it: cases with the public interface of the library, verdicts and
+// scripts with what it has inside.
 //
 // What .NET leaves to its users is done here as they are told to do it: the batcher is disposed at the end.
 
@@ -28,7 +29,8 @@ internal sealed partial class Runner
     private Batcher batcher;
     private HeadgateReader reader;
     private string last; // request id of the last receipt
-    private long advanceMs;
+    private Script script; // that is run
+    private readonly TextReader input = new StreamReader(Console.OpenStandardInput(), new UTF8Encoding(false));
 
     private static void Main()
     {
@@ -39,13 +41,15 @@ internal sealed partial class Runner
         }
         finally
         {
-            runner.batcher?.Dispose();
+            if (runner.script == null)
+            {
+                runner.batcher?.Dispose();
+            }
         }
     }
 
     private async Task RunAsync()
     {
-        var input = new StreamReader(Console.OpenStandardInput(), new UTF8Encoding(false));
         for (string text = input.ReadLine(); text != null; text = input.ReadLine())
         {
             var line = new Line(JsonDocument.Parse(text).RootElement);
@@ -84,9 +88,14 @@ internal sealed partial class Runner
         {
             answer["error"] = Described(error);
         }
+        Write(answer);
+    }
+
+    private void Write(object line)
+    {
         lock (output)
         {
-            output.WriteLine(JsonSerializer.Serialize(answer, Writing));
+            output.WriteLine(JsonSerializer.Serialize(line, Writing));
         }
     }
 
@@ -140,9 +149,14 @@ internal sealed partial class Runner
             case "close": return FlushAsync(line, cancel);
             case "stats": return Now(Stats());
             case "events": return Now(Events());
-            case "clock":
-                Interlocked.Add(ref advanceMs, line.Number("advance_ms", 0));
+            case "set_key":
+                client.SetKey(line.Text("key"));
                 return Now(Nothing());
+            case "attempt": return AttemptAsync(line);
+            case "open": return Now(Open(line));
+            case "pass":
+            case "wall":
+            case "disk": return script.DoAsync(line);
             case "items":
             case "item": return ReadAsync(line, cancel);
             case "follow": return FollowAsync(line, cancel);
@@ -171,7 +185,6 @@ internal sealed partial class Runner
         var options = new ClientOptions
         {
             UserAgent = line.Text("user_agent"),
-            Clock = () => DateTimeOffset.UtcNow.AddMilliseconds(Interlocked.Read(ref advanceMs)),
             Warn = Console.Error.WriteLine,
         };
         options.Timeout = line.Time("timeout_ms") ?? options.Timeout;
@@ -237,6 +250,11 @@ internal sealed class Line
     internal long Number(string name, long other)
     {
         return members.TryGetProperty(name, out JsonElement value) && value.ValueKind == JsonValueKind.Number ? value.GetInt64() : other;
+    }
+
+    internal double Double(string name)
+    {
+        return members.GetProperty(name).GetDouble();
     }
 
     internal TimeSpan? Time(string name)

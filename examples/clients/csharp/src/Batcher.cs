@@ -2,7 +2,6 @@
 
 using System;
 using System.Collections.Generic;
-using System.Diagnostics;
 using System.Threading;
 using System.Threading.Tasks;
 
@@ -20,6 +19,10 @@ namespace Headgate.Client
     public sealed partial class Batcher : IDisposable
     {
         private static readonly TimeSpan Leaving = TimeSpan.FromSeconds(5);
+        /// <summary>A wait that ends with a signal.</summary>
+        private static readonly TimeSpan Forever = TimeSpan.FromHours(1);
+        /// <summary>How long items gather at least while older ones wait.</summary>
+        private static readonly TimeSpan LingerBehind = TimeSpan.FromSeconds(1);
 
         private readonly HeadgateClient client;
         private readonly BatcherOptions options;
@@ -34,38 +37,86 @@ namespace Headgate.Client
         // Below: of the lock.
         private readonly object gate = new object();
         private readonly EntryQueue queue;
-        private readonly LinkedList<Batch> pending = new LinkedList<Batch>(); // cut, and in files; without a spool none
+        private readonly Queue<Spooled> files = new Queue<Spooled>(); // on disk, in order, but for the one in hand
         private readonly BatcherStats stats = new BatcherStats();
-        private int spooled; // bytes of the pending
-        private Batch flying; // on its way
-        private int landed; // of its items those that are settled
+        private Batch unwritten; // cut, and in no file yet
+        private long used; // room of the files, with the one in hand
+        private Hand hand; // being sent
+        private int bytesMax; // of a request
+        private string stream; // the key's, if that is known
         private long last; // number of the newest item
         private long flushTo; // up to this item, nothing waits for others
         private bool closed;
+        private bool lost; // another program took the folder
+        private BatcherState state;
+        private string code;
+        private DateTimeOffset since;
+        private int failures; // in a row
+        private TimeSpan notBefore; // when the next attempt may be
         private TaskCompletionSource<bool> changed = NewSignal();
-        private bool troubled, losing; // the log has been told
+        private bool losing; // the log has been told of lost items
+        private bool diskFails; // and the program of a disk that takes nothing
 
+        /// <summary>One whose steps nobody does yet.</summary>
         internal Batcher(HeadgateClient client, BatcherOptions options)
         {
             this.client = client;
             this.options = (options ?? new BatcherOptions()).Checked();
             queue = new EntryQueue(this.options.LatestOnly);
+            bytesMax = this.options.MaxBytes;
+            since = client.Transport.Now();
             if (this.options.Spool != null)
             {
-                spool = new Spool(this.options.Spool, client.Transport.Warn);
+                spool = new Spool(this.options.Spool, this.options.SpoolBytes);
                 try
                 {
-                    TakeLeftovers();
+                    ReadFolder();
                 }
                 catch
                 {
                     spool.Dispose();
                     throw;
                 }
-                tasks.Add(Task.Run(() => WriteFilesAsync()));
             }
-            tasks.Add(Task.Run(() => SendAsync()));
+            lock (client.Batchers)
+            {
+                client.Batchers.Add(this);
+            }
+        }
+
+        /// <summary>Its spool; null without one.</summary>
+        internal Spool Files => spool;
+
+        internal void Start()
+        {
+            if (spool != null)
+            {
+                tasks.Add(Task.Run(() => RunAsync(() => Task.FromResult(WriteStep()), wakeFiles)));
+                tasks.Add(Task.Run(() => RunAsync(() => Task.FromResult(LookStep()), new SemaphoreSlim(0, 1))));
+            }
+            tasks.Add(Task.Run(() => RunAsync(SendStepAsync, wake)));
             AppDomain.CurrentDomain.ProcessExit += OnProcessExit;
+        }
+
+        /// <summary>Does steps until the batcher ends, with a rest whenever there is nothing to do.</summary>
+        private async Task RunAsync(Func<Task<TimeSpan>> step, SemaphoreSlim signal)
+        {
+            try
+            {
+                while (!ending.IsCancellationRequested)
+                {
+                    TimeSpan wait = await step().ConfigureAwait(false);
+                    if (wait > TimeSpan.Zero)
+                    {
+                        // A timer may be early by less than a millisecond.
+                        await signal.WaitAsync(wait + TimeSpan.FromMilliseconds(1), ending.Token).ConfigureAwait(false);
+                    }
+                }
+            }
+            catch (OperationCanceledException) when (ending.IsCancellationRequested)
+            {
+                // The end of the batcher: what is in hand and in the queue is for EndAsync.
+            }
         }
 
         private static TaskCompletionSource<bool> NewSignal()
@@ -83,11 +134,15 @@ namespace Headgate.Client
             List<Entry> dropped;
             lock (gate)
             {
+                if (lost)
+                {
+                    throw Owner.InUse(options.Spool, "another program, which took it over");
+                }
                 if (closed)
                 {
                     throw new HeadgateException(HeadgateCode.Closed, "the batcher is closed");
                 }
-                if (queue.Takes(entry, options.QueueBytes, spooled))
+                if (Takes(entry))
                 {
                     Put(entry);
                     return Task.CompletedTask;
@@ -95,7 +150,7 @@ namespace Headgate.Client
                 switch (options.WhenFull)
                 {
                     case WhenFull.Fail:
-                        throw new HeadgateException(HeadgateCode.Full, "the queue is full: " + options.QueueBytes + " bytes wait", true);
+                        throw new HeadgateException(HeadgateCode.Full, "the queue is full: " + (queue.Bytes + UnwrittenBytes()) + " bytes wait in memory, " + used + " in the spool", true);
                     case WhenFull.DropOldest:
                         dropped = MakeRoom(entry);
                         Put(entry);
@@ -162,24 +217,19 @@ namespace Headgate.Client
                 var over = NewSignal();
                 using (time.Token.Register(() => over.TrySetResult(true)))
                 {
-                    long target = -1;
+                    long target;
+                    lock (gate)
+                    {
+                        target = Hurry();
+                    }
                     for (; ; )
                     {
                         Task change;
                         lock (gate)
                         {
-                            if (target < 0)
+                            if (!IsOpen(target) || over.Task.IsCompleted || ending.IsCancellationRequested)
                             {
-                                target = flushTo = last;
-                                WakeAll();
-                            }
-                            if (!IsOpen(target))
-                            {
-                                return new Flushed(true, 0, 0);
-                            }
-                            if (over.Task.IsCompleted)
-                            {
-                                return new Flushed(false, Queued(), InFlight());
+                                return Found(target);
                             }
                             change = changed.Task;
                         }
@@ -190,10 +240,19 @@ namespace Headgate.Client
         }
 
         /// <summary>
-        /// Flushes until the timeout, then stops. What is still there is handed to <see cref="BatcherOptions.OnRejected"/> with the
-        /// code <c>CLOSED</c>; with a spool it stays in its files. From its beginning on, adding fails with the code <c>CLOSED</c>.
+        /// Flushes until the timeout, then stops. What is still there stays in the spool; without one, or if it could not be written,
+        /// it is handed to <see cref="BatcherOptions.OnRejected"/> with the code <c>CLOSED</c>. From its beginning on, adding fails
+        /// with the code <c>CLOSED</c>.
         /// </summary>
         public async Task<Flushed> CloseAsync(TimeSpan? timeout = null, CancellationToken cancel = default(CancellationToken))
+        {
+            Shut();
+            Flushed flushed = await FlushAsync(timeout, cancel).ConfigureAwait(false);
+            return await EndAsync(flushed).ConfigureAwait(false);
+        }
+
+        /// <summary>Lets no more items in.</summary>
+        internal void Shut()
         {
             lock (gate)
             {
@@ -204,21 +263,64 @@ namespace Headgate.Client
                     waiter.Done.TrySetResult(false);
                 }
             }
-            Flushed flushed = await FlushAsync(timeout, cancel).ConfigureAwait(false);
+        }
+
+        internal async Task<Flushed> EndAsync(Flushed flushed)
+        {
             await closing.WaitAsync().ConfigureAwait(false);
             try
             {
                 if (!ended)
                 {
                     ended = true;
-                    await EndAsync().ConfigureAwait(false);
+                    await StopAsync().ConfigureAwait(false);
                 }
             }
             finally
             {
                 closing.Release();
             }
+            lock (gate)
+            {
+                flushed.Spooled = files.Count;
+            }
             return flushed;
+        }
+
+        /// <summary>Ends a pause: the key is another one.</summary>
+        internal void TryNow()
+        {
+            lock (gate)
+            {
+                notBefore = TimeSpan.Zero;
+                failures = 0;
+                WakeAll();
+            }
+        }
+
+        /// <summary>
+        /// Stops the batcher if another program took the folder over. What is in memory is written at the end all the same: what must
+        /// not be lost does not depend on who owns the folder.
+        /// </summary>
+        private TimeSpan LookStep()
+        {
+            if (spool.Owner.Holds())
+            {
+                return Owner.Look;
+            }
+            client.Transport.Warn("another program took over the spool " + options.Spool + ", and this batcher stops");
+            lock (gate)
+            {
+                lost = true;
+            }
+            Shut();
+            ending.Cancel();
+            lock (gate)
+            {
+                Tell();
+            }
+            Call("OnState", () => options.OnState?.Invoke(BatcherState.Blocked, HeadgateCode.SpoolInUse));
+            return Owner.Look;
         }
 
         /// <summary>Closes it, with 5 seconds to flush.</summary>
@@ -247,7 +349,14 @@ namespace Headgate.Client
                     Dropped = stats.Dropped,
                     Replaced = stats.Replaced,
                     Retries = stats.Retries,
-                    Oldest = Oldest()?.Age ?? TimeSpan.Zero,
+                    Damaged = stats.Damaged,
+                    Forgotten = stats.Forgotten,
+                    Spooled = files.Count,
+                    SpooledBytes = used - (hand?.Room ?? 0),
+                    State = state,
+                    Code = code,
+                    Since = since,
+                    Oldest = OldestAge(),
                 };
             }
         }
@@ -261,25 +370,64 @@ namespace Headgate.Client
 
         // Below: called with the lock held.
 
+        /// <summary>Has everything that is there sent without waiting for more, and says which item is the newest of it.</summary>
+        internal long Hurry()
+        {
+            flushTo = last;
+            WakeAll();
+            return last;
+        }
+
+        internal Flushed Found(long target)
+        {
+            var found = new Flushed { Done = !IsOpen(target), State = state, Code = code };
+            if (!found.Done)
+            {
+                found.Queued = Queued();
+                found.InFlight = InFlight();
+                found.Spooled = files.Count;
+            }
+            return found;
+        }
+
         private void Put(Entry entry)
         {
             entry.Number = ++last;
-            entry.Added = Stopwatch.GetTimestamp();
+            entry.Added = client.Transport.Lived();
             if (queue.Push(entry))
             {
                 stats.Replaced++;
             }
             int count = queue.Count;
-            if (count == 1 || count >= options.MaxItems || queue.Bytes + count + 1 >= options.MaxBytes)
+            if (count == 1 || count >= options.MaxItems || queue.Bytes + count + 1 >= bytesMax)
             {
                 WakeAll();
             }
         }
 
+        /// <summary>Of a batch that was cut and is in no file yet.</summary>
+        private int UnwrittenBytes()
+        {
+            return unwritten == null ? 0 : unwritten.Bytes;
+        }
+
+        /// <summary>Whether an item may go in at once.</summary>
+        private bool Takes(Entry entry)
+        {
+            int bytes = UnwrittenBytes();
+            return queue.Takes(entry, options.QueueBytes, bytes) && (spool == null || queue.Takes(entry, options.SpoolBytes, bytes + used));
+        }
+
+        private bool Fits(Entry entry)
+        {
+            int bytes = UnwrittenBytes();
+            return queue.Fits(entry, options.QueueBytes, bytes) && (spool == null || queue.Fits(entry, options.SpoolBytes, bytes + used));
+        }
+
         /// <summary>Lets in those who wait, as far as there is room.</summary>
         private void Admit()
         {
-            for (Waiter waiter = queue.FirstWaiter; waiter != null && queue.Fits(waiter.Entry, options.QueueBytes, spooled); waiter = queue.FirstWaiter)
+            for (Waiter waiter = queue.FirstWaiter; waiter != null && Fits(waiter.Entry); waiter = queue.FirstWaiter)
             {
                 queue.Leave(waiter);
                 Put(waiter.Entry);
@@ -291,22 +439,9 @@ namespace Headgate.Client
         private List<Entry> MakeRoom(Entry entry)
         {
             var dropped = new List<Entry>();
-            while (!queue.Takes(entry, options.QueueBytes, spooled))
+            while (!Takes(entry) && queue.Count > 0)
             {
-                if (pending.Count > 0 && pending.First.Value.Ready)
-                {
-                    Batch oldest = Unstack();
-                    spool.Remove(oldest);
-                    dropped.AddRange(oldest.Entries);
-                }
-                else if (queue.Count > 0)
-                {
-                    dropped.AddRange(queue.Pop(1));
-                }
-                else
-                {
-                    break;
-                }
+                dropped.AddRange(queue.Pop(1));
             }
             stats.Dropped += dropped.Count;
             stats.Rejected += dropped.Count;
@@ -317,67 +452,64 @@ namespace Headgate.Client
         /// <summary>Makes a batch of the front of the queue, if it is time; else it says how long to wait for that.</summary>
         private Batch Cut(out TimeSpan wait)
         {
-            wait = Timeout.InfiniteTimeSpan;
-            int count = queue.Prefix(options.MaxItems, options.MaxBytes, out bool full);
+            wait = Forever;
+            int count = queue.Prefix(options.MaxItems, bytesMax, out bool full);
             if (count == 0)
             {
                 return null;
             }
-            TimeSpan left = options.Linger - queue.First.Age;
-            if (!full && left > TimeSpan.Zero && flushTo < queue.First.Number && !closed)
+            Entry first = queue.First;
+            TimeSpan linger = options.Linger;
+            if ((hand != null || unwritten != null || files.Count > 0) && linger < LingerBehind)
             {
-                // A timer may be early by less than a millisecond; longer waits than it can hold are cut.
-                wait = left < TimeSpan.FromDays(1) ? left + TimeSpan.FromMilliseconds(1) : TimeSpan.FromDays(1);
+                linger = LingerBehind; // what has to wait anyway makes larger batches
+            }
+            TimeSpan left = first.Added + linger - client.Transport.Lived();
+            if (!full && left > TimeSpan.Zero && flushTo < first.Number && !closed)
+            {
+                wait = left < Forever ? left : Forever;
                 return null;
             }
-            return new Batch { Key = Uuid.New(), ItemKey = options.ItemKey, Created = client.Transport.Options.Clock(), Entries = queue.Pop(count) };
+            return new Batch
+            {
+                Key = Uuid.New(client.Transport.Now()),
+                ItemKey = options.ItemKey,
+                Stream = options.Stream ?? (spool == null ? null : stream),
+                Created = client.Transport.Now(),
+                Entries = queue.Pop(count),
+                First = first.Number,
+            };
         }
 
-        /// <summary>Puts a batch behind those that wait.</summary>
-        private void Stack(Batch next)
+        private bool Holds(Batch batch)
         {
-            pending.AddLast(next);
-            spooled += next.Bytes;
-        }
-
-        /// <summary>Takes the first of them.</summary>
-        private Batch Unstack()
-        {
-            Batch first = pending.First.Value;
-            pending.RemoveFirst();
-            spooled -= first.Bytes;
-            return first;
+            return hand != null && hand.Batch == batch;
         }
 
         private int Queued()
         {
-            int count = queue.Count;
-            foreach (Batch batch in pending)
-            {
-                count += batch.Entries.Count;
-            }
-            return count;
+            return queue.Count + (unwritten == null || Holds(unwritten) ? 0 : unwritten.Entries.Count);
         }
 
         private int InFlight()
         {
-            return flying == null ? 0 : flying.Entries.Count - landed;
+            return hand == null ? 0 : hand.Left;
         }
 
-        private Entry Oldest()
+        private TimeSpan OldestAge()
         {
-            if (InFlight() > 0)
-            {
-                return flying.Entries[landed];
-            }
-            return pending.Count > 0 ? pending.First.Value.Entries[0] : queue.First;
+            Entry oldest = hand != null ? hand.Batch.Entries[0] : unwritten != null ? unwritten.Entries[0] : queue.First;
+            return oldest == null ? TimeSpan.Zero : client.Transport.Lived() - oldest.Added;
         }
 
         /// <summary>Whether an item up to this one is neither accepted nor rejected.</summary>
-        private bool IsOpen(long target)
+        internal bool IsOpen(long target)
         {
-            Entry oldest = Oldest();
-            return oldest != null && oldest.Number <= target;
+            long oldest = hand != null ? hand.Batch.First
+                : files.Count > 0 ? files.Peek().First
+                : unwritten != null ? unwritten.First
+                : queue.First?.Number ?? long.MaxValue;
+            return oldest <= target;
         }
 
         /// <summary>Wakes whoever waits for a change.</summary>

@@ -1,4 +1,4 @@
-// The sender of a batcher: one batch after the other, each until it is accepted, refused or too old.
+// The sender of a batcher: one batch after the other, each until Headgate has accepted or refused all of it.
 
 using System;
 using System.Collections.Generic;
@@ -9,231 +9,424 @@ namespace Headgate.Client
     public sealed partial class Batcher
     {
         /// <summary>
-        /// How long a batch is tried. The daemon knows idempotency keys for 24 hours: what it may have taken must not come again
-        /// after that.
+        /// How long a batch is tried whose outcome is unknown. The daemon knows idempotency keys for 24 hours: what it may have taken
+        /// must not come again after that.
         /// </summary>
-        private static readonly TimeSpan AgeMax = TimeSpan.FromHours(23);
+        private static readonly TimeSpan UnknownMax = TimeSpan.FromHours(23);
+        /// <summary>How far the wall clock may be off before the time of a mark is written anew.</summary>
+        private static readonly TimeSpan ClockJump = TimeSpan.FromMinutes(1);
+        /// <summary>The pause before a file is tried again that could not be read or written.</summary>
+        private static readonly TimeSpan Again = TimeSpan.FromSeconds(1);
+        /// <summary>How short batches may become because something in between finds them too large.</summary>
+        private const int BytesLeast = 4 << 10;
+        /// <summary>How many parts have room in the file that says what is in hand.</summary>
+        private const int PartsMax = 200;
 
-        private async Task SendAsync()
+        /// <summary>Makes one attempt, if it is time. It says how long there is nothing to do.</summary>
+        internal async Task<TimeSpan> SendStepAsync()
         {
-            try
-            {
-                for (; ; )
-                {
-                    await DeliverAsync(await NextAsync().ConfigureAwait(false)).ConfigureAwait(false);
-                }
-            }
-            catch (OperationCanceledException) when (ending.IsCancellationRequested)
-            {
-                // The end of the batcher: what is in flight stays so, for EndAsync.
-            }
-        }
-
-        /// <summary>Waits for a batch.</summary>
-        private async Task<Batch> NextAsync()
-        {
-            for (; ; )
-            {
-                ending.Token.ThrowIfCancellationRequested();
-                TimeSpan wait = System.Threading.Timeout.InfiniteTimeSpan;
-                lock (gate)
-                {
-                    Batch next = null;
-                    if (pending.Count > 0 && pending.First.Value.Ready)
-                    {
-                        next = Unstack();
-                    }
-                    else if (spool == null)
-                    {
-                        next = Cut(out wait);
-                    }
-                    if (next != null)
-                    {
-                        flying = next;
-                        landed = 0;
-                        Admit();
-                        Tell();
-                        return next;
-                    }
-                }
-                await wake.WaitAsync(wait, ending.Token).ConfigureAwait(false);
-            }
-        }
-
-        /// <summary>Settles every item of a batch.</summary>
-        private async Task DeliverAsync(Batch whole)
-        {
-            var parts = new LinkedList<Batch>();
-            parts.AddFirst(whole);
-            while (parts.Count > 0)
-            {
-                Batch part = parts.First.Value;
-                parts.RemoveFirst();
-                bool accepted = false;
-                try
-                {
-                    Receipt receipt = await TryAsync(part).ConfigureAwait(false);
-                    accepted = true;
-                    Working();
-                    Call("OnAccepted", () => options.OnAccepted?.Invoke(receipt, Raws(part.Entries)));
-                }
-                catch (HeadgateException refused)
-                {
-                    List<Batch> smaller = part.Divide(refused);
-                    if (smaller != null)
-                    {
-                        for (int i = smaller.Count - 1; i >= 0; i--)
-                        {
-                            parts.AddFirst(smaller[i]);
-                        }
-                        continue;
-                    }
-                    HandOver(part.Entries, refused);
-                }
-                Settle(part, accepted, parts.Count == 0 ? whole : null);
-            }
-        }
-
-        private void Settle(Batch part, bool accepted, Batch done)
-        {
-            if (done != null)
-            {
-                spool?.Remove(done);
-            }
+            TimeSpan wait;
+            Hand next;
             lock (gate)
             {
-                if (accepted)
+                wait = notBefore - client.Transport.Lived();
+                next = hand;
+            }
+            if (wait > TimeSpan.Zero)
+            {
+                return wait;
+            }
+            next = next ?? Take(out wait);
+            if (next == null)
+            {
+                return wait;
+            }
+            await AttemptAsync(next).ConfigureAwait(false);
+            return TimeSpan.Zero;
+        }
+
+        /// <summary>Gets the next batch in hand: from its file, from memory if the disk does not take it, or from the queue.</summary>
+        private Hand Take(out TimeSpan wait)
+        {
+            wait = Forever;
+            Spooled? first = null;
+            lock (gate)
+            {
+                if (spool == null)
                 {
-                    stats.Accepted += part.Entries.Count;
+                    Batch next = Cut(out wait);
+                    hand = next == null ? null : new Hand(next);
+                }
+                else if (files.Count > 0)
+                {
+                    first = files.Peek();
+                }
+                else if (unwritten != null && unwritten.Refused)
+                {
+                    hand = new Hand(unwritten);
+                }
+            }
+            Hand read = first.HasValue ? Open(first.Value, out wait) : null;
+            lock (gate)
+            {
+                hand = hand ?? read;
+                if (hand != null)
+                {
+                    Admit();
+                }
+                Tell();
+                return hand;
+            }
+        }
+
+        /// <summary>Sends what is next of the batch in hand, and does what follows.</summary>
+        private async Task AttemptAsync(Hand next)
+        {
+            Transport transport = client.Transport;
+            if (next.Tried && transport.Lived() - next.Lived >= UnknownMax)
+            {
+                SetAside(next, new HeadgateException(HeadgateCode.Expired, "for 23 hours it was unknown whether the daemon had taken this, and it would not know any more; look for it there before you send it again"));
+                return;
+            }
+            Transport.Key key = transport.CurrentKey;
+            Call call = HeadgateClient.Submission(Batch.Body(next.Part), next.Batch.ItemKey, next.PartKey, next.Batch.Stream);
+            bool fresh = Mark(next);
+            Reply reply = await transport.Exchange(call, ending.Token).ConfigureAwait(false);
+            Outcome outcome = Outcome.Of(reply, next.Parts[0].Count, transport.Now());
+            if (fresh && !outcome.Unknown)
+            {
+                next.Tried = false;
+            }
+            if (outcome.Kind == Kind.Blocked && transport.CurrentKey != key)
+            {
+                Save(next);
+                return; // about the key before: it says nothing
+            }
+            Follow(next, outcome, call.Body.Length);
+            Wait(outcome);
+        }
+
+        /// <summary>Does what an outcome asks for.</summary>
+        private void Follow(Hand next, Outcome outcome, int bytes)
+        {
+            Span part = next.Parts[0];
+            switch (outcome.Kind)
+            {
+                case Kind.Accepted:
+                    lock (gate)
+                    {
+                        stream = outcome.Receipt.Stream;
+                    }
+                    Turn(BatcherState.Ok, null);
+                    IReadOnlyList<RawJson> items = Raws(next.Part);
+                    Call("OnAccepted", () => options.OnAccepted?.Invoke(outcome.Receipt, items));
+                    Settle(next, true);
+                    break;
+                case Kind.Mismatch:
+                    Turn(BatcherState.Ok, null);
+                    SetAside(next, outcome.Failed);
+                    break;
+                case Kind.Refused:
+                    Turn(BatcherState.Ok, null);
+                    List<Span> smaller = Hand.Divide(part, outcome.Named(part.Count));
+                    if (smaller != null)
+                    {
+                        CutUp(next, smaller);
+                    }
+                    else
+                    {
+                        SetAside(next, outcome.Failed);
+                    }
+                    break;
+                case Kind.Blocked:
+                    Save(next);
+                    Failing(BatcherState.Blocked, outcome.Failed);
+                    break;
+                default:
+                    if (outcome.Shrink && !next.Tried && part.Count > 1)
+                    {
+                        lock (gate)
+                        {
+                            bytesMax = Math.Min(bytesMax, Math.Max(bytes / 2, BytesLeast)); // later batches are shorter, too
+                        }
+                        CutUp(next, Hand.Divide(part, new List<int>()));
+                    }
+                    else
+                    {
+                        Save(next);
+                    }
+                    Failing(BatcherState.Retrying, outcome.Failed);
+                    break;
+            }
+        }
+
+        /// <summary>Sets when the next attempt may be, and counts failures.</summary>
+        private void Wait(Outcome outcome)
+        {
+            Transport transport = client.Transport;
+            lock (gate)
+            {
+                if (outcome.Kind == Kind.Blocked || outcome.Kind == Kind.Retrying)
+                {
+                    failures++;
+                    stats.Retries++;
                 }
                 else
                 {
-                    stats.Rejected += part.Entries.Count;
+                    failures = 0;
                 }
-                landed += part.Entries.Count;
-                if (done != null)
+                TimeSpan pause = outcome.Pause(transport, Math.Max(failures, 1), transport.Draw());
+                if (pause > TimeSpan.Zero)
                 {
-                    flying = null;
-                    flushTo = last; // what gathered goes at once
-                    WakeAll();
+                    NotBefore(transport.Lived() + pause);
+                }
+            }
+        }
+
+        private void NotBefore(TimeSpan time)
+        {
+            notBefore = notBefore > time ? notBefore : time;
+        }
+
+        /// <summary>Says on disk, before bytes leave, that the outcome is unknown. It is true if that was not so before.</summary>
+        private bool Mark(Hand next)
+        {
+            DateTimeOffset now = client.Transport.Now();
+            TimeSpan lived = client.Transport.Lived();
+            if (!next.Tried)
+            {
+                next.Tried = true;
+                next.Since = now;
+                next.Lived = lived;
+                Save(next);
+                return true;
+            }
+            // The time that passed is what counts: a clock that jumped must not make a batch old, or young, after a crash.
+            TimeSpan lasted = lived - next.Lived;
+            if ((now - (next.Since + lasted)).Duration() > ClockJump)
+            {
+                next.Since = now - lasted;
+                Save(next);
+            }
+            return false;
+        }
+
+        /// <summary>Writes what stands of the batch in hand.</summary>
+        private void Save(Hand next)
+        {
+            string why = spool?.Save(next);
+            if (why != null)
+            {
+                client.Transport.Warn("what is being sent cannot be written to the spool " + options.Spool + ": " + why);
+            }
+        }
+
+        /// <summary>Replaces the part that is next by smaller ones, which are on disk before the first of them is sent.</summary>
+        private void CutUp(Hand next, List<Span> smaller)
+        {
+            lock (gate)
+            {
+                next.Parts.RemoveAt(0);
+                next.Parts.InsertRange(0, smaller);
+                if (next.Parts.Count > PartsMax)
+                {
+                    // None of the last ones was sent yet: they may be one.
+                    int from = next.Parts[PartsMax - 1].From;
+                    next.Parts.RemoveRange(PartsMax - 1, next.Parts.Count - PartsMax + 1);
+                    next.Parts.Add(new Span(from, next.Batch.Entries.Count - from));
+                }
+                next.Whole = next.Tried = false;
+            }
+            Save(next);
+        }
+
+        /// <summary>
+        /// Gives up what is next, for one of three reasons: Headgate refused it, knows its key with other content, or may have taken
+        /// it too long ago. It is kept in the spool, and told of.
+        /// </summary>
+        private void SetAside(Hand next, HeadgateException failed)
+        {
+            if (spool != null)
+            {
+                string why = spool.Reject(next, failed, out int went);
+                Forgot(went);
+                if (why != null && !Spool.IsKept(failed.Code))
+                {
+                    client.Transport.Warn("refused items cannot be kept in the spool " + options.Spool + ": " + why);
+                }
+                else if (why != null)
+                {
+                    DiskTakes(false, why);
+                    lock (gate)
+                    {
+                        NotBefore(client.Transport.Lived() + Again);
+                    }
+                    return;
+                }
+            }
+            HandOver(next.Part, failed);
+            Settle(next, false);
+        }
+
+        /// <summary>Counts files of refused items that had to go.</summary>
+        private void Forgot(int count)
+        {
+            bool first;
+            lock (gate)
+            {
+                first = count > 0 && stats.Forgotten == 0;
+                stats.Forgotten += count;
+            }
+            if (first)
+            {
+                client.Transport.Warn("refused items fill the spool " + options.Spool + ", and the oldest of them are deleted; further ones are not logged");
+            }
+        }
+
+        /// <summary>Takes what is next out of the batch in hand, and the batch out of the queue with its last part.</summary>
+        private void Settle(Hand next, bool accepted)
+        {
+            bool more;
+            lock (gate)
+            {
+                int count = next.Parts[0].Count;
+                stats.Accepted += accepted ? count : 0;
+                stats.Rejected += accepted ? 0 : count;
+                next.Parts.RemoveAt(0);
+                next.Tried = false;
+                more = next.Parts.Count > 0;
+                if (!more)
+                {
+                    Finish(next);
                 }
                 Tell();
             }
-        }
-
-        /// <summary>Repeats a request, with the same key and the same bytes, until there is a final answer.</summary>
-        private async Task<Receipt> TryAsync(Batch part)
-        {
-            Transport transport = client.Transport;
-            Call call = HeadgateClient.Submission(part.Body(), part.ItemKey, part.Key, options.Stream);
-            HeadgateException failed = null;
-            for (int retry = 0; ; retry++)
+            if (more)
             {
-                if (Age(part) >= AgeMax)
-                {
-                    string before = failed == null ? "" : "; the last attempt: " + failed.Message;
-                    throw new HeadgateException(HeadgateCode.Expired, "the batch was not accepted for 23 hours, and the daemon would not know any more if it had taken it before" + before);
-                }
-                try
-                {
-                    return HeadgateClient.ReadReceipt(await transport.AttemptAsync(call, transport.Options.AttemptTimeout, ending.Token).ConfigureAwait(false));
-                }
-                catch (HeadgateException error) when (error.Retryable)
-                {
-                    failed = error;
-                }
-                TimeSpan pause = transport.Pause(retry, failed.RetryAfter);
-                Failing(failed);
-                Call("OnRetry", () => options.OnRetry?.Invoke(failed, pause));
-                await Task.Delay(pause, ending.Token).ConfigureAwait(false);
+                Save(next);
             }
         }
 
-        /// <summary>By whichever clock says more: one stops while the machine sleeps, the other may be set back.</summary>
-        private TimeSpan Age(Batch part)
+        private void Finish(Hand next)
         {
-            TimeSpan age = client.Transport.Options.Clock() - part.Created;
-            return age > part.Lived.Elapsed ? age : part.Lived.Elapsed;
+            if (next.Room > 0)
+            {
+                string why = spool.Delete(next.Batch.Key + ".json");
+                if (why != null)
+                {
+                    client.Transport.Warn("the file of an answered batch could not be deleted; it will be sent again, with its key: " + why);
+                }
+            }
+            used -= next.Room;
+            if (unwritten == next.Batch)
+            {
+                unwritten = null;
+            }
+            hand = null;
+            if (spool == null)
+            {
+                flushTo = Math.Max(flushTo, last); // what gathered goes at once
+            }
+            Admit();
+            WakeAll();
         }
 
-        /// <summary>Stops, and hands over, or leaves in files, what is still there.</summary>
-        private async Task EndAsync()
+        /// <summary>Tells of another state, or another reason to be blocked, and writes the log when all is well again.</summary>
+        private void Turn(BatcherState to, string why)
         {
-            AppDomain.CurrentDomain.ProcessExit -= OnProcessExit;
-            ending.Cancel();
-            await Task.WhenAll(tasks).ConfigureAwait(false);
-            var left = new List<List<Entry>>();
+            BatcherState was;
+            bool told;
             lock (gate)
             {
-                if (spool != null)
-                {
-                    left.Add(KeepAll());
-                }
-                else
-                {
-                    left.Add(flying == null ? new List<Entry>() : flying.Entries.GetRange(landed, InFlight()));
-                    left.Add(queue.Pop(queue.Count));
-                }
-                flying = null;
-                pending.Clear();
-                spooled = 0;
+                was = state;
+                told = was != to || (to == BatcherState.Blocked && code != why);
+                since = was == to ? since : client.Transport.Now();
+                state = to;
+                code = why;
+            }
+            if (was != BatcherState.Ok && to == BatcherState.Ok)
+            {
+                client.Transport.Warn("requests are accepted again");
+            }
+            if (told)
+            {
+                Call("OnState", () => options.OnState?.Invoke(to, why));
+            }
+        }
+
+        private void Failing(BatcherState to, HeadgateException failed)
+        {
+            bool first;
+            lock (gate)
+            {
+                first = state == BatcherState.Ok || (to == BatcherState.Blocked && (state != to || code != failed.Code));
+            }
+            if (first && to == BatcherState.Blocked)
+            {
+                client.Transport.Warn("the daemon refuses the requests (" + failed.Code + "): " + failed.Message + "; nothing is given up, and a key that works is tried at once");
+            }
+            else if (first)
+            {
+                client.Transport.Warn("a request failed and is tried again (" + failed.Code + "): " + failed.Message);
+            }
+            Turn(to, failed.Code);
+        }
+
+        /// <summary>Stops, and hands over what cannot be left in files.</summary>
+        private async Task StopAsync()
+        {
+            AppDomain.CurrentDomain.ProcessExit -= OnProcessExit;
+            lock (client.Batchers)
+            {
+                client.Batchers.Remove(this);
+            }
+            ending.Cancel();
+            await Task.WhenAll(tasks).ConfigureAwait(false);
+            List<List<Entry>> left;
+            lock (gate)
+            {
+                left = spool == null ? Dismiss() : KeepAll();
+                hand = null;
+                unwritten = null;
                 left.ForEach(entries => stats.Rejected += entries.Count);
                 Tell();
             }
             spool?.Dispose();
             foreach (List<Entry> entries in left)
             {
-                if (entries.Count > 0)
-                {
-                    HandOver(entries, new HeadgateException(HeadgateCode.Closed, "the batcher was closed before an answer came; what was in flight may have been accepted"));
-                }
+                HandOver(entries, new HeadgateException(HeadgateCode.Closed, "the batcher was closed before an answer came; what was in flight may have been accepted"));
             }
+        }
+
+        /// <summary>Everything that is in memory, batch by batch.</summary>
+        private List<List<Entry>> Dismiss()
+        {
+            var left = new List<List<Entry>>();
+            if (hand != null)
+            {
+                left.Add(hand.Rest());
+            }
+            for (Batch next = Cut(out _); next != null; next = Cut(out _))
+            {
+                left.Add(next.Entries);
+            }
+            return left;
         }
 
         /// <summary>Gives items back to the program.</summary>
         private void HandOver(List<Entry> entries, HeadgateException error)
         {
-            if (IsFirst(ref losing))
+            bool first;
+            lock (gate)
             {
-                client.Transport.Warn(entries.Count + " items were not accepted (" + error.Code + "): " + error.Message + "; further ones are not logged until some are");
+                first = !losing;
+                losing = true;
+            }
+            if (first)
+            {
+                client.Transport.Warn(entries.Count + " items were not accepted (" + error.Code + "): " + error.Message + "; further ones are not logged");
             }
             Call("OnRejected", () => options.OnRejected?.Invoke(Raws(entries), error));
-        }
-
-        private void Failing(HeadgateException error)
-        {
-            lock (gate)
-            {
-                stats.Retries++;
-            }
-            if (IsFirst(ref troubled))
-            {
-                client.Transport.Warn("a request failed and is tried again (" + error.Code + "): " + error.Message);
-            }
-        }
-
-        private void Working()
-        {
-            bool recovered;
-            lock (gate)
-            {
-                recovered = troubled;
-                troubled = losing = false;
-            }
-            if (recovered)
-            {
-                client.Transport.Warn("requests are accepted again");
-            }
-        }
-
-        private bool IsFirst(ref bool said)
-        {
-            lock (gate)
-            {
-                bool was = said;
-                said = true;
-                return !was;
-            }
         }
 
         /// <summary>A callback that throws is the program's mistake, and must not end the sender.</summary>

@@ -12,8 +12,25 @@ namespace Headgate.Client
         Wait,
         /// <summary>It fails with the code <c>FULL</c>.</summary>
         Fail,
-        /// <summary>It gives up what waits longest; that is handed to <see cref="BatcherOptions.OnRejected"/> with the code <c>DROPPED</c>.</summary>
+        /// <summary>
+        /// It gives up what waits longest; that is handed to <see cref="BatcherOptions.OnRejected"/> with the code <c>DROPPED</c>. Not
+        /// with a spool.
+        /// </summary>
         DropOldest,
+    }
+
+    /// <summary>How a batcher stands to Headgate.</summary>
+    public enum BatcherState
+    {
+        /// <summary>The last request was answered by Headgate with a word about its items, or there was none.</summary>
+        Ok,
+        /// <summary>Requests do not reach Headgate, or it asks for patience.</summary>
+        Retrying,
+        /// <summary>
+        /// Headgate refuses the key, the stream or the request: somebody has to do something, such as
+        /// <see cref="HeadgateClient.SetKey"/>. Nothing is given up meanwhile.
+        /// </summary>
+        Blocked,
     }
 
     /// <summary>How a <see cref="Batcher"/> works.</summary>
@@ -34,26 +51,34 @@ namespace Headgate.Client
         public int MaxBytes { get; set; } = 1000000;
         /// <summary>How long an item waits for others. What gathers while a request is on its way goes at once when that is answered.</summary>
         public TimeSpan Linger { get; set; } = TimeSpan.FromMilliseconds(100);
-        /// <summary>How much may wait. An item that is longer than all of it is let in alone.</summary>
+        /// <summary>How much may wait in memory. An item that is longer than all of it is let in alone.</summary>
         public int QueueBytes { get; set; } = 16 << 20;
         /// <summary>What happens then.</summary>
         public WhenFull WhenFull { get; set; } = WhenFull.Wait;
         /// <summary>An item that waits is replaced by a newer one of the same key, in its place: for sensors and scores.</summary>
         public bool LatestOnly { get; set; }
         /// <summary>
-        /// A folder for batches: what was added longer ago than <see cref="Linger"/> survives a crash, and is sent by the next
-        /// batcher with the folder. One batcher a folder. It is made if it is missing.
+        /// A folder that is the queue: what was added longer ago than <see cref="Linger"/> (a second, while older items wait) survives
+        /// a crash, and is sent by the next batcher with the folder. One batcher a folder. It is made if it is missing.
         /// </summary>
         public string Spool { get; set; }
+        /// <summary>
+        /// How much the folder may have. A file counts 4 KiB at least. What is given up may have a tenth of that beside it.
+        /// </summary>
+        public long SpoolBytes { get; set; } = 1L << 30;
         /// <summary>Is called for each accepted request, with its items.</summary>
         public Action<Receipt, IReadOnlyList<RawJson>> OnAccepted { get; set; }
-        /// <summary>Is called for items that will not be sent any more.</summary>
+        /// <summary>
+        /// Is called for items that will not be sent any more: Headgate refused them, or the code of the error says why else. With a
+        /// spool they are kept in its folder <c>rejected</c>.
+        /// </summary>
         public Action<IReadOnlyList<RawJson>, HeadgateException> OnRejected { get; set; }
         /// <summary>
-        /// Is called before a request is repeated, with the pause until then; and with the code <c>SPOOL</c> before a file is written
-        /// again, which may be while another call runs.
+        /// Is called when the state is another one, with the code of the last error, null if all is well; and again if what blocks has
+        /// another code. With the code <c>SPOOL</c> it tells of a disk that takes nothing, or that takes batches again, whatever the
+        /// state is; that may be while another call runs.
         /// </summary>
-        public Action<HeadgateException, TimeSpan> OnRetry { get; set; }
+        public Action<BatcherState, string> OnState { get; set; }
 
         /// <summary>A copy, so that later changes do not count.</summary>
         internal BatcherOptions Checked()
@@ -67,7 +92,11 @@ namespace Headgate.Client
                 throw new ArgumentException("LatestOnly needs ItemKey, to know which items are the same");
             }
             Client.ItemKey.CheckName(ItemKey ?? "");
-            if (MaxItems < 1 || MaxBytes < 1 || QueueBytes < 1 || Linger < TimeSpan.Zero || MaxBytes > HeadgateClient.RequestBytesMax)
+            if (WhenFull == WhenFull.DropOldest && Spool != null)
+            {
+                throw new ArgumentException("DropOldest is for a batcher without a spool, which keeps what it has; with one there are Wait and Fail");
+            }
+            if (MaxItems < 1 || MaxBytes < 1 || QueueBytes < 1 || SpoolBytes < 1 || Linger < TimeSpan.Zero || MaxBytes > HeadgateClient.RequestBytesMax)
             {
                 throw new ArgumentException("limits of a batcher are positive, and MaxBytes is at most " + HeadgateClient.RequestBytesMax);
             }
@@ -82,10 +111,14 @@ namespace Headgate.Client
         {
         }
 
-        /// <summary>Items that wait.</summary>
+        /// <summary>Items that wait in memory.</summary>
         public int Queued { get; internal set; }
-        /// <summary>Items in the batch that is on its way.</summary>
+        /// <summary>Items in the batch that is being sent.</summary>
         public int InFlight { get; internal set; }
+        /// <summary>Batches that wait on disk. How many items they have is known when they are read.</summary>
+        public int Spooled { get; internal set; }
+        /// <summary>What those take.</summary>
+        public long SpooledBytes { get; internal set; }
         /// <summary>Items that were accepted since the batcher was made.</summary>
         public long Accepted { get; internal set; }
         /// <summary>Items that were rejected, with those dropped.</summary>
@@ -96,25 +129,38 @@ namespace Headgate.Client
         public long Replaced { get; internal set; }
         /// <summary>Repeated requests.</summary>
         public long Retries { get; internal set; }
-        /// <summary>How long the oldest item has been here; zero if there is none.</summary>
+        /// <summary>Files that were set aside, because they turned out to be no batches.</summary>
+        public long Damaged { get; internal set; }
+        /// <summary>Files of refused items that had to make room for newer ones.</summary>
+        public long Forgotten { get; internal set; }
+        /// <summary>How long the oldest item in memory has been here; zero if there is none.</summary>
         public TimeSpan Oldest { get; internal set; }
+        /// <summary>How the batcher stands to Headgate.</summary>
+        public BatcherState State { get; internal set; }
+        /// <summary>The code of the last error; null if all is well.</summary>
+        public string Code { get; internal set; }
+        /// <summary>When the state began.</summary>
+        public DateTimeOffset Since { get; internal set; }
     }
 
     /// <summary>What a flush or a close found at its end.</summary>
     public sealed class Flushed
     {
-        internal Flushed(bool done, int queued, int inFlight)
+        internal Flushed()
         {
-            Done = done;
-            Queued = queued;
-            InFlight = inFlight;
         }
 
         /// <summary>Everything added before was accepted or rejected.</summary>
-        public bool Done { get; }
-        /// <summary>Items that were waiting when the time was over.</summary>
-        public int Queued { get; }
-        /// <summary>Items that were on their way then.</summary>
-        public int InFlight { get; }
+        public bool Done { get; internal set; }
+        /// <summary>Items that were waiting in memory when the time was over.</summary>
+        public int Queued { get; internal set; }
+        /// <summary>Items that were being sent then.</summary>
+        public int InFlight { get; internal set; }
+        /// <summary>Batches that were waiting on disk then. They stay in the spool.</summary>
+        public int Spooled { get; internal set; }
+        /// <summary>Says why, if it was not done.</summary>
+        public BatcherState State { get; internal set; }
+        /// <summary>The code of the last error; null if all is well.</summary>
+        public string Code { get; internal set; }
     }
 }

@@ -2,7 +2,6 @@
 
 using System;
 using System.Collections.Generic;
-using System.Diagnostics;
 using System.Globalization;
 using System.IO;
 using System.Threading.Tasks;
@@ -15,9 +14,7 @@ namespace Headgate.Client
         internal byte[] Raw;
         internal string Key; // the value of the item key; null if the connector has that
         internal long Number; // in the order in which items came
-        internal long Added; // a time stamp of Stopwatch, which is smaller than one
-
-        internal TimeSpan Age => new TimeSpan((long)((Stopwatch.GetTimestamp() - Added) * (TimeSpan.TicksPerSecond / (double)Stopwatch.Frequency)));
+        internal TimeSpan Added; // by the clock that cannot be set
     }
 
     /// <summary>A caller whose item has no room yet. The result is false if the batcher was closed.</summary>
@@ -28,102 +25,142 @@ namespace Headgate.Client
         internal LinkedListNode<Waiter> Place;
     }
 
-    /// <summary>The items of one request, or of one that was refused and cut.</summary>
+    /// <summary>The items of one request, in memory.</summary>
     internal sealed class Batch
     {
         internal string Key; // idempotency key
         internal string ItemKey; // null if the connector has one
+        internal string Stream; // that it is meant for; null if that is not known
         internal DateTimeOffset Created;
-        internal readonly Stopwatch Lived = Stopwatch.StartNew();
         internal List<Entry> Entries;
-        internal string File; // its name in the spool; null if it is in none
-        internal bool Ready; // to be sent: with a spool, the file is written
-        internal string Whole; // of a part: the key of the batch that it was cut out of
-        internal int Offset; // of a part: its first item's place there
+        internal long First; // number of the first item
+        internal bool Refused; // the disk did not take it: it may be sent from memory
+        internal TimeSpan Again; // when it is written again
 
-        internal int Bytes
+        internal int Bytes => Size(Entries);
+
+        internal static int Size(List<Entry> entries)
+        {
+            int sum = 0;
+            foreach (Entry entry in entries)
+            {
+                sum += entry.Raw.Length;
+            }
+            return sum;
+        }
+
+        /// <summary>A list of items.</summary>
+        internal static byte[] Body(List<Entry> entries)
+        {
+            var body = new MemoryStream(Size(entries) + entries.Count + 2);
+            for (int i = 0; i < entries.Count; i++)
+            {
+                body.WriteByte((byte)(i == 0 ? '[' : ','));
+                body.Write(entries[i].Raw, 0, entries[i].Raw.Length);
+            }
+            body.WriteByte((byte)']');
+            return body.ToArray();
+        }
+    }
+
+    /// <summary>A batch of which only the file is there.</summary>
+    internal struct Spooled
+    {
+        internal string Name; // with .json
+        internal long Room; // that it takes
+        internal long First;
+    }
+
+    /// <summary>A part of a batch: its first item's place, and how many.</summary>
+    internal struct Span
+    {
+        internal readonly int From, Count;
+
+        internal Span(int from, int count)
+        {
+            From = from;
+            Count = count;
+        }
+    }
+
+    /// <summary>The batch that is being sent.</summary>
+    internal sealed class Hand
+    {
+        internal readonly Batch Batch;
+        internal long Room; // of its file; 0 if it has none
+        internal List<Span> Parts; // what is left of it
+        internal bool Whole = true; // it was not cut
+        internal bool Tried; // whether Headgate has what is to be sent is unknown
+        internal DateTimeOffset Since;
+        internal TimeSpan Lived; // the same moment by the other clock
+
+        internal Hand(Batch batch)
+        {
+            Batch = batch;
+            Parts = new List<Span> { new Span(0, batch.Entries.Count) };
+        }
+
+        /// <summary>What is sent next.</summary>
+        internal List<Entry> Part => Batch.Entries.GetRange(Parts[0].From, Parts[0].Count);
+
+        /// <summary>The batch's, or that of a part: the same whenever the same part is cut out of the same batch.</summary>
+        internal string PartKey => Whole ? Batch.Key : string.Format(CultureInfo.InvariantCulture, "{0}/{1}/{2}", Batch.Key, Parts[0].From, Parts[0].Count);
+
+        /// <summary>The items that are neither accepted nor rejected.</summary>
+        internal List<Entry> Rest()
+        {
+            var rest = new List<Entry>();
+            foreach (Span part in Parts)
+            {
+                rest.AddRange(Batch.Entries.GetRange(part.From, part.Count));
+            }
+            return rest;
+        }
+
+        internal int Left
         {
             get
             {
                 int sum = 0;
-                foreach (Entry entry in Entries)
+                foreach (Span part in Parts)
                 {
-                    sum += entry.Raw.Length;
+                    sum += part.Count;
                 }
                 return sum;
             }
         }
 
-        internal byte[] Body()
-        {
-            var body = new MemoryStream(Bytes + Entries.Count + 1);
-            for (int i = 0; i < Entries.Count; i++)
-            {
-                body.WriteByte((byte)(i == 0 ? '[' : ','));
-                body.Write(Entries[i].Raw, 0, Entries[i].Raw.Length);
-            }
-            body.WriteByte((byte)']');
-            return body.ToArray();
-        }
-
         /// <summary>
-        /// Makes smaller batches of one that was refused: what the answer names stands alone, or else it is halved. Null if that is
+        /// Makes smaller parts of one that was refused: the items that are named stand alone, or else it is halved. Null if that is
         /// no use.
         /// </summary>
-        internal List<Batch> Divide(HeadgateException refused)
+        internal static List<Span> Divide(Span part, List<int> named)
         {
-            if ((refused.Status != 400 && refused.Status != 413) || Entries.Count < 2)
+            if (part.Count < 2)
             {
                 return null;
             }
-            var alone = new SortedSet<int>();
-            foreach (ErrorDetail detail in refused.Details)
+            int half = part.Count / 2;
+            if (named.Count == 0)
             {
-                if (detail.Item >= 0 && detail.Item < Entries.Count)
-                {
-                    alone.Add(detail.Item.Value);
-                }
+                return new List<Span> { new Span(part.From, half), new Span(part.From + half, part.Count - half) };
             }
-            if (alone.Count == 0)
-            {
-                int half = Entries.Count / 2;
-                return new List<Batch> { Part(0, half), Part(half, Entries.Count) };
-            }
-            var parts = new List<Batch>();
+            var parts = new List<Span>();
             int from = 0;
-            foreach (int at in alone)
+            foreach (int item in named)
             {
-                if (from < at)
+                if (from < item)
                 {
-                    parts.Add(Part(from, at));
+                    parts.Add(new Span(part.From + from, item - from));
                 }
-                parts.Add(Part(at, at + 1));
-                from = at + 1;
+                parts.Add(new Span(part.From + item, 1));
+                from = item + 1;
             }
-            if (from < Entries.Count)
+            if (from < part.Count)
             {
-                parts.Add(Part(from, Entries.Count));
+                parts.Add(new Span(part.From + from, part.Count - from));
             }
             return parts;
-        }
-
-        /// <summary>
-        /// A batch of its own, with a key of its own. Whenever the same part is cut out of the same batch, it has the same key: what
-        /// was accepted before a crash is known when the batch comes from its file again.
-        /// </summary>
-        private Batch Part(int from, int to)
-        {
-            string whole = Whole ?? Key;
-            int offset = Offset + from;
-            return new Batch
-            {
-                Key = string.Format(CultureInfo.InvariantCulture, "{0}/{1}/{2}", whole, offset, to - from),
-                ItemKey = ItemKey,
-                Created = Created,
-                Entries = Entries.GetRange(from, to - from),
-                Whole = whole,
-                Offset = offset,
-            };
         }
     }
 
@@ -153,7 +190,7 @@ namespace Headgate.Client
         }
 
         /// <summary>Whether an item may go in. Who came first is let in first.</summary>
-        internal bool Takes(Entry entry, int limit, int elsewhere)
+        internal bool Takes(Entry entry, long limit, long elsewhere)
         {
             Entry old = Older(entry);
             if (old != null)
@@ -163,9 +200,9 @@ namespace Headgate.Client
             return waiters.Count == 0 && Fits(entry, limit, elsewhere);
         }
 
-        internal bool Fits(Entry entry, int limit, int elsewhere)
+        internal bool Fits(Entry entry, long limit, long elsewhere)
         {
-            long waiting = (long)bytes + elsewhere;
+            long waiting = bytes + elsewhere;
             return waiting == 0 || waiting + entry.Raw.Length <= limit;
         }
 

@@ -11,9 +11,9 @@ namespace Headgate.Client
     {
         /// <summary>How long a send may take, all its retries included.</summary>
         public TimeSpan Timeout { get; set; } = TimeSpan.FromSeconds(30);
-        /// <summary>How long one request may take.</summary>
+        /// <summary>How long one request may take, and a second more for each 16 KiB of its body.</summary>
         public TimeSpan AttemptTimeout { get; set; } = TimeSpan.FromSeconds(10);
-        /// <summary>The longest pause before the first retry; it doubles with each further one.</summary>
+        /// <summary>The longest pause before the first retry; it doubles with each further one. Half of it is the shortest.</summary>
         public TimeSpan BackoffFirst { get; set; } = TimeSpan.FromMilliseconds(250);
         /// <summary>The longest pause of all that the server did not ask for.</summary>
         public TimeSpan BackoffMax { get; set; } = TimeSpan.FromSeconds(30);
@@ -33,8 +33,6 @@ namespace Headgate.Client
         /// <see cref="System.Diagnostics.Trace"/>.
         /// </summary>
         public Action<string> Warn { get; set; }
-        /// <summary>Replaces the clock in what depends on dates: the age of a batch, <c>Retry-After</c>. For tests.</summary>
-        public Func<DateTimeOffset> Clock { get; set; } = () => DateTimeOffset.UtcNow;
     }
 
     /// <summary>Changes one request.</summary>

@@ -101,7 +101,7 @@ namespace Headgate.Client
 
         internal async Task RunAsync(CancellationToken cancel)
         {
-            for (int retry = 0; ; retry++)
+            for (int failures = 1; ; failures++)
             {
                 heard = false;
                 TimeSpan? pause = null;
@@ -126,8 +126,8 @@ namespace Headgate.Client
                     lost();
                 }
                 cancel.ThrowIfCancellationRequested();
-                retry = heard ? 0 : retry;
-                await Task.Delay(transport.Pause(retry, pause), cancel).ConfigureAwait(false);
+                failures = heard ? 1 : failures;
+                await Task.Delay(transport.Pause(failures, pause, transport.Draw()), cancel).ConfigureAwait(false);
             }
         }
 
@@ -158,7 +158,7 @@ namespace Headgate.Client
                     if ((int)response.StatusCode != 200 || kind != "text/event-stream")
                     {
                         Answer answer = await Transport.ReadAsync(response, call.AnswerBytesMax, silence.Token).ConfigureAwait(false);
-                        throw answer.Status == 200 ? HeadgateException.Unexpected(answer) : HeadgateException.Refusal(answer, transport.Options.Clock());
+                        throw answer.Status == 200 ? HeadgateException.Unexpected(answer) : HeadgateException.Refusal(answer, transport.Now());
                     }
                     using (Stream stream = await response.Content.ReadAsStreamAsync().ConfigureAwait(false))
                     {

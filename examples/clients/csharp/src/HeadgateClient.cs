@@ -1,6 +1,7 @@
 // The client: one request at a time. Batches are in Batcher.cs.
 
 using System;
+using System.Collections.Generic;
 using System.Diagnostics;
 using System.Net.Http;
 using System.Text.Json;
@@ -20,6 +21,7 @@ namespace Headgate.Client
 
         internal readonly Transport Transport;
         internal readonly JsonSerializerOptions JsonOptions;
+        internal readonly HashSet<Batcher> Batchers = new HashSet<Batcher>(); // that want to know of another key; it is its lock
 
         /// <summary>
         /// Makes a client; nothing is sent yet. The address is <c>http://host:port</c> or <c>https://host</c>; without one it is
@@ -34,8 +36,9 @@ namespace Headgate.Client
 
         /// <summary>
         /// Submits one object or a list of objects in one request: anything that System.Text.Json takes, or <see cref="RawJson"/>.
-        /// Attempts without an answer, and those answered with 429, 500, 502, 503 or 504, are repeated with the same idempotency
-        /// key until the timeout. Two sends at once are accepted in any order; a <see cref="Client.Batcher"/> keeps it.
+        /// A refusal of Headgate's is thrown at once; after anything else, such as no answer, 503, or the page of a proxy, the request
+        /// is repeated with the same idempotency key until the timeout. Two sends at once are accepted in any order; a
+        /// <see cref="Client.Batcher"/> keeps it.
         /// </summary>
         public async Task<Receipt> SendAsync(object items, SendOptions options = null, CancellationToken cancel = default(CancellationToken))
         {
@@ -49,8 +52,18 @@ namespace Headgate.Client
                 throw new HeadgateException(HeadgateCode.TooLarge, "the items take " + body.Length + " bytes, and a request has at most " + RequestBytesMax + ": send fewer at once, or use a Batcher");
             }
             options = options ?? new SendOptions();
-            Call call = Submission(body, options.ItemKey, options.IdempotencyKey ?? Uuid.New(), options.Stream);
-            return ReadReceipt(await Transport.DoAsync(call, options.Timeout ?? Transport.Options.Timeout, cancel).ConfigureAwait(false));
+            Call call = Submission(body, options.ItemKey, options.IdempotencyKey ?? Uuid.New(Transport.Now()), options.Stream);
+            return await SubmitAsync(call, Json.Count(body), options, cancel).ConfigureAwait(false);
+        }
+
+        /// <summary>Makes attempts until one is accepted, or refused.</summary>
+        private Task<Receipt> SubmitAsync(Call call, int sent, SendOptions options, CancellationToken cancel)
+        {
+            return Transport.DoAsync(call, options.Timeout ?? Transport.Options.Timeout, reply =>
+            {
+                Outcome outcome = Outcome.Of(reply, sent, Transport.Now());
+                return outcome.Failed == null ? outcome.Receipt : throw outcome.Failed;
+            }, cancel);
         }
 
         /// <summary>
@@ -65,8 +78,8 @@ namespace Headgate.Client
             }
             options = options ?? new SendOptions();
             var call = new Call { Method = HttpMethod.Delete, Path = "/api/streams/" + Transport.Segment(stream) + "/items/" + Transport.Segment(key) };
-            AddIdempotencyKey(call, options.IdempotencyKey ?? Uuid.New());
-            return ReadReceipt(await Transport.DoAsync(call, options.Timeout ?? Transport.Options.Timeout, cancel).ConfigureAwait(false));
+            AddIdempotencyKey(call, options.IdempotencyKey ?? Uuid.New(Transport.Now()));
+            return await SubmitAsync(call, -1, options, cancel).ConfigureAwait(false);
         }
 
         /// <summary>Asks what became of a request of the key's connector.</summary>
@@ -75,11 +88,9 @@ namespace Headgate.Client
             return StateAsync(requestId, Transport.Options.Timeout, cancel);
         }
 
-        private async Task<RequestState> StateAsync(string requestId, TimeSpan timeout, CancellationToken cancel)
+        private Task<RequestState> StateAsync(string requestId, TimeSpan timeout, CancellationToken cancel)
         {
-            var call = new Call { Method = HttpMethod.Get, Path = "/api/requests/" + Transport.Segment(requestId) };
-            Answer answer = await Transport.DoAsync(call, timeout, cancel).ConfigureAwait(false);
-            return Data(answer, data => new RequestState(data));
+            return Transport.GetAsync("/api/requests/" + Transport.Segment(requestId), timeout, answer => Data(answer, data => new RequestState(data)), cancel);
         }
 
         /// <summary>Waits for a request as <see cref="WaitAsync(string, TimeSpan, CancellationToken)"/> does.</summary>
@@ -114,10 +125,27 @@ namespace Headgate.Client
             }
         }
 
-        /// <summary>Starts a batcher. An <see cref="ArgumentException"/> is about its options.</summary>
+        /// <summary>
+        /// Starts a batcher. An <see cref="ArgumentException"/> is about its options; a <see cref="HeadgateException"/> with the code
+        /// <c>SPOOL_IN_USE</c> says that another one has the folder.
+        /// </summary>
         public Batcher Batcher(BatcherOptions options)
         {
-            return new Batcher(this, options);
+            var batcher = new Batcher(this, options);
+            batcher.Start();
+            return batcher;
+        }
+
+        /// <summary>Replaces the ingest key. Batchers try again at once.</summary>
+        public void SetKey(string key)
+        {
+            Transport.SetKey(key, "an ingest key");
+            List<Batcher> told;
+            lock (Batchers)
+            {
+                told = new List<Batcher>(Batchers);
+            }
+            told.ForEach(batcher => batcher.TryNow());
         }
 
         /// <summary>Ends connections. Dispose batchers before their client.</summary>
@@ -158,12 +186,6 @@ namespace Headgate.Client
                 throw new ArgumentException("an idempotency key has 1 to 255 visible ASCII characters");
             }
             call.Headers["Idempotency-Key"] = key;
-        }
-
-        internal static Receipt ReadReceipt(Answer answer)
-        {
-            Receipt receipt = Data(answer, data => new Receipt(data, answer.Replayed));
-            return receipt.RequestId == null ? throw HeadgateException.Unexpected(answer) : receipt;
         }
 
         /// <summary>Takes what an answer brings out of its envelope. Members that are not known here are left alone.</summary>

@@ -3,7 +3,6 @@
 using System;
 using System.Collections.Generic;
 using System.Text;
-using System.Text.Json;
 
 namespace Headgate.Client
 {
@@ -24,10 +23,14 @@ namespace Headgate.Client
         public const string Full = "FULL";
         /// <summary>The queue was full, and this was the oldest.</summary>
         public const string Dropped = "DROPPED";
-        /// <summary>A batch that was not accepted for 23 hours.</summary>
+        /// <summary>For 23 hours it was unknown whether the daemon had taken the batch.</summary>
         public const string Expired = "EXPIRED";
-        /// <summary>A batch cannot be written to the spool now; only <see cref="BatcherOptions.OnRetry"/> is told of it.</summary>
+        /// <summary>The idempotency key belongs to other content.</summary>
+        public const string Mismatch = "MISMATCH";
+        /// <summary>A batch cannot be written to the spool now; only <see cref="BatcherOptions.OnState"/> is told of it.</summary>
         public const string Spool = "SPOOL";
+        /// <summary>Another batcher uses the folder.</summary>
+        public const string SpoolInUse = "SPOOL_IN_USE";
         /// <summary>Not an answer of Headgate: a redirect, a page of something in between.</summary>
         public const string UnexpectedAnswer = "UNEXPECTED_ANSWER";
     }
@@ -35,16 +38,19 @@ namespace Headgate.Client
     /// <summary>A place in the items of a request.</summary>
     public sealed class ErrorDetail
     {
-        internal ErrorDetail(int? item, string field)
+        internal ErrorDetail(int? item, string field, string header)
         {
             Item = item;
             Field = field;
+            Header = header;
         }
 
         /// <summary>The position of the item, from 0; null if it is about the whole body.</summary>
         public int? Item { get; }
         /// <summary>The name of the field; null if it is about none.</summary>
         public string Field { get; }
+        /// <summary>The name of a header of the request, if it is about one: then it is not about items.</summary>
+        public string Header { get; }
     }
 
     /// <summary>Every error of this library that is not a wrong use of it, and not a cancellation.</summary>
@@ -79,18 +85,21 @@ namespace Headgate.Client
             return Code + (RequestId == null ? "" : ", request " + RequestId) + ": " + base.ToString();
         }
 
-        /// <summary>Makes an error of an answer that is not 2xx.</summary>
+        /// <summary>Makes an error of an answer that is not what was asked for: Headgate's own, or somebody else's.</summary>
         internal static HeadgateException Refusal(Answer answer, DateTimeOffset now)
         {
-            bool retryable = IsRetryable(answer.Status);
-            HeadgateException error = FromBody(answer, retryable);
-            if (error == null)
+            HeadgateException error;
+            Envelope own = Envelope.Of(answer);
+            if (own?.Code != null)
+            {
+                error = new HeadgateException(own.Code, own.Message, !IsFinal(answer.Status)) { RequestId = own.RequestId, Details = own.Details };
+            }
+            else
             {
                 string message = answer.Status >= 300 && answer.Status < 400
                     ? "the server answered " + answer.Status + ", a redirect, and none is followed: give the client the address itself"
                     : "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
-                error = new HeadgateException(HeadgateCode.UnexpectedAnswer, message, retryable);
-                error.RequestId = answer.RequestId;
+                error = new HeadgateException(HeadgateCode.UnexpectedAnswer, message, true) { RequestId = answer.Header("X-Request-Id") };
             }
             error.Status = answer.Status;
             error.RetryAfter = answer.RetryAfter(now);
@@ -101,61 +110,13 @@ namespace Headgate.Client
         internal static HeadgateException Unexpected(Answer answer)
         {
             string message = "something that is not Headgate answered " + answer.Status + Excerpt(answer.Body);
-            return new HeadgateException(HeadgateCode.UnexpectedAnswer, message) { Status = answer.Status };
+            return new HeadgateException(HeadgateCode.UnexpectedAnswer, message, true) { Status = answer.Status };
         }
 
-        private static bool IsRetryable(int status)
+        /// <summary>Whether an answer of Headgate's with this status is the same when the request is repeated.</summary>
+        internal static bool IsFinal(int status)
         {
-            return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
-        }
-
-        private static HeadgateException FromBody(Answer answer, bool retryable)
-        {
-            try
-            {
-                using (JsonDocument document = JsonDocument.Parse(answer.Body))
-                {
-                    if (document.RootElement.ValueKind != JsonValueKind.Object
-                        || !document.RootElement.TryGetProperty("error", out JsonElement error)
-                        || error.ValueKind != JsonValueKind.Object
-                        || Json.Text(error, "code") == null)
-                    {
-                        return null;
-                    }
-                    return new HeadgateException(Json.Text(error, "code"), Json.Text(error, "message") ?? "no message", retryable)
-                    {
-                        RequestId = Json.Text(error, "request_id") ?? answer.RequestId,
-                        Details = ReadDetails(error),
-                    };
-                }
-            }
-            catch (JsonException)
-            {
-                return null;
-            }
-        }
-
-        private static IReadOnlyList<ErrorDetail> ReadDetails(JsonElement error)
-        {
-            if (!error.TryGetProperty("details", out JsonElement list) || list.ValueKind != JsonValueKind.Array)
-            {
-                return NoDetails;
-            }
-            var details = new List<ErrorDetail>();
-            foreach (JsonElement each in list.EnumerateArray())
-            {
-                if (each.ValueKind != JsonValueKind.Object)
-                {
-                    continue;
-                }
-                int? item = null;
-                if (each.TryGetProperty("item", out JsonElement at) && at.ValueKind == JsonValueKind.Number && at.TryGetInt32(out int index))
-                {
-                    item = index;
-                }
-                details.Add(new ErrorDetail(item, Json.Text(each, "field")));
-            }
-            return details;
+            return status >= 400 && status < 500 && status != 408 && status != 425 && status != 429;
         }
 
         /// <summary>The text of a page, without its markup, as far as a message can hold it.</summary>

@@ -62,8 +62,10 @@ namespace Headgate.Client
             string path = "/api/streams/" + Transport.Segment(stream) + "/items?limit=" + pageItems;
             for (string cursor = ""; cursor != null;)
             {
-                Answer answer = await GetAsync(path + (cursor == "" ? "" : "&cursor=" + Transport.Segment(cursor)), cancel).ConfigureAwait(false);
-                List<Item> page = Page(answer, out cursor);
+                string next = null;
+                string from = cursor == "" ? "" : "&cursor=" + Transport.Segment(cursor);
+                List<Item> page = await GetAsync(path + from, answer => Page(answer, out next), cancel).ConfigureAwait(false);
+                cursor = next;
                 page.ForEach(each);
             }
         }
@@ -107,8 +109,8 @@ namespace Headgate.Client
         {
             try
             {
-                Answer answer = await GetAsync("/api/streams/" + Transport.Segment(stream) + "/items/" + Transport.Segment(key), cancel).ConfigureAwait(false);
-                return HeadgateClient.Data(answer, data => new Item(data));
+                string path = "/api/streams/" + Transport.Segment(stream) + "/items/" + Transport.Segment(key);
+                return await GetAsync(path, answer => HeadgateClient.Data(answer, data => new Item(data)), cancel).ConfigureAwait(false);
             }
             catch (HeadgateException error) when (error.Status == 404 && error.Code == "ITEM_NOT_FOUND")
             {
@@ -116,10 +118,9 @@ namespace Headgate.Client
             }
         }
 
-        private Task<Answer> GetAsync(string path, CancellationToken cancel)
+        private Task<T> GetAsync<T>(string path, Func<Answer, T> read, CancellationToken cancel)
         {
-            var call = new Call { Method = HttpMethod.Get, Path = path, AnswerBytesMax = PageBytesMax };
-            return Transport.DoAsync(call, Transport.Options.Timeout, cancel);
+            return Transport.GetAsync(path, Transport.Options.Timeout, read, cancel, PageBytesMax);
         }
 
         /// <summary>Follows streams as <see cref="FollowAsync(FollowOptions, Func{LiveMessage, Task}, CancellationToken)"/> does.</summary>

@@ -2,6 +2,7 @@
 
 using System;
 using System.Collections.Generic;
+using System.IO;
 using System.Text;
 using System.Text.Encodings.Web;
 using System.Text.Json;
@@ -188,6 +189,34 @@ namespace Headgate.Client
                 case 'f': return "a boolean";
                 case 'n': return "null";
                 default: return "a number";
+            }
+        }
+
+        /// <summary>An object, in one line.</summary>
+        internal static byte[] Written(Action<Utf8JsonWriter> members)
+        {
+            using (var text = new MemoryStream())
+            {
+                using (var writer = new Utf8JsonWriter(text))
+                {
+                    writer.WriteStartObject();
+                    members(writer);
+                    writer.WriteEndObject();
+                }
+                return text.ToArray();
+            }
+        }
+
+        /// <summary>How many items a body has.</summary>
+        internal static int Count(byte[] body)
+        {
+            if (body[0] == '{')
+            {
+                return 1;
+            }
+            using (JsonDocument document = JsonDocument.Parse(body, Reading))
+            {
+                return document.RootElement.GetArrayLength();
             }
         }
 

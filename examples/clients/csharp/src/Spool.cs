@@ -1,85 +1,270 @@
-// The spool: a folder with a file for each batch that is not answered yet. The files are the same in every language.
+// The spool: a folder that is the queue, with a file for each batch that is not answered yet. The files are the same in
+// every language.
 
 using System;
 using System.Collections.Generic;
-using System.Diagnostics;
 using System.IO;
 using System.Text;
 using System.Text.Json;
-using System.Threading.Tasks;
 
 namespace Headgate.Client
 {
-    internal sealed class Spool : IDisposable
+    internal sealed partial class Spool : IDisposable
     {
-        private readonly string folder;
-        private readonly Action<string> warn;
-        private readonly FileStream held;
+        /// <summary>What a file takes at least.</summary>
+        private const int RoomLeast = 4 << 10;
+        /// <summary>The length of the file that says what is in hand.</summary>
+        private const int StateBytes = 4 << 10;
+        /// <summary>Which part of the room of the queue what is given up may have.</summary>
+        private const int RejectedShare = 10;
 
-        internal Spool(string folder, Action<string> warn)
+        internal readonly string Folder;
+        internal readonly Owner Owner;
+        /// <summary>Says why nothing can be written, if a test wants that.</summary>
+        internal Func<string> Full = () => null;
+        private readonly long rejectedRoom;
+        private readonly FileStream state;
+        private Left left; // what an earlier life had in hand, until that batch comes
+
+        /// <summary>What .state says.</summary>
+        private sealed class Left
         {
-            this.folder = folder;
-            this.warn = warn;
-            Directory.CreateDirectory(folder);
+            internal string Batch;
+            internal long? Tried; // milliseconds since 1970
+            internal List<Span> Parts; // null if it is whole
+        }
+
+        internal Spool(string folder, long bytes)
+        {
+            Folder = Path.GetFullPath(folder);
+            rejectedRoom = bytes / RejectedShare;
+            if (!Directory.Exists(Folder))
+            {
+                Directory.CreateDirectory(Folder);
+                Posix.Mode(Folder, Convert.ToUInt32("700", 8));
+            }
+            Owner = new Owner(Folder);
             try
             {
-                held = new FileStream(Path.Combine(folder, ".lock"), FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.None);
+                string path = Path.Combine(Folder, ".state");
+                state = new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.ReadWrite, 1);
+                Posix.Mode(path, Posix.OwnerOnly);
+                ReadState();
             }
-            catch (IOException error)
+            catch
             {
-                throw new IOException("the spool " + folder + " is used by another batcher, or cannot be locked: " + error.Message, error);
+                state?.Dispose();
+                Owner.Dispose();
+                throw;
             }
         }
 
-        /// <summary>What lies there, in order of names. What is no batch is set aside, and told of.</summary>
-        internal List<Batch> Leftovers()
+        /// <summary>What an error of files is; anything else is a mistake.</summary>
+        internal static bool IsOfFiles(Exception error)
         {
-            var names = new List<string>();
-            foreach (string part in Directory.GetFiles(folder, "*.json.part"))
-            {
-                File.Delete(part); // never finished, and so never sent
-            }
-            foreach (string path in Directory.GetFiles(folder, "*.json"))
-            {
-                if (path.EndsWith(".json", StringComparison.Ordinal))
-                {
-                    names.Add(Path.GetFileName(path));
-                }
-            }
-            names.Sort(StringComparer.Ordinal);
-            var all = new List<Batch>();
-            foreach (string name in names)
-            {
-                try
-                {
-                    all.Add(Read(name));
-                    Uuid.Saw(name.Substring(0, name.Length - ".json".Length));
-                }
-                catch (Exception error) when (error is JsonException || error is InvalidDataException || error is InvalidOperationException || error is ArgumentException)
-                {
-                    string path = Path.Combine(folder, name);
-                    warn(path + " is no spooled batch; it is set aside, as .damaged: " + error.Message);
-                    File.Delete(path + ".damaged");
-                    File.Move(path, path + ".damaged");
-                }
-            }
-            return all;
+            return error is IOException || error is UnauthorizedAccessException;
         }
 
-        private Batch Read(string name)
+        internal static long RoomOf(long bytes)
         {
-            byte[] text = File.ReadAllBytes(Path.Combine(folder, name));
-            int end = Array.IndexOf(text, (byte)'\n');
-            if (end < 0)
+            return Math.Max(bytes, RoomLeast);
+        }
+
+        internal static string KeyOf(string name)
+        {
+            return name.Substring(0, name.Length - ".json".Length);
+        }
+
+        /// <summary>The names of what lies there, in their order, and what each takes.</summary>
+        internal List<Spooled> Names()
+        {
+            var found = new List<Spooled>();
+            var parts = new List<FileInfo>();
+            foreach (FileInfo file in new DirectoryInfo(Folder).EnumerateFiles())
             {
-                throw new InvalidDataException("it has one line only");
+                if (file.Name.EndsWith(".json.part", StringComparison.Ordinal))
+                {
+                    parts.Add(file);
+                }
+                else if (file.Name.EndsWith(".json", StringComparison.Ordinal) && file.Name[0] != '.')
+                {
+                    found.Add(new Spooled { Name = file.Name, Room = RoomOf(file.Length) });
+                }
             }
-            var batch = new Batch { File = name, Ready = true, Entries = new List<Entry>() };
+            parts.ForEach(part => part.Delete()); // never finished, and so never sent
+            found.Sort((a, b) => string.CompareOrdinal(a.Name, b.Name));
+            if (found.Count > 0)
+            {
+                Uuid.Saw(KeyOf(found[found.Count - 1].Name));
+            }
+            return found;
+        }
+
+        /// <summary>Makes the file that says what is in hand, so that it can be written when nothing else can.</summary>
+        private void ReadState()
+        {
+            var old = new byte[Math.Min(state.Length, 1 << 20)];
+            for (int count = 0, more = 1; count < old.Length && more > 0; count += more)
+            {
+                more = state.Read(old, count, old.Length - count);
+            }
+            left = Parse(old);
+            if (old.Length < StateBytes)
+            {
+                string why = WriteState(old.Length == 0 ? Encoding.UTF8.GetBytes("{}") : Encoding.UTF8.GetBytes(Encoding.UTF8.GetString(old).Trim()));
+                if (why != null)
+                {
+                    throw new IOException("the spool " + Folder + " cannot be written: " + why);
+                }
+            }
+        }
+
+        private static Left Parse(byte[] text)
+        {
+            try
+            {
+                using (JsonDocument document = JsonDocument.Parse(text))
+                {
+                    JsonElement root = document.RootElement;
+                    if (root.ValueKind != JsonValueKind.Object || Json.Text(root, "batch") == null)
+                    {
+                        return null;
+                    }
+                    var found = new Left { Batch = Json.Text(root, "batch") };
+                    if (root.TryGetProperty("tried", out JsonElement tried) && tried.ValueKind == JsonValueKind.Number)
+                    {
+                        found.Tried = (long)tried.GetDouble();
+                    }
+                    if (root.TryGetProperty("parts", out JsonElement parts) && parts.ValueKind == JsonValueKind.Array)
+                    {
+                        found.Parts = new List<Span>();
+                        foreach (JsonElement part in parts.EnumerateArray())
+                        {
+                            found.Parts.Add(new Span(part[0].GetInt32(), part[1].GetInt32()));
+                        }
+                    }
+                    return found;
+                }
+            }
+            catch (Exception error) when (error is JsonException || error is InvalidOperationException || error is FormatException || error is IndexOutOfRangeException)
+            {
+                return null;
+            }
+        }
+
+        private string WriteState(byte[] text)
+        {
+            var whole = new byte[Math.Max(StateBytes, text.Length + 1)];
+            for (int i = 0; i < whole.Length; i++)
+            {
+                whole[i] = (byte)' ';
+            }
+            text.CopyTo(whole, 0);
+            whole[whole.Length - 1] = (byte)'\n';
+            try
+            {
+                state.Position = 0;
+                state.Write(whole, 0, whole.Length);
+                state.Flush(true);
+                return null;
+            }
+            catch (Exception error) when (IsOfFiles(error))
+            {
+                return error.Message;
+            }
+        }
+
+        /// <summary>Writes what stands of the batch in hand, or says why not.</summary>
+        internal string Save(Hand hand)
+        {
+            return WriteState(Json.Written(writer =>
+            {
+                writer.WriteString("batch", hand.Batch.Key);
+                if (hand.Tried)
+                {
+                    writer.WriteNumber("tried", hand.Since.ToUnixTimeMilliseconds());
+                }
+                else
+                {
+                    writer.WriteNull("tried");
+                }
+                if (hand.Whole)
+                {
+                    writer.WriteNull("parts");
+                    return;
+                }
+                writer.WriteStartArray("parts");
+                foreach (Span part in hand.Parts)
+                {
+                    writer.WriteStartArray();
+                    writer.WriteNumberValue(part.From);
+                    writer.WriteNumberValue(part.Count);
+                    writer.WriteEndArray();
+                }
+                writer.WriteEndArray();
+            }));
+        }
+
+        /// <summary>Gives a batch what an earlier life knew of it.</summary>
+        internal void Resume(Hand hand, Transport transport)
+        {
+            Left known = left;
+            if (known == null || known.Batch != hand.Batch.Key)
+            {
+                return;
+            }
+            left = null;
+            if (known.Parts != null)
+            {
+                int end = 0;
+                foreach (Span part in known.Parts)
+                {
+                    if (part.From < end || part.Count < 1 || part.From + (long)part.Count > hand.Batch.Entries.Count)
+                    {
+                        return; // no parts of this batch: it is as new
+                    }
+                    end = part.From + part.Count;
+                }
+                hand.Parts = known.Parts;
+                hand.Whole = false;
+            }
+            if (known.Tried.HasValue)
+            {
+                hand.Tried = true;
+                hand.Since = DateTimeOffset.FromUnixTimeMilliseconds(known.Tried.Value);
+                TimeSpan age = transport.Now() - hand.Since;
+                hand.Lived = transport.Lived() - (age > TimeSpan.Zero ? age : TimeSpan.Zero);
+            }
+        }
+
+        /// <summary>A batch of a file. <see cref="InvalidDataException"/> says that it is none.</summary>
+        internal Batch Read(string name)
+        {
+            byte[] text = File.ReadAllBytes(Path.Combine(Folder, name));
+            try
+            {
+                Batch batch = Parsed(text, Math.Max(Array.IndexOf(text, (byte)'\n'), 0));
+                if (batch.Key != KeyOf(name))
+                {
+                    throw new InvalidDataException("its key is not its name");
+                }
+                HeadgateClient.Submission(text, batch.ItemKey, batch.Key, batch.Stream); // can be sent
+                return batch;
+            }
+            catch (Exception error) when (error is JsonException || error is InvalidOperationException || error is ArgumentException || error is HeadgateException)
+            {
+                throw new InvalidDataException(error.Message, error);
+            }
+        }
+
+        private static Batch Parsed(byte[] text, int end)
+        {
+            var batch = new Batch { Entries = new List<Entry>() };
             using (JsonDocument head = JsonDocument.Parse(new ReadOnlyMemory<byte>(text, 0, end)))
             {
                 batch.Key = Json.Text(head.RootElement, "idempotency_key");
                 batch.ItemKey = Json.Text(head.RootElement, "item_key");
-                batch.Created = DateTimeOffset.FromUnixTimeMilliseconds(Json.Number(head.RootElement, "created"));
+                batch.Stream = Json.Text(head.RootElement, "stream");
                 if (Json.Number(head.RootElement, "v") != 1 || string.IsNullOrEmpty(batch.Key))
                 {
                     throw new InvalidDataException("it is not a batch of version 1");
@@ -87,191 +272,307 @@ namespace Headgate.Client
             }
             using (JsonDocument body = JsonDocument.Parse(new ReadOnlyMemory<byte>(text, end + 1, text.Length - end - 1), Json.Reading))
             {
-                if (body.RootElement.ValueKind == JsonValueKind.Object)
+                JsonElement root = body.RootElement;
+                var items = root.ValueKind == JsonValueKind.Object ? new List<JsonElement> { root } : new List<JsonElement>(root.EnumerateArray());
+                foreach (JsonElement item in items)
                 {
-                    batch.Entries.Add(new Entry { Raw = Encoding.UTF8.GetBytes(body.RootElement.GetRawText()) });
-                    return batch;
-                }
-                foreach (JsonElement item in body.RootElement.EnumerateArray())
-                {
+                    if (item.ValueKind != JsonValueKind.Object)
+                    {
+                        throw new InvalidDataException("an item is no object");
+                    }
                     batch.Entries.Add(new Entry { Raw = Encoding.UTF8.GetBytes(item.GetRawText()) });
                 }
             }
             return batch;
         }
 
-        /// <summary>Makes the file of a batch, whole or not at all, and on disk before it returns; or says why not.</summary>
-        internal string Write(Batch batch)
+        /// <summary>Makes the file of a batch; or says why not. It says what room it takes.</summary>
+        internal string Write(Batch batch, out long room)
         {
-            string path = Path.Combine(folder, batch.Key + ".json");
+            byte[] head = Json.Written(writer =>
+            {
+                writer.WriteNumber("v", 1);
+                writer.WriteString("idempotency_key", batch.Key);
+                writer.WriteString("item_key", batch.ItemKey); // null where the connector has it
+                writer.WriteString("stream", batch.Stream);
+                writer.WriteNumber("created", batch.Created.ToUnixTimeMilliseconds());
+            });
+            byte[] body = Batch.Body(batch.Entries);
+            var text = new byte[head.Length + 1 + body.Length];
+            head.CopyTo(text, 0);
+            text[head.Length] = (byte)'\n';
+            body.CopyTo(text, head.Length + 1);
+            room = RoomOf(text.Length);
+            return WriteFile(Path.Combine(Folder, batch.Key + ".json"), text);
+        }
+
+        /// <summary>Makes a file, whole or not at all, and on disk before it returns.</summary>
+        private string WriteFile(string path, byte[] text)
+        {
+            string full = Full();
+            if (full != null)
+            {
+                return full;
+            }
             try
             {
                 using (var file = new FileStream(path + ".part", FileMode.Create, FileAccess.Write, FileShare.None))
                 {
-                    byte[] head = Head(batch);
-                    byte[] body = batch.Body();
-                    file.Write(head, 0, head.Length);
-                    file.WriteByte((byte)'\n');
-                    file.Write(body, 0, body.Length);
+                    Posix.Mode(path + ".part", Posix.OwnerOnly);
+                    file.Write(text, 0, text.Length);
                     file.Flush(true);
                 }
-                File.Move(path + ".part", path);
+                if (File.Exists(path))
+                {
+                    File.Replace(path + ".part", path, null);
+                }
+                else
+                {
+                    File.Move(path + ".part", path);
+                }
+                Posix.Flush(Path.GetDirectoryName(path));
+                return null;
             }
-            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            catch (Exception error) when (IsOfFiles(error))
             {
-                TakeAway(path + ".part"); // what there was room for is room again
+                Delete(path + ".part"); // what there was room for is room again
                 return error.Message;
             }
-            batch.File = batch.Key + ".json";
-            return null;
         }
 
-        private static void TakeAway(string part)
+        /// <summary>Deletes a file, or says why not.</summary>
+        internal string Delete(string name)
         {
             try
             {
-                File.Delete(part);
+                File.Delete(Path.Combine(Folder, name));
+                return null;
             }
-            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            catch (Exception error) when (IsOfFiles(error))
             {
-                // The next batcher does it.
+                return error.Message;
             }
         }
 
-        private static byte[] Head(Batch batch)
+        /// <summary>Sets a file aside that is no batch; false if even that fails.</summary>
+        internal bool SetAside(string name)
         {
-            using (var text = new MemoryStream())
-            {
-                using (var writer = new Utf8JsonWriter(text))
-                {
-                    writer.WriteStartObject();
-                    writer.WriteNumber("v", 1);
-                    writer.WriteString("idempotency_key", batch.Key);
-                    writer.WriteString("item_key", batch.ItemKey); // null where the connector has it
-                    writer.WriteNumber("created", batch.Created.ToUnixTimeMilliseconds());
-                    writer.WriteEndObject();
-                }
-                return text.ToArray();
-            }
-        }
-
-        /// <summary>Deletes the file of a batch, if it has one.</summary>
-        internal void Remove(Batch batch)
-        {
-            if (batch.File == null)
-            {
-                return;
-            }
+            string path = Path.Combine(Folder, name);
             try
             {
-                File.Delete(Path.Combine(folder, batch.File));
+                File.Delete(path + ".damaged");
+                File.Move(path, path + ".damaged");
+                return true;
             }
-            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            catch (Exception error) when (IsOfFiles(error))
             {
-                warn("the file of an answered batch could not be deleted; it will be sent again, with its key: " + error.Message);
+                return false;
             }
-            batch.File = null;
         }
 
         public void Dispose()
         {
-            held.Dispose();
+            state.Dispose();
+            Owner.Dispose();
         }
     }
 
     public sealed partial class Batcher
     {
-        private void TakeLeftovers()
+        /// <summary>Takes the names of what lies in the folder.</summary>
+        private void ReadFolder()
         {
-            foreach (Batch batch in spool.Leftovers())
+            foreach (Spooled found in spool.Names())
             {
-                if (batch.Entries.Count == 0)
-                {
-                    spool.Remove(batch);
-                    continue;
-                }
-                foreach (Entry entry in batch.Entries)
-                {
-                    entry.Number = ++last;
-                    entry.Added = Stopwatch.GetTimestamp();
-                }
-                Stack(batch);
+                files.Enqueue(new Spooled { Name = found.Name, Room = found.Room, First = ++last });
+                used += found.Room;
             }
+            spool.ReadRejected();
         }
 
-        /// <summary>Cuts batches and writes them, whatever the sender is doing.</summary>
-        private async Task WriteFilesAsync()
+        /// <summary>Reads the first file; null if it is no batch, or cannot be read now.</summary>
+        private Hand Open(Spooled first, out TimeSpan wait)
         {
+            wait = TimeSpan.Zero;
             try
             {
-                while (!ending.IsCancellationRequested)
+                Batch batch = spool.Read(first.Name);
+                if (batch.Entries.Count > 0)
                 {
-                    Batch next;
-                    TimeSpan wait;
-                    lock (gate)
-                    {
-                        next = Cut(out wait);
-                        if (next != null)
-                        {
-                            Stack(next);
-                        }
-                    }
-                    if (next == null)
-                    {
-                        await wakeFiles.WaitAsync(wait, ending.Token).ConfigureAwait(false);
-                        continue;
-                    }
-                    await KeepAsync(next).ConfigureAwait(false);
-                    lock (gate)
-                    {
-                        next.Ready = true;
-                        WakeAll();
-                    }
+                    return Opened(batch, first);
+                }
+                spool.Delete(first.Name);
+            }
+            catch (Exception error) when (error is FileNotFoundException || error is DirectoryNotFoundException)
+            {
+                // Somebody took it away.
+            }
+            catch (Exception error) when (error is InvalidDataException || error is UnauthorizedAccessException)
+            {
+                client.Transport.Warn(first.Name + " in the spool " + options.Spool + " is no batch, or cannot be opened; it is set aside, as .damaged: " + error.Message);
+                bool aside = spool.SetAside(first.Name);
+                lock (gate)
+                {
+                    stats.Damaged += aside ? 1 : 0;
                 }
             }
-            catch (OperationCanceledException)
+            catch (IOException error)
             {
-                // The end of the batcher: what is in the queue is for EndAsync.
+                DiskTakes(false, error.Message);
+                wait = Again;
+                lock (gate)
+                {
+                    NotBefore(client.Transport.Lived() + Again);
+                }
+                return null;
             }
+            lock (gate)
+            {
+                files.Dequeue();
+                used -= first.Room;
+                Admit();
+                WakeAll();
+            }
+            return null;
         }
 
-        /// <summary>Writes a batch, however long the disk does not take it.</summary>
-        private async Task KeepAsync(Batch next)
+        private Hand Opened(Batch batch, Spooled first)
         {
-            for (int retry = 0; ; retry++)
+            batch.First = first.First;
+            foreach (Entry entry in batch.Entries)
             {
-                string why = spool.Write(next);
+                entry.Number = first.First;
+                entry.Added = client.Transport.Lived();
+            }
+            var next = new Hand(batch) { Room = first.Room };
+            spool.Resume(next, client.Transport);
+            lock (gate)
+            {
+                files.Dequeue();
+                if (next.Parts.Count > 0)
+                {
+                    hand = next; // at once: it is never in neither
+                    return next;
+                }
+                used -= next.Room;
+            }
+            spool.Delete(first.Name); // a crash came between the last part and the end of its file
+            return null;
+        }
+
+        /// <summary>Cuts and writes a batch, if it is time. It says how long there is nothing to do.</summary>
+        internal TimeSpan WriteStep()
+        {
+            Batch next;
+            lock (gate)
+            {
+                if (unwritten == null)
+                {
+                    unwritten = Cut(out TimeSpan wait);
+                    if (unwritten == null)
+                    {
+                        return wait;
+                    }
+                }
+                next = unwritten;
+                if (next.Again > client.Transport.Lived())
+                {
+                    return next.Again - client.Transport.Lived();
+                }
+            }
+            string why = spool.Write(next, out long room);
+            lock (gate)
+            {
                 if (why == null)
+                {
+                    Written(next, room);
+                }
+                else
+                {
+                    // It is written again later, and sent from memory if its turn comes first.
+                    next.Refused = true;
+                    next.Again = client.Transport.Lived() + Again;
+                    WakeAll();
+                }
+            }
+            DiskTakes(why == null, why);
+            return TimeSpan.Zero;
+        }
+
+        /// <summary>Forgets the items of a batch that has a file, but for one that is being sent.</summary>
+        private void Written(Batch next, long room)
+        {
+            if (unwritten != next)
+            {
+                spool.Delete(next.Key + ".json"); // it was sent meanwhile
+                return;
+            }
+            if (Holds(next))
+            {
+                hand.Room = room;
+            }
+            else
+            {
+                files.Enqueue(new Spooled { Name = next.Key + ".json", Room = room, First = next.First });
+            }
+            unwritten = null;
+            used += room;
+            Admit();
+            Tell();
+            WakeAll();
+        }
+
+        /// <summary>Tells when the disk takes nothing any more, and when it does again.</summary>
+        private void DiskTakes(bool well, string why)
+        {
+            lock (gate)
+            {
+                if (diskFails == !well)
                 {
                     return;
                 }
-                TimeSpan pause = client.Transport.Pause(retry, null);
-                var failed = new HeadgateException(HeadgateCode.Spool, "a batch cannot be written to the spool: " + why, true);
-                if (retry == 0)
-                {
-                    client.Transport.Warn(failed.Message + "; it waits until it can");
-                }
-                Call("OnRetry", () => options.OnRetry?.Invoke(failed, pause));
-                await Task.Delay(pause, ending.Token).ConfigureAwait(false);
+                diskFails = !well;
             }
+            if (!well)
+            {
+                client.Transport.Warn("the spool " + options.Spool + " fails, and is tried again: " + why);
+            }
+            Call("OnState", () => options.OnState?.Invoke(well ? BatcherState.Ok : BatcherState.Retrying, HeadgateCode.Spool));
         }
 
-        /// <summary>Leaves everything in files, and gives back what cannot be written. Called at the end, with the lock held.</summary>
-        private List<Entry> KeepAll()
+        /// <summary>
+        /// Leaves everything in files, and gives back what cannot be written, batch by batch. Called at the end, with the lock held.
+        /// </summary>
+        private List<List<Entry>> KeepAll()
         {
-            var lost = new List<Entry>();
-            for (Batch next = Cut(out _); next != null; next = Cut(out _))
+            var lost = new List<List<Entry>>();
+            if (hand != null && hand.Room > 0)
             {
-                Stack(next);
+                var behind = files.ToArray();
+                files.Clear();
+                files.Enqueue(new Spooled { Name = hand.Batch.Key + ".json", Room = hand.Room, First = hand.Batch.First });
+                Array.ForEach(behind, files.Enqueue);
+                hand = null;
             }
-            foreach (Batch next in pending)
+            for (; ; )
             {
-                if (next.File == null && spool.Write(next) != null)
+                unwritten = unwritten ?? Cut(out _);
+                if (unwritten == null)
                 {
-                    lost.AddRange(next.Entries);
+                    return lost;
                 }
+                if (spool.Write(unwritten, out long room) == null)
+                {
+                    files.Enqueue(new Spooled { Name = unwritten.Key + ".json", Room = room, First = unwritten.First });
+                    used += room;
+                }
+                else
+                {
+                    lost.Add(Holds(unwritten) ? hand.Rest() : unwritten.Entries);
+                }
+                hand = null;
+                unwritten = null;
             }
-            return lost;
         }
     }
 }

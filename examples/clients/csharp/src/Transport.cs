@@ -25,29 +25,45 @@ namespace Headgate.Client
 
     internal sealed class Answer
     {
+        private static readonly TimeSpan RetryAfterMax = TimeSpan.FromSeconds(300);
+
         internal int Status;
         internal byte[] Body;
-        internal string RequestId;
-        internal bool Replayed;
-        internal string RetryAfterText;
+        internal Dictionary<string, string> Headers; // several of one name with a comma between them
 
-        /// <summary>What the server asked to wait: seconds or a date.</summary>
+        internal string Header(string name)
+        {
+            return Headers.TryGetValue(name, out string value) ? value : null;
+        }
+
+        /// <summary>What the server asked to wait: seconds, or a date, which counts from the answer's own.</summary>
         internal TimeSpan? RetryAfter(DateTimeOffset now)
         {
-            string text = RetryAfterText?.Trim();
+            string text = Header("Retry-After")?.Trim(' ', '\t');
             if (string.IsNullOrEmpty(text))
             {
                 return null;
             }
+            TimeSpan asked;
             if (text.Trim('0', '1', '2', '3', '4', '5', '6', '7', '8', '9').Length == 0)
             {
-                return int.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out int seconds) ? TimeSpan.FromSeconds(seconds) : TimeSpan.MaxValue;
+                asked = int.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out int seconds) ? TimeSpan.FromSeconds(seconds) : RetryAfterMax;
             }
-            if (!DateTimeOffset.TryParseExact(text, "r", CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out DateTimeOffset date))
+            else if (IsDate(text, out DateTimeOffset date))
+            {
+                asked = date - (IsDate(Header("Date"), out DateTimeOffset own) ? own : now);
+            }
+            else
             {
                 return null;
             }
-            return date > now ? date - now : TimeSpan.Zero;
+            return asked < TimeSpan.Zero ? TimeSpan.Zero : asked < RetryAfterMax ? asked : RetryAfterMax;
+        }
+
+        /// <summary>Reads a date that says its zone: GMT.</summary>
+        private static bool IsDate(string text, out DateTimeOffset date)
+        {
+            return DateTimeOffset.TryParseExact(text, "r", CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out date);
         }
     }
 
@@ -55,7 +71,9 @@ namespace Headgate.Client
     internal sealed class OnceContent : HttpContent
     {
         private readonly byte[] body;
-        private bool written;
+        private volatile bool written;
+
+        internal bool Written => written;
 
         internal OnceContent(byte[] body)
         {
@@ -83,14 +101,23 @@ namespace Headgate.Client
     internal sealed class Transport : IDisposable
     {
         internal const string Version = "0.1.0";
-        private static readonly TimeSpan RetryAfterMax = TimeSpan.FromSeconds(300);
+
+        /// <summary>What a slow uplink carries in a second: an attempt has so much longer for its body.</summary>
+        private const double BytesASecond = 16 << 10;
 
         internal readonly ClientOptions Options;
         internal readonly string Base;
-        private readonly string key;
         private readonly string userAgent;
-        private readonly HttpClient http;
+        private readonly object gate = new object();
         private readonly Random random = new Random();
+        private volatile Key key;
+        private Lane lane;
+
+        // What tests replace: both clocks, chance, and the way to the daemon.
+        internal Func<DateTimeOffset> Now = () => DateTimeOffset.UtcNow;
+        internal Func<TimeSpan> Lived;
+        internal Func<double> Draw;
+        internal Func<Call, CancellationToken, Task<Reply>> Exchange;
 
         internal Transport(string url, string key, string what, ClientOptions options)
         {
@@ -100,18 +127,92 @@ namespace Headgate.Client
                 throw new ArgumentException("a timeout must be longer than nothing");
             }
             Base = Address(string.IsNullOrEmpty(url) ? Environment.GetEnvironmentVariable("HEADGATE_URL") : url);
-            this.key = CheckedKey(key, what);
+            SetKey(key, what);
             userAgent = "headgate-csharp/" + Version + (string.IsNullOrEmpty(Options.UserAgent) ? "" : " " + Options.UserAgent);
             if (userAgent.IndexOfAny(new[] { '\r', '\n', '\0' }) >= 0)
             {
                 throw new ArgumentException("UserAgent has characters that no header can carry");
             }
-            HttpMessageHandler handler = Options.Handler ?? new HttpClientHandler { UseCookies = false };
-            if (handler is HttpClientHandler known && known.AllowAutoRedirect)
+            Stopwatch watch = Stopwatch.StartNew();
+            Lived = () => watch.Elapsed;
+            Draw = Chance;
+            Exchange = OverHttpAsync;
+            lane = new Lane(Options.Handler);
+        }
+
+        /// <summary>An ingest key or a read key. Another object is another key.</summary>
+        internal sealed class Key
+        {
+            internal readonly string Text;
+
+            internal Key(string text)
             {
-                known.AllowAutoRedirect = false;
+                Text = text;
             }
-            http = new HttpClient(handler, Options.Handler == null) { Timeout = Timeout.InfiniteTimeSpan };
+        }
+
+        /// <summary>Connections, which end when the last request over them does, once nobody may use them any more.</summary>
+        private sealed class Lane
+        {
+            internal readonly HttpClient Http;
+            internal readonly bool Given; // by the program, whose connections are its own business
+            internal int Users = 1; // the transport is one
+
+            internal Lane(HttpMessageHandler given)
+            {
+                HttpMessageHandler handler = given ?? new HttpClientHandler { UseCookies = false };
+                if (handler is HttpClientHandler known && known.AllowAutoRedirect)
+                {
+                    known.AllowAutoRedirect = false;
+                }
+                Given = given != null;
+                Http = new HttpClient(handler, !Given) { Timeout = Timeout.InfiniteTimeSpan };
+            }
+        }
+
+        private Lane Enter()
+        {
+            lock (gate)
+            {
+                lane.Users++;
+                return lane;
+            }
+        }
+
+        private void Leave(Lane used)
+        {
+            lock (gate)
+            {
+                if (--used.Users > 0)
+                {
+                    return;
+                }
+            }
+            used.Http.Dispose();
+        }
+
+        /// <summary>
+        /// Ends connections after what is not Headgate's answer: what comes over one next may not be the answer to the next
+        /// request.
+        /// </summary>
+        private void Retire(Lane used)
+        {
+            lock (gate)
+            {
+                if (used.Given || lane != used)
+                {
+                    return;
+                }
+                lane = new Lane(null);
+            }
+            Leave(used);
+        }
+
+        internal Key CurrentKey => key;
+
+        internal void SetKey(string text, string what)
+        {
+            key = new Key(CheckedKey(text, what));
         }
 
         private static string CheckedKey(string key, string what)
@@ -146,7 +247,7 @@ namespace Headgate.Client
 
         public void Dispose()
         {
-            http.Dispose();
+            Leave(lane);
         }
 
         /// <summary>A name as one part of a path or a query.</summary>
@@ -170,7 +271,7 @@ namespace Headgate.Client
         internal HttpRequestMessage Request(Call call)
         {
             var request = new HttpRequestMessage(call.Method, new Uri(Base + call.Path));
-            request.Headers.TryAddWithoutValidation("Authorization", "Bearer " + key);
+            request.Headers.TryAddWithoutValidation("Authorization", "Bearer " + key.Text);
             request.Headers.TryAddWithoutValidation("User-Agent", userAgent);
             foreach (KeyValuePair<string, string> header in call.Headers)
             {
@@ -183,49 +284,72 @@ namespace Headgate.Client
             return request;
         }
 
+        /// <summary>For connections that are followed.</summary>
         internal Task<HttpResponseMessage> Open(HttpRequestMessage request, CancellationToken cancel)
         {
-            return http.SendAsync(request, HttpCompletionOption.ResponseHeadersRead, cancel);
+            return lane.Http.SendAsync(request, HttpCompletionOption.ResponseHeadersRead, cancel);
         }
 
-        /// <summary>One request. What is not 2xx is thrown, and so is the end of the caller's token.</summary>
-        internal async Task<Answer> AttemptAsync(Call call, TimeSpan limit, CancellationToken caller)
+        /// <summary>One request. Only the end of the caller's token is thrown.</summary>
+        private async Task<Reply> OverHttpAsync(Call call, CancellationToken caller)
         {
-            using (var ending = CancellationTokenSource.CreateLinkedTokenSource(caller))
-            using (HttpRequestMessage request = Request(call))
+            Lane used = Enter();
+            try
             {
-                ending.CancelAfter(limit < Options.AttemptTimeout ? limit : Options.AttemptTimeout);
-                try
+                using (var ending = CancellationTokenSource.CreateLinkedTokenSource(caller))
+                using (HttpRequestMessage request = Request(call))
                 {
-                    using (HttpResponseMessage response = await Open(request, ending.Token).ConfigureAwait(false))
-                    using (ending.Token.Register(response.Dispose))
+                    ending.CancelAfter(Options.AttemptTimeout + TimeSpan.FromSeconds((call.Body?.Length ?? 0) / BytesASecond));
+                    Reply reply = await AnsweredAsync(used, request, call, ending.Token, caller).ConfigureAwait(false);
+                    if (reply.Left && call.Method != HttpMethod.Get && (reply.Answer == null || Envelope.Of(reply.Answer) == null))
                     {
-                        Answer answer = await ReadAsync(response, call.AnswerBytesMax, ending.Token).ConfigureAwait(false);
-                        if (answer.Status < 200 || answer.Status >= 300)
-                        {
-                            throw HeadgateException.Refusal(answer, Options.Clock());
-                        }
-                        if (answer.Body.Length > call.AnswerBytesMax)
-                        {
-                            throw new HeadgateException(HeadgateCode.UnexpectedAnswer, "the answer is longer than " + call.AnswerBytesMax + " bytes") { Status = answer.Status };
-                        }
-                        return answer;
+                        Retire(used);
                     }
+                    return reply;
                 }
-                catch (Exception error) when (!(error is HeadgateException))
+            }
+            finally
+            {
+                Leave(used);
+            }
+        }
+
+        private static async Task<Reply> AnsweredAsync(Lane used, HttpRequestMessage request, Call call, CancellationToken ending, CancellationToken caller)
+        {
+            HeadgateException failed;
+            bool answered = false;
+            try
+            {
+                using (HttpResponseMessage response = await used.Http.SendAsync(request, HttpCompletionOption.ResponseHeadersRead, ending).ConfigureAwait(false))
+                using (ending.Register(response.Dispose))
                 {
-                    caller.ThrowIfCancellationRequested();
-                    if (ending.IsCancellationRequested)
+                    answered = true;
+                    Answer answer = await ReadAsync(response, call.AnswerBytesMax, ending).ConfigureAwait(false);
+                    if (answer.Body.Length <= call.AnswerBytesMax)
                     {
-                        throw new HeadgateException(HeadgateCode.Timeout, "no answer within the time", true);
+                        return new Reply { Answer = answer, Left = true };
                     }
-                    if (error is HttpRequestException || error is IOException || error is ObjectDisposedException || error is WebException)
-                    {
-                        throw Broken(error);
-                    }
+                    failed = new HeadgateException(HeadgateCode.UnexpectedAnswer, "the answer " + answer.Status + " is longer than " + call.AnswerBytesMax + " bytes", true) { Status = answer.Status };
+                }
+            }
+            catch (Exception error)
+            {
+                caller.ThrowIfCancellationRequested();
+                if (ending.IsCancellationRequested)
+                {
+                    failed = new HeadgateException(HeadgateCode.Timeout, "no answer within the time", true);
+                }
+                else if (error is HttpRequestException || error is IOException || error is ObjectDisposedException || error is WebException)
+                {
+                    failed = Broken(error);
+                }
+                else
+                {
                     throw;
                 }
             }
+            // The body is written with the head before it: without it, not a byte has left.
+            return new Reply { Failed = failed, Left = answered || !(request.Content is OnceContent once) || once.Written };
         }
 
         internal static HeadgateException Broken(Exception error)
@@ -235,6 +359,10 @@ namespace Headgate.Client
 
         internal static async Task<Answer> ReadAsync(HttpResponseMessage response, int bytesMax, CancellationToken cancel)
         {
+            // Before any of them is asked for: that would parse it, and a date without a zone would have one.
+            var headers = new Dictionary<string, string>(StringComparer.OrdinalIgnoreCase);
+            ReadHeaders(response.Headers.ToString(), headers);
+            ReadHeaders(response.Content.Headers.ToString(), headers);
             var body = new MemoryStream();
             var buffer = new byte[16 << 10];
             using (Stream stream = await response.Content.ReadAsStreamAsync().ConfigureAwait(false))
@@ -258,56 +386,94 @@ namespace Headgate.Client
             {
                 Status = (int)response.StatusCode,
                 Body = body.ToArray(),
-                RequestId = Header(response, "X-Request-Id"),
-                Replayed = Header(response, "Idempotent-Replayed") == "true",
-                RetryAfterText = Header(response, "Retry-After"),
+                Headers = headers,
             };
         }
 
-        private static string Header(HttpResponseMessage response, string name)
+        private static void ReadHeaders(string lines, Dictionary<string, string> headers)
         {
-            return response.Headers.TryGetValues(name, out IEnumerable<string> values) ? string.Join(",", values) : null;
+            foreach (string line in lines.Split('\n'))
+            {
+                int colon = line.IndexOf(':');
+                if (colon > 0)
+                {
+                    headers[line.Substring(0, colon)] = line.Substring(colon + 1).Trim();
+                }
+            }
         }
 
         /// <summary>
-        /// Makes attempts until one is answered with 2xx, or with what will be the same next time, or the time is over: then
+        /// Makes attempts until one is answered as it is read, or with what will be the same next time, or the time is over: then
         /// the last error is thrown.
         /// </summary>
-        internal async Task<Answer> DoAsync(Call call, TimeSpan timeout, CancellationToken cancel)
+        internal async Task<T> DoAsync<T>(Call call, TimeSpan timeout, Func<Reply, T> read, CancellationToken cancel)
         {
-            Stopwatch watch = Stopwatch.StartNew();
-            for (int retry = 0; ; retry++)
+            using (var over = CancellationTokenSource.CreateLinkedTokenSource(cancel))
             {
-                TimeSpan pause;
-                TimeSpan left = timeout - watch.Elapsed;
-                try
+                over.CancelAfter(timeout);
+                Stopwatch watch = Stopwatch.StartNew();
+                HeadgateException last = null;
+                for (int failures = 1; ; failures++)
                 {
-                    return await AttemptAsync(call, left > TimeSpan.Zero ? left : TimeSpan.FromMilliseconds(1), cancel).ConfigureAwait(false);
-                }
-                catch (HeadgateException error) when (error.Retryable)
-                {
-                    pause = Pause(retry, error.RetryAfter);
-                    if (pause >= timeout - watch.Elapsed)
+                    TimeSpan pause;
+                    try
                     {
-                        throw;
+                        return read(await Exchange(call, over.Token).ConfigureAwait(false));
                     }
+                    catch (OperationCanceledException) when (!cancel.IsCancellationRequested)
+                    {
+                        string before = last == null ? "" : "; the last attempt: " + last.Message;
+                        throw new HeadgateException(HeadgateCode.Timeout, "no answer within the time" + before, true);
+                    }
+                    catch (HeadgateException error) when (error.Retryable)
+                    {
+                        last = error;
+                        pause = Pause(failures, error.RetryAfter, Draw());
+                        if (pause >= timeout - watch.Elapsed)
+                        {
+                            throw;
+                        }
+                    }
+                    await Task.Delay(pause, cancel).ConfigureAwait(false);
                 }
-                await Task.Delay(pause, cancel).ConfigureAwait(false);
             }
         }
 
-        /// <summary>The pause before a retry, from 0: what the server asked for, or a random part of a doubling limit.</summary>
-        internal TimeSpan Pause(int retry, TimeSpan? asked)
+        /// <summary>Reads with a request that changes nothing.</summary>
+        internal Task<T> GetAsync<T>(string path, TimeSpan timeout, Func<Answer, T> read, CancellationToken cancel, int answerBytesMax = 1 << 20)
         {
-            if (asked.HasValue)
+            var call = new Call { Method = HttpMethod.Get, Path = path, AnswerBytesMax = answerBytesMax };
+            return DoAsync(call, timeout, reply =>
             {
-                return asked.Value < RetryAfterMax ? asked.Value : RetryAfterMax;
-            }
-            double most = Math.Min(Options.BackoffMax.TotalMilliseconds, Options.BackoffFirst.TotalMilliseconds * Math.Pow(2, Math.Min(retry, 60)));
+                if (reply.Answer == null)
+                {
+                    throw reply.Failed;
+                }
+                if (reply.Answer.Status < 200 || reply.Answer.Status >= 300)
+                {
+                    throw HeadgateException.Refusal(reply.Answer, Now());
+                }
+                return read(reply.Answer);
+            }, cancel);
+        }
+
+        private double Chance()
+        {
             lock (random)
             {
-                return TimeSpan.FromMilliseconds(random.NextDouble() * most);
+                return random.NextDouble();
             }
+        }
+
+        /// <summary>
+        /// The pause after so many failures in a row: half to all of a limit that doubles, or what the server asked for if that is
+        /// longer.
+        /// </summary>
+        internal TimeSpan Pause(int failures, TimeSpan? asked, double draw)
+        {
+            double most = Math.Min(Options.BackoffMax.TotalMilliseconds, Options.BackoffFirst.TotalMilliseconds * Math.Pow(2, Math.Min(failures - 1, 60)));
+            TimeSpan pause = TimeSpan.FromTicks((long)(TimeSpan.TicksPerMillisecond * most * (1 + draw) / 2));
+            return asked > pause ? asked.Value : pause;
         }
 
         internal void Warn(string message)

@@ -14,7 +14,7 @@ namespace Headgate.Client
         private static long last; // milliseconds and a counter of 12 bits
 
         /// <summary>Greater than every one that this process made or saw before, even if the clock goes back.</summary>
-        internal static string New()
+        internal static string New(DateTimeOffset now)
         {
             // Random but for bytes 7 and 8. A key must be unique, not secret.
             byte[] guid = Guid.NewGuid().ToByteArray();
@@ -24,7 +24,7 @@ namespace Headgate.Client
             long stamp;
             lock (Lock)
             {
-                last = Math.Max(last + 1, DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() << 12);
+                last = Math.Max(last + 1, now.ToUnixTimeMilliseconds() << 12);
                 stamp = last;
             }
             random[0] = (byte)(random[0] & 0x3F | 0x80);

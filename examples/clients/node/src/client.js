@@ -8,9 +8,11 @@ import { bytesOf, encodeItem } from "./encode.js";
 import { HeadgateError, canceled, invalid } from "./errors.js";
 import { RawJson } from "./json.js";
 import { BODY_BYTES_MAX } from "./options.js";
+import { bodyOf } from "./queue.js";
 import { sleep } from "./time.js";
 import { uuid4 } from "./uuid.js";
-import { receipt, requestState, segment, submission } from "./wire.js";
+import { mismatch, receiptOf } from "./verdict.js";
+import { ingestPath, requestState, segment, submission } from "./wire.js";
 
 /** @typedef {import("./caller.js").ConnectionOptions} ConnectionOptions */
 /** @typedef {import("./options.js").BatcherOptions} BatcherOptions */
@@ -19,7 +21,6 @@ import { receipt, requestState, segment, submission } from "./wire.js";
 
 /**
  * @typedef {object} OwnOptions
- * @property {() => number} [clock] milliseconds by which the age of batches is known: `Date.now`
  * @property {(message: string) => void} [log] for warnings: `console.warn`
  */
 
@@ -46,7 +47,7 @@ import { receipt, requestState, segment, submission } from "./wire.js";
  */
 export class Client {
   #caller;
-  #host;
+  #log;
   /** @type {Set<Batcher>} */
   #batchers = new Set();
 
@@ -55,9 +56,9 @@ export class Client {
    * @param {string} [key] an ingest key
    * @param {ConnectionOptions & OwnOptions} [options]
    */
-  constructor(url, key, { clock = Date.now, log = (message) => console.warn(`headgate: ${message}`), ...options } = {}) {
+  constructor(url, key, { log = (message) => console.warn(`headgate: ${message}`), ...options } = {}) {
     this.#caller = new Caller(url, key, "HEADGATE_KEY", options);
-    this.#host = { clock, log };
+    this.#log = log;
   }
 
   /**
@@ -67,13 +68,15 @@ export class Client {
    * @returns {Promise<Receipt>}
    */
   async send(items, { itemKey, idempotencyKey = uuid4(), stream, timeout, signal } = {}) {
-    const text = encoded(items);
+    const { text, count } = encoded(items);
     const bytes = bytesOf(text);
     if (bytes > BODY_BYTES_MAX) throw new HeadgateError("TOO_LARGE", `the body has ${bytes} bytes, of ${BODY_BYTES_MAX} that may be: split it`);
     const headers = submission(itemKey, idempotencyKey);
-    const path = stream === undefined ? "/api/ingest" : `/api/ingest?stream=${encodeURIComponent(stream)}`;
     const body = new TextEncoder().encode(text);
-    return receipt(await this.#caller.call({ method: "POST", path, headers, body }, { timeout, signal }));
+    const answer = await this.#caller.call({ method: "POST", path: ingestPath(stream), headers, body }, { timeout, signal });
+    const receipt = this.#receipt(answer);
+    if (receipt.replayed && count !== undefined && receipt.itemsReceived !== count) throw mismatch(receipt, count);
+    return receipt;
   }
 
   /**
@@ -86,7 +89,7 @@ export class Client {
    * @returns {Batcher}
    */
   batcher(options) {
-    const batcher = new Batcher(this.#caller, options ?? {}, this.#host, (closed) => this.#batchers.delete(closed));
+    const batcher = new Batcher(this.#caller, options ?? {}, this.#log, (closed) => this.#batchers.delete(closed));
     this.#batchers.add(batcher);
     return batcher;
   }
@@ -132,7 +135,19 @@ export class Client {
   async remove(stream, key, { idempotencyKey = uuid4(), timeout, signal } = {}) {
     const { "idempotency-key": kept } = submission(undefined, idempotencyKey);
     const path = `/api/streams/${segment(stream)}/items/${segment(key)}`;
-    return receipt(await this.#caller.call({ method: "DELETE", path, headers: { "idempotency-key": kept } }, { timeout, signal }));
+    return this.#receipt(await this.#caller.call({ method: "DELETE", path, headers: { "idempotency-key": kept } }, { timeout, signal }));
+  }
+
+  /** @param {import("./verdict.js").Answer} answer @returns {Receipt} */
+  #receipt(answer) {
+    const receipt = answer.status === 202 ? receiptOf(answer) : undefined;
+    if (!receipt) throw answer.error(this.#caller.clock.wall());
+    return receipt;
+  }
+
+  /** Requests have this key from now on; batchers that are blocked try it at once. @param {string} key an ingest key */
+  setKey(key) {
+    this.#caller.setKey(key);
   }
 
   /**
@@ -161,7 +176,7 @@ export class Client {
 function encoded(items) {
   if (typeof items !== "object" || items === null) throw invalid("the items are one object or several");
   const several = !(items instanceof Map || items instanceof RawJson) && Symbol.iterator in items;
-  if (!several) return encodeItem(items);
+  if (!several) return { text: encodeItem(items), count: undefined };
   const texts = Array.from(/** @type {Iterable<object>} */ (items), (item, index) => {
     try {
       return encodeItem(item);
@@ -170,7 +185,7 @@ function encoded(items) {
       throw error;
     }
   });
-  return `[${texts.join(",")}]`;
+  return { text: bodyOf(texts), count: texts.length };
 }
 
 /** Whether a request does not leave its state by itself. @param {RequestState} state */

@@ -1,8 +1,5 @@
 // The one error of the library, and what the library finds itself.
 
-/** Statuses that may pass by themselves. */
-export const RETRYABLE_STATUSES = new Set([429, 500, 502, 503, 504]);
-
 /**
  * @typedef {object} ErrorOptions
  * @property {number} [status]
@@ -16,7 +13,8 @@ export const RETRYABLE_STATUSES = new Set([429, 500, 502, 503, 504]);
  * What went wrong, whoever found it.
  *
  * `code` is a constant: one of Headgate's (`INVALID_PAYLOAD`, `UNAUTHORIZED`, …), or one of the library's own:
- * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `EXPIRED`.
+ * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `SPOOL_IN_USE`,
+ * `EXPIRED`, `MISMATCH`.
  */
 export class HeadgateError extends Error {
   /**
@@ -41,6 +39,8 @@ export class HeadgateError extends Error {
      * @type {number | undefined}
      */
     this.retryAfter = undefined;
+    /** Whether the request began to leave, and no answer came. */
+    this.unknown = false;
   }
 
   /** @override */

@@ -4,7 +4,8 @@ import { HeadgateError } from "./errors.js";
 import { Parser } from "./events.js";
 import { parse } from "./json.js";
 import { sleep } from "./time.js";
-import { Answer, Within, text } from "./transport.js";
+import { Within, text } from "./transport.js";
+import { Answer } from "./verdict.js";
 import { isObject } from "./wire.js";
 
 /**
@@ -57,7 +58,7 @@ export async function* messages({ since, ...following }) {
     } catch (error) {
       if (signal?.aborted) return;
       if (!(error instanceof HeadgateError) || !error.retryable) throw error;
-      pause = caller.pause(error, attempt);
+      pause = caller.pause(error, attempt + 1);
     }
     since = connection.since;
     yield undefined;
@@ -122,7 +123,7 @@ class Connection {
     const response = await caller.transport.begin({ method: "GET", path, headers }, within.signal);
     const kind = response.headers.get("content-type") ?? "";
     if (response.status === 200 && kind.includes("text/event-stream") && response.body) return response;
-    throw new Answer(response.status, response.headers, await text(response, 1 << 20), caller.transport.shown).error();
+    throw new Answer(response.status, response.headers, (await text(response, 1 << 20)) ?? "", caller.transport.shown).error(caller.clock.wall());
   }
 
   /** @param {string} data @returns {Message} */

@@ -2,15 +2,18 @@
 
 import { hold } from "./time.js";
 
-/** @typedef {import("./batcher.js").Batcher} Batcher */
+/**
+ * What can be flushed and closed.
+ * @typedef {{ flush: (timeout: number) => Promise<{ done: boolean }>, close: (timeout: number) => Promise<unknown> }} Leaving
+ */
 
 const EXIT_MS = 5000;
-/** Batchers that hold something. @type {Set<Batcher>} */
+/** Batchers that hold something. @type {Set<Leaving>} */
 const busy = new Set();
 let installed = false;
 let leaving = false;
 
-/** @param {Batcher} batcher */
+/** @param {Leaving} batcher */
 export function watch(batcher) {
   if (!installed && typeof process !== "undefined" && typeof process.on === "function") {
     installed = true;
@@ -19,7 +22,7 @@ export function watch(batcher) {
   busy.add(batcher);
 }
 
-/** @param {Batcher} batcher */
+/** @param {Leaving} batcher */
 export function unwatch(batcher) {
   busy.delete(batcher);
 }

@@ -2,3 +2,6 @@
 
 /** @type {undefined} */
 export const background = undefined;
+
+/** Milliseconds that the page or program has lived. */
+export const lived = () => performance.now();

@@ -2,7 +2,9 @@
 
 /** Takes the place of the one that has files. */
 export class Spool {
-  constructor() {
+  /** @param {unknown[]} told */
+  constructor(...told) {
+    void told;
     throw new TypeError("there is no file system here for a spool");
   }
 }

@@ -1,8 +1,6 @@
 // What waits in a batcher: items, and the batches that are cut of them.
 
-import { bytesOf, encodeItem } from "./encode.js";
-
-/** @typedef {import("./errors.js").HeadgateError} HeadgateError */
+import { encodeItem } from "./encode.js";
 
 /**
  * An item that waits.
@@ -16,97 +14,81 @@ import { bytesOf, encodeItem } from "./encode.js";
  */
 
 /**
- * A batch on disk. It stays until every part of the batch is settled.
- * @typedef {{ path: string, parts: number }} File
+ * The items of a batch.
+ * @typedef {object} Content
+ * @property {unknown[]} items
+ * @property {string[]} [texts] each item as JSON; none: it comes from the spool, and is cut when that is needed
+ * @property {string} text the body
+ * @property {string | undefined} itemKey
+ * @property {string | undefined} stream
  */
 
-/** @param {string[]} texts */
-const bodyOf = (texts) => `[${texts.join(",")}]`;
+/** What a file of this size takes of the room. @param {number} bytes */
+export const cost = (bytes) => Math.max(bytes, 4096);
 
-/** What goes as one request, under one idempotency key for all its attempts. */
+/** @param {string[]} texts */
+export const bodyOf = (texts) => `[${texts.join(",")}]`;
+
+/** What goes as one request, under one idempotency key for all its attempts: in memory, on disk, or both. */
 export class Batch {
-  /**
-   * Where it is on disk.
-   * @type {File | undefined}
-   */
-  file;
-  /** What it is a part of: the key of that batch, and the place of its own first item there. */
-  whole = "";
-  offset = 0;
-  /** @type {Uint8Array | undefined} */
-  #encoded;
+  writing = false;
+  /** Ends when what is being written is. @type {Promise<unknown> | undefined} */
+  whenWritten;
 
   /**
    * @param {object} told
-   * @param {unknown[]} told.items
-   * @param {string[]} [told.texts] each item as JSON; none: it comes from the spool, and is cut when that is needed
-   * @param {string} [told.body]
-   * @param {string | undefined} told.itemKey
-   * @param {string} told.idempotencyKey
-   * @param {number} told.first the place of its first item among all that were ever added
-   * @param {number} told.added when that came, by the monotonic clock
-   * @param {number} told.born since when its key is in use, by the wall clock
-   * @param {number} [told.bytes]
+   * @param {string} told.key
+   * @param {number} told.first the place of its first item among all that were ever added; -1: an earlier life has left it
+   * @param {number} told.added when that came, by the client's clock
+   * @param {number} told.count items; 0: it was not read yet
+   * @param {number} told.bytes of the file, or of the body that has none yet
+   * @param {Content} [told.content] none: it is on disk only
    */
-  constructor({ items, texts, body, itemKey, idempotencyKey, first, added, born, bytes }) {
-    this.items = items;
-    this.texts = texts;
-    this.text = body ?? bodyOf(texts ?? []);
-    this.bytes = bytes ?? bytesOf(this.text);
-    this.itemKey = itemKey;
-    this.idempotencyKey = idempotencyKey;
+  constructor({ key, first, added, count, bytes, content }) {
+    this.key = key;
     this.first = first;
     this.added = added;
-    this.born = born;
-  }
-
-  /** The bytes that go out: the same for every attempt. */
-  body() {
-    this.#encoded ??= new TextEncoder().encode(this.text);
-    return this.#encoded;
-  }
-
-  /**
-   * The parts of a batch that was refused; none, if it is no more than one item.
-   *
-   * A part has the same key whenever it is cut out of the same batch: one that was accepted before a crash is known when
-   * the batch comes from its file again.
-   * @param {HeadgateError} error
-   */
-  cut(error) {
-    const cuts = placesToCut(this.items.length, error);
-    if (!cuts.length) return [];
-    const texts = this.texts ?? this.items.map(encodeItem);
-    const whole = this.whole || this.idempotencyKey;
-    const ends = [...cuts, this.items.length];
-    const parts = ends.map((end, index) => {
-      const start = index ? ends[index - 1] : 0;
-      const offset = this.offset + start;
-      const { itemKey, first, added, born } = this;
-      const idempotencyKey = `${whole}/${offset}/${end - start}`;
-      const part = new Batch({ items: this.items.slice(start, end), texts: texts.slice(start, end), itemKey, idempotencyKey, first, added, born });
-      return Object.assign(part, { file: this.file, whole, offset });
-    });
-    if (this.file) this.file.parts += parts.length - 1;
-    return parts;
+    this.count = count;
+    this.bytes = bytes;
+    this.content = content;
+    this.written = content === undefined;
   }
 }
 
 /**
- * Where a refused batch is cut: around the items that the answer names, else in the middle.
+ * Some of the items of a batch, as JSON.
+ * @param {Content} content
+ * @param {number} start
  * @param {number} count
- * @param {HeadgateError} error
  */
-function placesToCut(count, error) {
-  if (count < 2) return [];
-  /** @type {Set<number>} */
-  const cuts = new Set();
-  for (const { item } of error.details) {
-    if (Number.isInteger(item) && item >= 0 && item < count) cuts.add(item).add(item + 1);
-  }
-  cuts.delete(0);
-  cuts.delete(count);
-  return cuts.size ? [...cuts].sort((a, b) => a - b) : [Math.floor(count / 2)];
+export function slice(content, start, count) {
+  if (start === 0 && count === content.items.length) return content.text;
+  content.texts ??= content.items.map(encodeItem);
+  return bodyOf(content.texts.slice(start, start + count));
+}
+
+/** A part of a batch: its first item, and how many. @typedef {[number, number]} Part */
+
+/** What is left of a batch that was cut has room in a file of 4 KiB. */
+const CUTS_MAX = 100;
+
+/**
+ * The parts of a part that was refused: the named items (counted in it) stand alone, else it is halved.
+ * @param {Part} part
+ * @param {number[]} named
+ * @returns {Part[]}
+ */
+export function cuts([start, count], named) {
+  const places = new Set(named.flatMap((item) => [item, item + 1]));
+  places.delete(0);
+  places.delete(count);
+  const ends = [...places].sort((a, b) => a - b).slice(0, CUTS_MAX);
+  if (!ends.length) ends.push(Math.floor(count / 2));
+  ends.push(count);
+  return ends.map((end, index) => {
+    const begin = index ? ends[index - 1] : 0;
+    return [start + begin, end - begin];
+  });
 }
 
 /** Items in order, and how many bytes they are. */

@@ -65,7 +65,7 @@ export class Reader {
       if (page !== undefined) query.push(`limit=${page}`);
       if (cursor !== undefined) query.push(`cursor=${encodeURIComponent(cursor)}`);
       const { answer, value } = await this.#get(query.length ? `${path}?${query.join("&")}` : path, signal);
-      if (!Array.isArray(value.data) || !value.data.every(isItem)) throw answer.error();
+      if (!Array.isArray(value.data) || !value.data.every(isItem)) throw this.#wrong(answer);
       yield* value.data;
       cursor = typeof value.next === "string" ? value.next : undefined;
     } while (cursor !== undefined);
@@ -81,7 +81,7 @@ export class Reader {
   async item(stream, key, { signal } = {}) {
     try {
       const { answer, value } = await this.#get(`/api/streams/${segment(stream)}/items/${segment(key)}`, signal);
-      if (!isItem(value.data)) throw answer.error();
+      if (!isItem(value.data)) throw this.#wrong(answer);
       return value.data;
     } catch (error) {
       if (error instanceof HeadgateError && error.code === "ITEM_NOT_FOUND") return undefined;
@@ -126,9 +126,14 @@ export class Reader {
   /** @param {string} path @param {AbortSignal} [signal] */
   async #get(path, signal) {
     const answer = await this.#caller.call({ method: "GET", path }, { signal, bytesMax: PAGE_BYTES_MAX });
-    const value = answer.json((text) => parse(text, { exact: this.#exact }));
-    if (answer.status !== 200 || !isObject(value) || value.success !== true || !("data" in value)) throw answer.error();
+    const value = answer.own((text) => parse(text, { exact: this.#exact }));
+    if (!value) throw this.#wrong(answer);
     return { answer, value };
+  }
+
+  /** For an answer that has something else than what was asked for. @param {import("./verdict.js").Answer} answer */
+  #wrong(answer) {
+    return answer.error(this.#caller.clock.wall());
   }
 
   /** @param {readonly string[] | undefined} streams @param {string | undefined} since @param {AbortSignal} [signal] */

@@ -2,17 +2,19 @@
 //
 // The key goes into `Authorization` and nowhere else; redirects are answers like others.
 
-import { HeadgateError, RETRYABLE_STATUSES } from "./errors.js";
-import { parse } from "./json.js";
+import { HeadgateError } from "./errors.js";
 import { after, soon } from "./time.js";
-import { isObject } from "./wire.js";
+import { Answer } from "./verdict.js";
 
 export const VERSION = "0.1.0";
 /** Of an answer no more is read. */
 export const ANSWER_BYTES_MAX = 1 << 20;
 export const PAGE_BYTES_MAX = 64 << 20;
-const RETRY_AFTER_MS_MAX = 300_000;
-const DATE = /^[A-Z][a-z]{2,8},? [\d A-Za-z:-]+ GMT$/;
+
+/**
+ * Sends as `fetch` does, and calls `leaving` when it is connected.
+ * @typedef {(url: string, init: any) => Promise<Response>} Through
+ */
 
 /**
  * @typedef {object} Request
@@ -22,62 +24,8 @@ const DATE = /^[A-Z][a-z]{2,8},? [\d A-Za-z:-]+ GMT$/;
  * @property {Uint8Array} [body]
  */
 
-/** An answer, read to its end. */
-export class Answer {
-  #shown;
-
-  /**
-   * @param {number} status
-   * @param {Headers} headers
-   * @param {string | undefined} body undefined: it was longer than what is read, or no text
-   * @param {string} shown the address
-   */
-  constructor(status, headers, body, shown) {
-    this.status = status;
-    this.headers = headers;
-    this.body = body;
-    this.#shown = shown;
-  }
-
-  /**
-   * The body; undefined if it is no JSON.
-   * @param {(text: string) => any} [reading]
-   * @returns {any}
-   */
-  json(reading = JSON.parse) {
-    try {
-      return this.body === undefined ? undefined : reading(this.body);
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** What this answer says, which is not the one that was hoped for. */
-  error() {
-    const status = this.status;
-    const told = this.json(parse)?.error;
-    const retryable = RETRYABLE_STATUSES.has(status);
-    const known = isObject(told) && typeof told.code === "string" && status >= 400;
-    const error = known
-      ? new HeadgateError(told.code, typeof told.message === "string" ? told.message : "", {
-          status,
-          requestId: typeof told.request_id === "string" ? told.request_id : undefined,
-          details: Array.isArray(told.details) ? told.details.filter(isObject) : [],
-          retryable,
-        })
-      : new HeadgateError("UNEXPECTED_ANSWER", `status ${status} of ${this.#shown}, and not an answer of Headgate's; is the address right?`, { status, retryable });
-    error.retryAfter = retryAfter(this.headers.get("retry-after"));
-    return error;
-  }
-}
-
-/** @param {string | null} value @returns {number | undefined} */
-function retryAfter(value) {
-  const text = value?.trim() ?? "";
-  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, RETRY_AFTER_MS_MAX);
-  const at = DATE.test(text) ? Date.parse(text) : Number.NaN;
-  return Number.isNaN(at) ? undefined : Math.min(Math.max(at - Date.now(), 0), RETRY_AFTER_MS_MAX);
-}
+/** What `fetch` fails with before a byte of a request has left. */
+const NOT_LEFT = /^(ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ENOENT|EACCES|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_\w+|ERR_SSL_\w+|CERT_\w+|UNABLE_TO_\w+|SELF_SIGNED_\w+|DEPTH_ZERO_\w+)$/;
 
 /** Where a Headgate is, and how it is spoken to. */
 export class Transport {
@@ -93,28 +41,42 @@ export class Transport {
    * @param {typeof fetch} [own]
    */
   constructor(url, key, userAgent, own) {
-    if (!/^[!-~]+$/.test(key)) throw new TypeError("a key is made of visible ASCII characters");
     if (userAgent !== undefined && !/^[ -~]+$/.test(userAgent)) throw new TypeError("userAgent is visible ASCII text");
     this.#base = baseOf(url);
     /** The address, as errors show it. */
     this.shown = this.#base;
     this.#own = own;
-    this.#headers = { authorization: `Bearer ${key}` };
+    this.#headers = {};
+    /** How often the key was changed. */
+    this.changes = 0;
+    this.setKey(key);
     // A browser has a name of its own, and would ask the server whether it may be changed.
     if (typeof process !== "undefined" || "Deno" in globalThis) {
       this.#headers["user-agent"] = `headgate-node/${VERSION}${userAgent ? ` ${userAgent}` : ""}`;
     }
   }
 
+  /** Requests have this key from now on. @param {string} key */
+  setKey(key) {
+    if (!/^[!-~]+$/.test(key)) throw new TypeError("a key is made of visible ASCII characters");
+    this.#headers = { ...this.#headers, authorization: `Bearer ${key}` };
+    this.changes++;
+  }
+
   /**
    * Sends a request; the head of its answer.
    * @param {Request} request
    * @param {AbortSignal} signal
-   * @param {((url: string, init: any) => Promise<Response>)} [through] instead of `fetch`, if the program has none of its own
+   * @param {Through} [through] instead of `fetch`, if the program has none of its own
+   * @param {() => Promise<unknown>} [leaving] called before the first byte leaves
    * @returns {Promise<Response>}
    */
-  begin(request, signal, through) {
-    return (this.#own ?? through ?? globalThis.fetch)(this.#base + request.path, {
+  async begin(request, signal, through, leaving) {
+    const own = this.#own ?? through ?? globalThis.fetch;
+    const knows = own === through;
+    if (!knows) await leaving?.();
+    return own(this.#base + request.path, {
+      ...(knows ? { leaving } : {}),
       method: request.method,
       headers: { accept: "application/json", ...this.#headers, ...request.headers },
       body: /** @type {any} */ (request.body),
@@ -129,17 +91,35 @@ export class Transport {
   /**
    * One request, and its answer.
    * @param {Request} request
-   * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean, through?: (url: string, init: any) => Promise<Response> }} options
+   * @param {object} options
+   * @param {number} options.timeout
+   * @param {AbortSignal} [options.signal]
+   * @param {number} [options.bytesMax]
+   * @param {boolean} [options.background]
+   * @param {Through} [options.through]
+   * @param {() => unknown} [options.leaving] called before the first byte leaves
    * @returns {Promise<Answer>}
    */
-  async call(request, { timeout, signal, bytesMax = ANSWER_BYTES_MAX, background, through }) {
+  async call(request, { timeout, signal, bytesMax = ANSWER_BYTES_MAX, background, through, leaving }) {
     const within = new Within(timeout, signal, background);
+    let left = false;
+    const leaves = async () => {
+      left = true;
+      await leaving?.();
+    };
     try {
-      const response = await this.begin(request, within.signal, through);
+      const response = await this.begin(request, within.signal, through, leaves);
       const body = await text(response, bytesMax);
-      return new Answer(response.status, response.headers, body, this.shown);
+      if (body === undefined) {
+        throw Object.assign(new HeadgateError("UNEXPECTED_ANSWER", `the answer of ${this.shown} is longer than ${bytesMax} bytes`, { status: response.status, retryable: true }), { unknown: true });
+      }
+      const answer = new Answer(response.status, response.headers, body, this.shown);
+      if (!answer.own()) discard(response);
+      return answer;
     } catch (error) {
-      throw this.lost(error, within.late);
+      const known = this.lost(error, within.late);
+      known.unknown ||= left && !NOT_LEFT.test(codeOf(error));
+      throw known;
     } finally {
       within.end();
     }
@@ -155,6 +135,11 @@ export class Transport {
     if (late) return new HeadgateError("TIMEOUT", `no answer from ${this.shown} in time`, { retryable: true });
     return new HeadgateError("CONNECTION", `no answer from ${this.shown}: ${reason(error)}`, { retryable: true, cause: error });
   }
+}
+
+/** Where that can be said, a connection that gave an answer that is not Headgate's is not used again. @param {any} response */
+function discard(response) {
+  response.discard?.();
 }
 
 /** A time that a request has, and the caller's signal, as one signal. */
@@ -224,7 +209,8 @@ function baseOf(url) {
  */
 export async function text(response, bytesMax) {
   if (!response.body) return "";
-  const decoder = new TextDecoder();
+  // A byte order mark stays: what begins with one is no JSON.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const reader = response.body.getReader();
   let whole = "";
   for (let bytes = 0; ; ) {
@@ -239,8 +225,14 @@ export async function text(response, bytesMax) {
   }
 }
 
+/** @param {any} error @returns {any} */
+const innermost = (error) => error?.cause?.errors?.[0] ?? error?.errors?.[0] ?? error?.cause;
+
+/** @param {any} error @returns {string} */
+const codeOf = (error) => innermost(error)?.code ?? error?.code ?? "";
+
 /** @param {any} error @returns {string} */
 function reason(error) {
-  const inner = error?.cause?.errors?.[0] ?? error?.cause;
+  const inner = innermost(error);
   return inner?.message || inner?.code || error?.message || String(error);
 }

@@ -5,11 +5,11 @@ let count = 0;
 
 /**
  * A UUIDv7; those of one process grow, also within a millisecond and when the clock goes back.
+ * @param {number} [now] by the wall clock
  * @returns {string}
  */
-export function uuid7() {
-  const now = Date.now();
-  if (now > last) [last, count] = [now, 0];
+export function uuid7(now = Date.now()) {
+  if (now > last) [last, count] = [Math.floor(now), 0];
   else if (count < 0xfff) count++;
   else [last, count] = [last + 1, 0];
   const bytes = crypto.getRandomValues(new Uint8Array(8));

@@ -30,7 +30,7 @@
  * @property {number} seq
  */
 
-/** @typedef {import("./transport.js").Answer} Answer */
+/** @typedef {import("./verdict.js").Answer} Answer */
 
 /**
  * The headers of a request that submits.
@@ -50,19 +50,8 @@ export function submission(itemKey, idempotencyKey) {
   return headers;
 }
 
-/**
- * What a 202 says; any other answer is an error.
- * @param {Answer} answer
- * @returns {Receipt}
- */
-export function receipt(answer) {
-  const data = dataOf(answer);
-  if (answer.status !== 202 || !isObject(data)) throw answer.error();
-  const { stream, items_received: itemsReceived, request_id: requestId } = data;
-  if (typeof stream !== "string" || !Number.isInteger(itemsReceived) || typeof requestId !== "string") throw answer.error();
-  const replayed = answer.headers.get("idempotent-replayed")?.trim().toLowerCase() === "true";
-  return { stream, itemsReceived, requestId, replayed };
-}
+/** Where items go; another stream of the key than this one is refused. @param {string | undefined} stream */
+export const ingestPath = (stream) => (stream === undefined ? "/api/ingest" : `/api/ingest?stream=${encodeURIComponent(stream)}`);
 
 /**
  * What an answer says of a request.
@@ -71,8 +60,8 @@ export function receipt(answer) {
  * @returns {RequestState}
  */
 export function requestState(answer, requestId) {
-  const data = dataOf(answer);
-  if (answer.status !== 200 || !isObject(data) || typeof data.status !== "string") throw answer.error();
+  const data = answer.own()?.data;
+  if (answer.status !== 200 || !isObject(data) || typeof data.status !== "string") throw answer.error(Date.now());
   return {
     requestId: typeof data.request_id === "string" ? data.request_id : requestId,
     status: data.status,
@@ -96,12 +85,6 @@ export function isItem(value) {
 /** @param {unknown} value @returns {value is Record<string, any>} */
 export function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** `data` of an answer in Headgate's form. @param {Answer} answer @returns {unknown} */
-function dataOf(answer) {
-  const value = answer.json();
-  return isObject(value) && value.success === true ? value.data : undefined;
 }
 
 /**

@@ -19,7 +19,7 @@ export const LONG = 120_000;
 
 /** @param {any[]} items */
 export const accepted = (items) => ({ status: 202, body: { success: true, data: { stream: "orders", items_received: items.length, request_id: "r" } } });
-export const refused = { status: 400, body: { success: false, error: { code: "INVALID_PAYLOAD", message: "refused" } } };
+export const refused = { status: 400, body: { success: false, error: { code: "INVALID_PAYLOAD", message: "refused", request_id: "r" } } };
 
 /**
  * A server, and what it was sent.

@@ -1,14 +1,9 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { HeadgateError } from "./errors.js";
 export type Caller = import("./caller.js").Caller;
 export type BatcherOptions = import("./options.js").BatcherOptions;
 export type FlushResult = import("./options.js").FlushResult;
 export type Stats = import("./options.js").Stats;
 export type Entry = import("./queue.js").Entry;
-export type Waiter = {
-    entry: Entry;
-    end: (error?: HeadgateError) => void;
-};
 /**
  * Made by `client.batcher()`.
  *
@@ -20,13 +15,10 @@ export declare class Batcher {
     /**
      * @param {Caller} caller
      * @param {BatcherOptions} options
-     * @param {{ clock: () => number, log: (message: string) => void }} host
+     * @param {(message: string) => void} log
      * @param {(batcher: Batcher) => void} closed told when it is
      */
-    constructor(caller: Caller, options: BatcherOptions, { clock, log }: {
-        clock: () => number;
-        log: (message: string) => void;
-    }, closed: (batcher: Batcher) => void);
+    constructor(caller: Caller, options: BatcherOptions, log: (message: string) => void, closed: (batcher: Batcher) => void);
     /**
      * Puts an item into the queue. It is encoded here, so that one that cannot be sent fails here. When the queue is full
      * this waits (or what `whenFull` says): await it.
@@ -44,7 +36,7 @@ export declare class Batcher {
      */
     flush(timeout?: number): Promise<FlushResult>;
     /**
-     * Flushes and stops. What is left is rejected with `CLOSED`; with a spool it stays in its files.
+     * Flushes and stops. What is left stays in the spool; what is not there is rejected with `CLOSED`.
      * @param {number} [timeout]
      * @returns {Promise<FlushResult>}
      */

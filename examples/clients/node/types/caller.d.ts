@@ -1,6 +1,6 @@
 import { HeadgateError } from "./errors.js";
 import { Transport } from "./transport.js";
-export type Answer = import("./transport.js").Answer;
+export type Answer = import("./verdict.js").Answer;
 export type Request = import("./transport.js").Request;
 export type ConnectionOptions = {
     /**
@@ -28,23 +28,30 @@ export type ConnectionOptions = {
      */
     fetch?: typeof globalThis.fetch;
 };
-/** @typedef {import("./transport.js").Answer} Answer */
-/** @typedef {import("./transport.js").Request} Request */
-/**
- * All times are in milliseconds.
- * @typedef {object} ConnectionOptions
- * @property {number} [timeout] of a call with all its attempts: 30,000
- * @property {number} [attemptTimeout] of one attempt: 10,000
- * @property {number} [backoff] the first pause, which doubles: 250
- * @property {number} [backoffMax] the longest pause: 30,000
- * @property {string} [userAgent] added to the library's own
- * @property {typeof globalThis.fetch} [fetch] an HTTP stack of your own, for proxies and Unix sockets
- */
+export type Clock = {
+    /**
+     * is never set
+     */
+    mono: () => number;
+    /**
+     * since 1970
+     */
+    wall: () => number;
+    /**
+     * goes on while the machine sleeps; undefined: the system's
+     */
+    lived?: () => number;
+};
 /** Calls a Headgate, with pauses between attempts. */
 export declare class Caller {
     #private;
     transport: Transport;
     attemptTimeout: number;
+    /** @type {Clock} */
+    clock: Clock;
+    random: () => number;
+    /** Called when the key has changed. @type {Set<() => void>} */
+    keyed: Set<() => void>;
     /**
      * @param {string | undefined} url
      * @param {string | undefined} key
@@ -52,12 +59,18 @@ export declare class Caller {
      * @param {ConnectionOptions} options
      */
     constructor(url: string | undefined, key: string | undefined, variable: string, { timeout, attemptTimeout, backoff, backoffMax, userAgent, fetch }: ConnectionOptions);
+    /** Requests have this key from now on. @param {string} key */
+    setKey(key: string): void;
+    /** What so many failures in a row cost: half to all of a pause that doubles. @param {number} failures */
+    backoff(failures: number): number;
     /**
-     * How long to wait before the next attempt; the first one is 0.
+     * How long to wait before the next attempt.
      * @param {HeadgateError} error
-     * @param {number} attempt
+     * @param {number} failures
      */
-    pause(error: HeadgateError, attempt: number): number;
+    pause(error: HeadgateError, failures: number): number;
+    /** How long an attempt may take: a long body takes longer where the line is slow. @param {Uint8Array} [body] */
+    within(body?: Uint8Array): number;
     /**
      * @param {Request} request
      * @param {{ timeout?: number, signal?: AbortSignal, bytesMax?: number }} [options]

@@ -6,10 +6,6 @@ export type Receipt = import("./wire.js").Receipt;
 export type RequestState = import("./wire.js").RequestState;
 export type OwnOptions = {
     /**
-     * milliseconds by which the age of batches is known: `Date.now`
-     */
-    clock?: () => number;
-    /**
      * for warnings: `console.warn`
      */
     log?: (message: string) => void;
@@ -46,7 +42,6 @@ export type ItemOptions = {
 /** @typedef {import("./wire.js").RequestState} RequestState */
 /**
  * @typedef {object} OwnOptions
- * @property {() => number} [clock] milliseconds by which the age of batches is known: `Date.now`
  * @property {(message: string) => void} [log] for warnings: `console.warn`
  */
 /**
@@ -74,7 +69,7 @@ export declare class Client {
      * @param {string} [key] an ingest key
      * @param {ConnectionOptions & OwnOptions} [options]
      */
-    constructor(url?: string, key?: string, { clock, log, ...options }?: ConnectionOptions & OwnOptions);
+    constructor(url?: string, key?: string, { log, ...options }?: ConnectionOptions & OwnOptions);
     /**
      * Sends one object, or several in one request. It ends when they are on disk.
      * @param {object | Iterable<object>} items
@@ -114,6 +109,8 @@ export declare class Client {
      * @returns {Promise<Receipt>}
      */
     remove(stream: string, key: string, { idempotencyKey, timeout, signal }?: CallOptions & SubmitOptions): Promise<Receipt>;
+    /** Requests have this key from now on; batchers that are blocked try it at once. @param {string} key an ingest key */
+    setKey(key: string): void;
     /**
      * Closes the batchers that were made of it, which flush.
      * @returns {Promise<void>}

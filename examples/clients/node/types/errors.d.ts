@@ -1,5 +1,3 @@
-/** Statuses that may pass by themselves. */
-export declare const RETRYABLE_STATUSES: Set<number>;
 export type ErrorOptions = {
     status?: number;
     requestId?: string;
@@ -19,7 +17,8 @@ export type ErrorOptions = {
  * What went wrong, whoever found it.
  *
  * `code` is a constant: one of Headgate's (`INVALID_PAYLOAD`, `UNAUTHORIZED`, …), or one of the library's own:
- * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `EXPIRED`.
+ * `CONNECTION`, `TIMEOUT`, `UNEXPECTED_ANSWER`, `TOO_LARGE`, `FULL`, `DROPPED`, `CLOSED`, `CANCELED`, `SPOOL`, `SPOOL_IN_USE`,
+ * `EXPIRED`, `MISMATCH`.
  */
 export declare class HeadgateError extends Error {
     code: string;
@@ -36,6 +35,8 @@ export declare class HeadgateError extends Error {
      * @type {number | undefined}
      */
     retryAfter: number | undefined;
+    /** Whether the request began to leave, and no answer came. */
+    unknown: boolean;
     /**
      * @param {string} code
      * @param {string} message

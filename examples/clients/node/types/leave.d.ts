@@ -1,5 +1,10 @@
-export type Batcher = import("./batcher.js").Batcher;
-/** @param {Batcher} batcher */
-export declare function watch(batcher: Batcher): void;
-/** @param {Batcher} batcher */
-export declare function unwatch(batcher: Batcher): void;
+export type Leaving = {
+    flush: (timeout: number) => Promise<{
+        done: boolean;
+    }>;
+    close: (timeout: number) => Promise<unknown>;
+};
+/** @param {Leaving} batcher */
+export declare function watch(batcher: Leaving): void;
+/** @param {Leaving} batcher */
+export declare function unwatch(batcher: Leaving): void;

@@ -1,4 +1,5 @@
 /** Takes the place of the one that has files. */
 export declare class Spool {
-    constructor();
+    /** @param {unknown[]} told */
+    constructor(...told: unknown[]);
 }

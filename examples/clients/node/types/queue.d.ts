@@ -1,4 +1,3 @@
-export type HeadgateError = import("./errors.js").HeadgateError;
 export type Entry = {
     item: unknown;
     /**
@@ -22,68 +21,87 @@ export type Entry = {
      */
     added: number;
 };
-export type File = {
-    path: string;
-    parts: number;
-};
-/** What goes as one request, under one idempotency key for all its attempts. */
-export declare class Batch {
-    #private;
+export type Content = {
     items: unknown[];
-    texts: string[] | undefined;
+    /**
+     * each item as JSON; none: it comes from the spool, and is cut when that is needed
+     */
+    texts?: string[];
+    /**
+     * the body
+     */
     text: string;
-    bytes: number;
     itemKey: string | undefined;
-    idempotencyKey: string;
+    stream: string | undefined;
+};
+/**
+ * An item that waits.
+ * @typedef {object} Entry
+ * @property {unknown} item
+ * @property {string} text as JSON
+ * @property {number} bytes of that in UTF-8
+ * @property {string | undefined} key what identifies it, where only the latest of it goes
+ * @property {number} place its place among all that were ever added
+ * @property {number} added when, by the monotonic clock
+ */
+/**
+ * The items of a batch.
+ * @typedef {object} Content
+ * @property {unknown[]} items
+ * @property {string[]} [texts] each item as JSON; none: it comes from the spool, and is cut when that is needed
+ * @property {string} text the body
+ * @property {string | undefined} itemKey
+ * @property {string | undefined} stream
+ */
+/** What a file of this size takes of the room. @param {number} bytes */
+export declare const cost: (bytes: number) => number;
+/** @param {string[]} texts */
+export declare const bodyOf: (texts: string[]) => string;
+/** What goes as one request, under one idempotency key for all its attempts: in memory, on disk, or both. */
+export declare class Batch {
+    key: string;
     first: number;
     added: number;
-    born: number;
-    /**
-     * Where it is on disk.
-     * @type {File | undefined}
-     */
-    file: File | undefined;
-    /** What it is a part of: the key of that batch, and the place of its own first item there. */
-    whole: string;
-    offset: number;
+    count: number;
+    bytes: number;
+    content: Content | undefined;
+    written: boolean;
+    writing: boolean;
+    /** Ends when what is being written is. @type {Promise<unknown> | undefined} */
+    whenWritten: Promise<unknown> | undefined;
     /**
      * @param {object} told
-     * @param {unknown[]} told.items
-     * @param {string[]} [told.texts] each item as JSON; none: it comes from the spool, and is cut when that is needed
-     * @param {string} [told.body]
-     * @param {string | undefined} told.itemKey
-     * @param {string} told.idempotencyKey
-     * @param {number} told.first the place of its first item among all that were ever added
-     * @param {number} told.added when that came, by the monotonic clock
-     * @param {number} told.born since when its key is in use, by the wall clock
-     * @param {number} [told.bytes]
+     * @param {string} told.key
+     * @param {number} told.first the place of its first item among all that were ever added; -1: an earlier life has left it
+     * @param {number} told.added when that came, by the client's clock
+     * @param {number} told.count items; 0: it was not read yet
+     * @param {number} told.bytes of the file, or of the body that has none yet
+     * @param {Content} [told.content] none: it is on disk only
      */
-    constructor({ items, texts, body, itemKey, idempotencyKey, first, added, born, bytes }: {
-        items: unknown[];
-        texts?: string[];
-        body?: string;
-        itemKey: string | undefined;
-        idempotencyKey: string;
+    constructor({ key, first, added, count, bytes, content }: {
+        key: string;
         first: number;
         added: number;
-        born: number;
-        bytes?: number;
+        count: number;
+        bytes: number;
+        content?: Content;
     });
-    /** The bytes that go out: the same for every attempt. */
-    body(): Uint8Array<ArrayBufferLike>;
-    /**
-     * The parts of a batch that was refused; none, if it is no more than one item.
-     *
-     * A part has the same key whenever it is cut out of the same batch: one that was accepted before a crash is known when
-     * the batch comes from its file again.
-     * @param {HeadgateError} error
-     */
-    cut(error: HeadgateError): (Batch & {
-        file: File | undefined;
-        whole: string;
-        offset: number;
-    })[];
 }
+/**
+ * Some of the items of a batch, as JSON.
+ * @param {Content} content
+ * @param {number} start
+ * @param {number} count
+ */
+export declare function slice(content: Content, start: number, count: number): string;
+export type Part = [number, number];
+/**
+ * The parts of a part that was refused: the named items (counted in it) stand alone, else it is halved.
+ * @param {Part} part
+ * @param {number[]} named
+ * @returns {Part[]}
+ */
+export declare function cuts([start, count]: Part, named: number[]): Part[];
 /** Items in order, and how many bytes they are. */
 export declare class Queue {
     #private;

@@ -1,48 +1,23 @@
 import { HeadgateError } from "./errors.js";
+import { Answer } from "./verdict.js";
 export declare const VERSION = "0.1.0";
 /** Of an answer no more is read. */
 export declare const ANSWER_BYTES_MAX: number;
 export declare const PAGE_BYTES_MAX: number;
+export type Through = (url: string, init: any) => Promise<Response>;
 export type Request = {
     method: string;
     path: string;
     headers?: Record<string, string>;
     body?: Uint8Array;
 };
-/**
- * @typedef {object} Request
- * @property {string} method
- * @property {string} path
- * @property {Record<string, string>} [headers]
- * @property {Uint8Array} [body]
- */
-/** An answer, read to its end. */
-export declare class Answer {
-    #private;
-    status: number;
-    headers: Headers;
-    body: string | undefined;
-    /**
-     * @param {number} status
-     * @param {Headers} headers
-     * @param {string | undefined} body undefined: it was longer than what is read, or no text
-     * @param {string} shown the address
-     */
-    constructor(status: number, headers: Headers, body: string | undefined, shown: string);
-    /**
-     * The body; undefined if it is no JSON.
-     * @param {(text: string) => any} [reading]
-     * @returns {any}
-     */
-    json(reading?: (text: string) => any): any;
-    /** What this answer says, which is not the one that was hoped for. */
-    error(): HeadgateError;
-}
 /** Where a Headgate is, and how it is spoken to. */
 export declare class Transport {
     #private;
     /** The address, as errors show it. */
     shown: string;
+    /** How often the key was changed. */
+    changes: number;
     /**
      * @param {string} url
      * @param {string} key
@@ -50,26 +25,36 @@ export declare class Transport {
      * @param {typeof fetch} [own]
      */
     constructor(url: string, key: string, userAgent: string | undefined, own?: typeof fetch);
+    /** Requests have this key from now on. @param {string} key */
+    setKey(key: string): void;
     /**
      * Sends a request; the head of its answer.
      * @param {Request} request
      * @param {AbortSignal} signal
-     * @param {((url: string, init: any) => Promise<Response>)} [through] instead of `fetch`, if the program has none of its own
+     * @param {Through} [through] instead of `fetch`, if the program has none of its own
+     * @param {() => Promise<unknown>} [leaving] called before the first byte leaves
      * @returns {Promise<Response>}
      */
-    begin(request: Request, signal: AbortSignal, through?: ((url: string, init: any) => Promise<Response>)): Promise<Response>;
+    begin(request: Request, signal: AbortSignal, through?: Through, leaving?: () => Promise<unknown>): Promise<Response>;
     /**
      * One request, and its answer.
      * @param {Request} request
-     * @param {{ timeout: number, signal?: AbortSignal, bytesMax?: number, background?: boolean, through?: (url: string, init: any) => Promise<Response> }} options
+     * @param {object} options
+     * @param {number} options.timeout
+     * @param {AbortSignal} [options.signal]
+     * @param {number} [options.bytesMax]
+     * @param {boolean} [options.background]
+     * @param {Through} [options.through]
+     * @param {() => unknown} [options.leaving] called before the first byte leaves
      * @returns {Promise<Answer>}
      */
-    call(request: Request, { timeout, signal, bytesMax, background, through }: {
+    call(request: Request, { timeout, signal, bytesMax, background, through, leaving }: {
         timeout: number;
         signal?: AbortSignal;
         bytesMax?: number;
         background?: boolean;
-        through?: (url: string, init: any) => Promise<Response>;
+        through?: Through;
+        leaving?: () => unknown;
     }): Promise<Answer>;
     /**
      * What `fetch` has failed with, in words.

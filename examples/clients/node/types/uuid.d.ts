@@ -1,8 +1,9 @@
 /**
  * A UUIDv7; those of one process grow, also within a millisecond and when the clock goes back.
+ * @param {number} [now] by the wall clock
  * @returns {string}
  */
-export declare function uuid7(): string;
+export declare function uuid7(now?: number): string;
 /**
  * After a UUIDv7 of an earlier life, later ones are greater.
  * @param {string} text

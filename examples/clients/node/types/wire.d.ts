@@ -25,7 +25,7 @@ export type Item = {
     updated_at: string;
     seq: number;
 };
-export type Answer = import("./transport.js").Answer;
+export type Answer = import("./verdict.js").Answer;
 /**
  * What Headgate has taken: it is on disk.
  * @typedef {object} Receipt
@@ -53,7 +53,7 @@ export type Answer = import("./transport.js").Answer;
  * @property {string} updated_at
  * @property {number} seq
  */
-/** @typedef {import("./transport.js").Answer} Answer */
+/** @typedef {import("./verdict.js").Answer} Answer */
 /**
  * The headers of a request that submits.
  * @param {string | undefined} itemKey
@@ -61,12 +61,8 @@ export type Answer = import("./transport.js").Answer;
  * @returns {Record<string, string>}
  */
 export declare function submission(itemKey: string | undefined, idempotencyKey: string): Record<string, string>;
-/**
- * What a 202 says; any other answer is an error.
- * @param {Answer} answer
- * @returns {Receipt}
- */
-export declare function receipt(answer: Answer): Receipt;
+/** Where items go; another stream of the key than this one is refused. @param {string | undefined} stream */
+export declare const ingestPath: (stream: string | undefined) => string;
 /**
  * What an answer says of a request.
  * @param {Answer} answer

@@ -8,8 +8,9 @@ from .errors import HeadgateError
 from .reader import Message, Reader
 from .transport import VERSION as __version__
 from .transport import Cancel
+from .verdict import Receipt
 from .view import View
-from .wire import FlushResult, Item, Receipt, RequestState, Stats
+from .wire import FlushResult, Item, RequestState, Stats
 
 __all__ = [
     "AsyncBatcher", "AsyncClient", "AsyncReader", "AsyncView", "Batcher", "Cancel", "Client", "FlushResult",

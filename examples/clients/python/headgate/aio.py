@@ -12,7 +12,8 @@ from .batcher import Batcher
 from .client import Client, Item
 from .errors import HeadgateError
 from .transport import Cancel
-from .wire import FlushResult, Patience, Receipt, RequestState, Stats
+from .verdict import Receipt
+from .wire import FlushResult, Patience, RequestState, Stats
 
 _T = TypeVar("_T")
 
@@ -46,12 +47,10 @@ class AsyncClient:
         backoff_max: float = 30.0,
         user_agent: Optional[str] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
-        clock: Optional[Callable[[], float]] = None,
     ) -> None:
-        more = {} if clock is None else {"clock": clock}
         self._client = Client(
             url, key, timeout=timeout, attempt_timeout=attempt_timeout, backoff=backoff, backoff_max=backoff_max,
-            user_agent=user_agent, ssl_context=ssl_context, **more,
+            user_agent=user_agent, ssl_context=ssl_context,
         )
 
     def __repr__(self) -> str:
@@ -83,8 +82,9 @@ class AsyncClient:
         latest_only: bool = False,
         on_accepted: Optional[Callable[[Receipt, List[Item]], object]] = None,
         on_rejected: Optional[Callable[[List[Item], HeadgateError], object]] = None,
-        on_retry: Optional[Callable[[HeadgateError, float], object]] = None,
+        on_state: Optional[Callable[[str, Optional[str]], object]] = None,
         spool: Union[str, "os.PathLike[str]", None] = None,
+        spool_bytes: int = 1 << 30,
     ) -> AsyncBatcher:
         """Takes items one at a time, as :meth:`Client.batcher` does. Made in a running loop, which calls the callbacks."""
         loop = asyncio.get_running_loop()
@@ -92,8 +92,12 @@ class AsyncClient:
             item_key=item_key, connector_has_item_key=connector_has_item_key, max_items=max_items, max_bytes=max_bytes,
             linger=linger, queue_bytes=queue_bytes, when_full=when_full, latest_only=latest_only,
             on_accepted=in_loop(loop, on_accepted), on_rejected=in_loop(loop, on_rejected),
-            on_retry=in_loop(loop, on_retry), spool=spool,
+            on_state=in_loop(loop, on_state), spool=spool, spool_bytes=spool_bytes,
         ))
+
+    def set_key(self, key: str) -> None:
+        """Requests have this key from now on; batchers that are blocked try it at once."""
+        self._client.set_key(key)
 
     async def request(self, request_id: str, *, timeout: Optional[float] = None) -> RequestState:
         """What became of a request that this key's connector sent."""
@@ -150,7 +154,7 @@ class AsyncBatcher:
         return await canceling(lambda cancel: self._batcher._flush(timeout, cancel), self._batcher._wake)
 
     async def close(self, timeout: float = 30.0) -> FlushResult:
-        """Flushes and stops. What is left is rejected with ``CLOSED``; with a spool it stays in its files."""
+        """Flushes and stops. What is left stays in the spool; what is not there is rejected with ``CLOSED``."""
         return await asyncio.to_thread(self._batcher.close, timeout)
 
     @property

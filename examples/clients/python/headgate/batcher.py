@@ -1,35 +1,42 @@
 """The batcher: items one at a time, sent in batches by a thread in the background, one request at a time.
 
 With a spool a second thread cuts batches and writes them, also while a request is on its way: they are sent once
-their files are there.
+their files are there. What the threads do, and when, is in pairs of methods (``…_due`` and ``…_turn``).
 """
 
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import os
 import threading
 import time
 import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
 
-from . import spool as spools
+from . import uuids
 from .caller import canceled
+from .delivery import Callbacks, Delivery
 from .encoding import encode, is_object, key_of
 from .errors import HeadgateError, closed, invalid
-from .queue import Batch, Entry, File, Queue, body_of, spooled
+from .queue import Batch, Content, Entry, Queue, body_of
+from .spool import Spool
 from .transport import Cancel
-from .wire import FlushResult, Receipt, Stats, submission
+from .verdict import Receipt
+from .wire import FlushResult, Stats, submission
 
 if TYPE_CHECKING:
     from .client import Client
 
 _LOG = logging.getLogger("headgate")
 ITEM_BYTES_MAX = 1_048_574
-AGE_MAX = 23 * 3600.0
 _EXIT_SECONDS = 5.0
+#: While older batches wait for the connection, so long at least: or an outage makes millions of small files.
+_LINGER_BEHIND = 1.0
+_WRITE_AGAIN = 1.0
+_LOOK_SECONDS = 10.0
+_NEVER = float("inf")
 _open: "weakref.WeakSet[Batcher]" = weakref.WeakSet()
 
 
@@ -53,44 +60,54 @@ class Batcher:
         latest_only: bool,
         on_accepted: Optional[Callable[[Receipt, List[Any]], object]],
         on_rejected: Optional[Callable[[List[Any], HeadgateError], object]],
-        on_retry: Optional[Callable[[HeadgateError, float], object]],
+        on_state: Optional[Callable[[str, Optional[str]], object]],
         spool: Union[str, "os.PathLike[str]", None],
+        spool_bytes: int,
     ) -> None:
-        if max_items < 1 or max_bytes < 2 or linger < 0 or queue_bytes < 1:
-            raise ValueError("max_items, max_bytes and queue_bytes must be positive, linger not negative")
+        if max_items < 1 or max_bytes < 2 or linger < 0 or queue_bytes < 1 or spool_bytes < 1:
+            raise ValueError("max_items, max_bytes, queue_bytes and spool_bytes must be positive, linger not negative")
         if when_full not in ("wait", "fail", "drop_oldest"):
             raise ValueError('when_full is "wait", "fail" or "drop_oldest"')
+        if when_full == "drop_oldest" and spool is not None:
+            raise ValueError('when_full="drop_oldest" is for a queue in memory: nothing is dropped from a spool')
         submission(item_key, "checks-the-item-key")
-        self._client, self._item_key = client, item_key
+        self._client, self._item_key, self._clock = client, item_key, client._clock
         self._max_items, self._max_bytes, self._linger = max_items, max_bytes, linger
         self._queue_bytes, self._when_full, self._latest_only = queue_bytes, when_full, latest_only
-        self._on_accepted, self._on_rejected, self._on_retry = on_accepted, on_rejected, on_retry
-        self._spool = None if spool is None else spools.Spool(os.fspath(spool))
-        self._accepted = self._rejected = self._dropped = self._replaced = self._retries = 0
+        self._callbacks = Callbacks(on_accepted, on_rejected, on_state)
+        self._spool = None if spool is None else Spool(os.fspath(spool), spool_bytes)
+        self._spool_bytes = spool_bytes
         self._begin()
         if self._spool is not None:
-            now = time.monotonic()
-            for kept in self._spool.left():
-                age = max(time.time() - kept.created_ms / 1000, 0.0)
-                self._pending.append(spooled(kept, client._clock() - age, now))
-            if self._pending:
-                with self._lock:
-                    self._start()
+            self._take_up(self._spool)
         _open.add(self)
 
     def _begin(self) -> None:
         self._lock = threading.Condition()
         self._queue = Queue()
-        self._pending: Deque[Batch] = deque()
-        self._current: List[Batch] = []
-        #: What the spool is written from.
-        self._writing: Optional[Batch] = None
-        self._places = 0
-        self._flush_to = -1
-        self._closing = self._stopped = self._failing = False
-        self._eager_to = -1
-        self._cancel = Cancel()
+        self._delivery = Delivery(self._client, self._lock, self._spool, self._callbacks, self._landed)
+        self._dropped = self._replaced = self._places = 0
+        self._flush_to = self._eager_to = -1
+        self._closing = False
+        #: Batches that the disk has not taken, and their bytes; when it is asked again.
+        self._unwritten: List[Batch] = []
+        self._unwritten_bytes = 0
+        self._write_at = float("-inf")
+        self._disk_works = True
+        self._look_at = self._clock.mono() + _LOOK_SECONDS
         self._threads: Dict[str, threading.Thread] = {}
+
+    def _take_up(self, spool: Spool) -> None:
+        """The batches that an earlier life has left are first in line."""
+        now = self._clock.mono()
+        with self._lock:
+            for key, size in spool.left:
+                batch = Batch(key, -1, now, 0, size, None)
+                self._delivery.line.append(batch)
+                self._delivery.came(batch)
+            spool.left = []
+            if self._delivery.line:
+                self._start()
 
     def __repr__(self) -> str:
         stats = self.stats
@@ -113,13 +130,11 @@ class Batcher:
                 if self._latest_only and self._queue.replace(entry):
                     self._replaced += 1
                     return True
-                waiting = self._waiting_bytes()
-                if not waiting or waiting + len(entry.data) <= self._queue_bytes:
+                if not self._is_full(len(entry.data)):
                     break
                 if self._when_full == "drop_oldest" and self._queue.first is not None:
                     dropped.append(self._queue.pop().item)
                     self._dropped += 1
-                    self._rejected += 1
                 elif self._when_full != "wait" or threading.current_thread() in self._threads.values():
                     raise HeadgateError("FULL", "the queue is full", retryable=True)
                 elif not may_wait:
@@ -127,17 +142,35 @@ class Batcher:
                 else:
                     self._start()
                     self._lock.wait()
-            filled = self._queue.fills(self._max_items, self._max_bytes)
-            entry.place = self._places
-            self._places += 1
-            self._queue.push(entry)
-            if len(self._queue) == 1 or not filled and self._queue.fills(self._max_items, self._max_bytes):
-                # Others change nothing for those who wait, and waking them for each costs more than all the rest.
-                self._start()
-                self._lock.notify_all()
+            self._push(entry)
         for old in dropped:
-            self._tell(self._on_rejected, [old], HeadgateError("DROPPED", "the queue was full, and this was the oldest"))
+            self._delivery.give_up([old], HeadgateError("DROPPED", "the queue was full, and this was the oldest"))
         return True
+
+    def _push(self, entry: Entry) -> None:
+        filled = self._fills()
+        entry.place = self._places
+        self._places += 1
+        self._queue.push(entry)
+        if len(self._queue) == 1 or not filled and self._fills():
+            # Others change nothing for those who wait, and waking them for each costs more than all the rest.
+            self._start()
+            self._lock.notify_all()
+
+    def _is_full(self, length: int) -> bool:
+        """Whether there is no room for an item of this length; one that is longer than all of it is let in alone."""
+        waiting = self._queue.bytes + self._unwritten_bytes
+        if waiting and waiting + length > self._queue_bytes:
+            return True
+        held = waiting + self._delivery.file_bytes
+        return self._spool is not None and held > 0 and held + length > self._spool_bytes
+
+    def _fills(self) -> bool:
+        return self._queue.fills(self._max_items, self._bytes_max())
+
+    def _bytes_max(self) -> int:
+        through = self._delivery.bytes_max
+        return self._max_bytes if through is None else min(self._max_bytes, through)
 
     def _wake(self) -> None:
         """For those who wait, and were canceled."""
@@ -151,66 +184,83 @@ class Batcher:
     def _flush(self, timeout: float, cancel: Optional[Cancel]) -> FlushResult:
         deadline = time.monotonic() + timeout
         with self._lock:
-            target = self._places - 1
-            self._flush_to = max(self._flush_to, target)
-            self._lock.notify_all()
+            target = self._flush_all()
             if threading.current_thread() not in self._threads.values():
-                while self._oldest_place() <= target and not self._stopped:
+                while not self._flushed(target) and not self._delivery.stopped:
                     left = deadline - time.monotonic()
                     if left <= 0 or (cancel is not None and cancel.canceled):
                         break
                     self._lock.wait(left)
-            done = self._oldest_place() > target
-            return FlushResult(done, self._queued(), self._flying())
+            return self._result(target)
+
+    def _flush_all(self) -> int:
+        """What waits goes without its linger; the place of the last of it."""
+        self._flush_to = max(self._flush_to, self._places - 1)
+        if self._delivery.line or self._delivery.hand is not None or len(self._queue):
+            self._start()
+        self._lock.notify_all()
+        return self._places - 1
+
+    def _flushed(self, target: int) -> bool:
+        return self._oldest_place() > target
+
+    def _result(self, target: int) -> FlushResult:
+        delivery = self._delivery
+        return FlushResult(self._flushed(target), self._queued(), self._flying(), delivery.spooled()[0],
+                           delivery.state, delivery.code)
 
     def close(self, timeout: float = 30.0) -> FlushResult:
-        """Flushes and stops. What is left is rejected with ``CLOSED``; with a spool it stays in its files."""
+        """Flushes and stops. What is left stays in the spool; what is not there is rejected with ``CLOSED``."""
+        self._begin_close()
+        result = self.flush(timeout)
+        return self._end_close(result)
+
+    def _begin_close(self) -> None:
         with self._lock:
             self._closing = True
             self._lock.notify_all()
-        result = self.flush(timeout)
-        left: List[List[Any]] = []
+
+    def _end_close(self, result: FlushResult) -> FlushResult:
+        self._stop()
+        for thread in list(self._threads.values()):
+            if thread is not threading.current_thread():
+                thread.join(_EXIT_SECONDS)
+        return self._finish(result)
+
+    def _stop(self) -> None:
+        """What is in memory only is handed over, but what waits for the disk: its thread still writes it."""
         with self._lock:
-            if not self._stopped:
-                self._stopped = True
-                left = self._abandon()
-                self._cancel.cancel()
+            left = [] if self._delivery.stopped else self._delivery.stop()
+            for batch in [batch for batch in self._unwritten if not batch.writing]:
+                self._forget_unwritten(batch)
+            while self._spool is None and self._queue.first is not None:
+                left.append([entry.item for entry in self._queue.take(self._max_items, self._bytes_max())])
             self._lock.notify_all()
-            writer = self._threads.get("spool")
         for items in left:
-            self._give_up(items)
-        if writer is not None and writer is not threading.current_thread():
-            writer.join(_EXIT_SECONDS)
-        if self._spool is not None:
-            self._spool.close()
+            self._delivery.give_up(items, _not_accepted())
+
+    def _finish(self, result: FlushResult) -> FlushResult:
+        with self._lock:
+            spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
         _open.discard(self)
         self._client._forget(self)
-        return result
-
-    def _abandon(self) -> List[List[Any]]:
-        """Takes what is left, in order; what is on disk is no loss, and what waits for the disk is its thread's."""
-        left = [batch.items for batch in [*self._current, *self._pending] if batch.file is None]
-        self._current, self._pending = [], deque()
-        if self._spool is None and len(self._queue):
-            left.append([self._queue.pop().item for _ in range(len(self._queue))])
-        return left
-
-    def _give_up(self, items: List[Any]) -> None:
-        with self._lock:
-            self._rejected += len(items)
-        _LOG.warning("closed with %d items that were not accepted", len(items))
-        self._tell(self._on_rejected, items, HeadgateError("CLOSED", "not accepted when closed", retryable=True))
+        return dataclasses.replace(result, spooled=self._delivery.files)
 
     @property
     def stats(self) -> Stats:
         """Counts, and how long the oldest item has waited."""
         with self._lock:
-            times = [batch.added for batch in (*self._current, *self._waiting())]
-            if self._queue.first is not None:
-                times.append(self._queue.first.added)
-            oldest = time.monotonic() - min(times) if times else 0.0
-            return Stats(self._queued(), self._flying(), self._accepted, self._rejected, self._dropped,
-                         self._replaced, self._retries, oldest)
+            delivery, first = self._delivery, self._queue.first
+            times = [] if delivery.hand is None else [delivery.hand.batch.added]
+            times += [batch.added for batch in list(delivery.line)[:1]] + ([] if first is None else [first.added])
+            oldest = self._clock.mono() - min(times) if times else 0.0
+            spooled, spooled_bytes = delivery.spooled()
+            lost = 0 if self._spool is None else self._spool.rejected_lost
+            return Stats(self._queued(), self._flying(), delivery.accepted, delivery.rejected, self._dropped,
+                         self._replaced, delivery.retries, oldest, spooled, spooled_bytes, delivery.damaged, lost,
+                         delivery.state, delivery.code)
 
     def __enter__(self) -> Batcher:
         return self
@@ -225,28 +275,41 @@ class Batcher:
         key = None if self._item_key is None else key_of(item, self._item_key)
         if len(data) > ITEM_BYTES_MAX:
             raise HeadgateError("TOO_LARGE", f"the item {key or ''} has {len(data)} bytes, of {ITEM_BYTES_MAX} that may be")
-        kept = None if self._on_accepted is None and self._on_rejected is None else item
-        return Entry(kept, data, key if self._latest_only else None, 0, time.monotonic())
-
-    def _waiting(self) -> List[Batch]:
-        return [*self._pending, *([] if self._writing is None else [self._writing])]
-
-    def _waiting_bytes(self) -> int:
-        if not self._pending and self._writing is None:
-            return self._queue.bytes
-        return self._queue.bytes + sum(len(batch.body) for batch in self._waiting())
+        kept = None if self._callbacks.accepted is None and self._callbacks.rejected is None else item
+        return Entry(kept, data, key if self._latest_only else None, 0, self._clock.mono())
 
     def _queued(self) -> int:
-        return len(self._queue) + sum(len(batch.items) for batch in self._waiting())
+        """Items in memory that are not in hand."""
+        hand = self._delivery.hand
+        return len(self._queue) + sum(batch.count for batch in self._unwritten if hand is None or batch is not hand.batch)
 
     def _flying(self) -> int:
-        return sum(len(batch.items) for batch in self._current)
+        return 0 if self._delivery.hand is None else self._delivery.hand.left
 
     def _oldest_place(self) -> float:
-        for batch in (*self._current, *self._waiting()):
-            return batch.first
+        if self._delivery.hand is not None:
+            return self._delivery.hand.batch.first
+        if self._delivery.line:
+            return self._delivery.line[0].first
         first = self._queue.first
-        return float("inf") if first is None else first.place
+        return _NEVER if first is None else first.place
+
+    def _landed(self, batch: Batch) -> None:
+        """A batch is settled: without a spool, what gathered meanwhile goes at once. The lock is held."""
+        if self._spool is None:
+            self._eager_to = self._places - 1
+        self._forget_unwritten(batch)
+
+    def _forget_unwritten(self, batch: Batch) -> None:
+        if batch in self._unwritten:
+            self._unwritten.remove(batch)
+            self._unwritten_bytes -= batch.size
+
+    def _try_now(self) -> None:
+        """The client has another key."""
+        with self._lock:
+            self._delivery.try_now()
+            self._lock.notify_all()
 
     def _start(self) -> None:
         jobs = {"batcher": self._run} if self._spool is None else {"batcher": self._run, "spool": self._run_spool}
@@ -257,154 +320,133 @@ class Batcher:
                 self._threads[name].start()
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                while not self._stopped and not self._current and not self._pending:
-                    if self._spool is None and self._cut_due():
-                        self._pending.append(self._cut())
-                        break
-                    self._lock.wait(None if self._spool is not None else self._until_due())
-                if self._stopped:
-                    return
-                self._current = self._current or [self._pending.popleft()]
-                self._lock.notify_all()
-            while self._current and not self._stopped:
-                try:
-                    self._deliver(self._current[0])
-                except Exception:
-                    _LOG.exception("a batch could not be sent, and is tried again")
-                    self._sleep(1.0)
+        self._work(self._send_due, self._send_turn)
 
     def _run_spool(self) -> None:
+        self._work(self._write_due, self._write_turn)
+
+    def _work(self, due: Callable[[], float], turn: Callable[[], object]) -> None:
+        """Takes turns when they are due, until it is stopped and none is left."""
         while True:
             with self._lock:
-                while not self._stopped and not self._cut_due():
-                    self._lock.wait(self._until_due())
-                if self._queue.first is None:
-                    return
-                self._writing = self._cut()
-            self._write(self._writing)
-
-    def _write(self, batch: Batch) -> None:
-        """Puts a batch on disk, however long the disk does not take it; then it may be sent."""
-        attempt = 0
-        while True:
+                while True:
+                    at = due()
+                    if at == _NEVER and self._delivery.stopped:
+                        return
+                    left = at - self._clock.mono()
+                    if left <= 0:
+                        break
+                    self._lock.wait(None if at == _NEVER else left)
             try:
-                assert self._spool is not None
-                path = self._spool.write(batch.idempotency_key, batch.item_key, batch.body)
-            except OSError as why:
-                error = HeadgateError("SPOOL", f"a batch cannot be written to the spool: {why}", retryable=True)
-            else:
-                with self._lock:
-                    batch.file, self._writing = File(path), None
-                    if not self._stopped:
-                        self._pending.append(batch)
+                turn()
+            except Exception:
+                _LOG.exception("the batcher failed, and goes on")
+                time.sleep(1.0)
+
+    def _send_due(self) -> float:
+        """When a batch is to be sent. The lock is held."""
+        delivery = self._delivery
+        if self._spool is None and delivery.hand is None and not delivery.line and not delivery.stopped:
+            return max(self._cut_due(), delivery.resume)
+        return delivery.due()
+
+    def _send_turn(self) -> None:
+        if self._spool is None:
+            with self._lock:
+                if self._delivery.hand is None and not self._delivery.line and self._queue.first is not None:
+                    self._delivery.line.append(self._cut())
                     self._lock.notify_all()
+        self._delivery.turn()
+
+    def _write_due(self) -> float:
+        """When a batch is to be cut or written, or the folder looked at. The lock is held."""
+        if self._spool is None:
+            return _NEVER
+        if self._delivery.stopped:
+            return _NEVER if self._queue.first is None else float("-inf")
+        return min(self._cut_due(), self._write_at if self._unwritten else _NEVER, self._look_at)
+
+    def _write_turn(self) -> None:
+        now = self._clock.mono()
+        with self._lock:
+            spool = self._spool
+            if spool is None:
                 return
-            if self._stopped:
-                with self._lock:
-                    self._writing = None
-                return self._give_up(batch.items)
-            pause = self._client.pause(error, attempt)
-            if attempt == 0:
-                _LOG.warning("%s; it is tried again", error)
-            self._tell(self._on_retry, error, pause)
-            self._sleep(pause)
-            attempt += 1
+            cut = self._queue.first is not None and (self._cut_due() <= now or self._delivery.stopped)
+            batch = self._cut() if cut else None
+            if batch is not None:
+                batch.writing = True
+                self._unwritten.append(batch)
+                self._unwritten_bytes += batch.size
+                self._delivery.line.append(batch)
+            elif self._unwritten and self._write_at <= now:
+                batch = self._unwritten[0]
+                batch.writing = True
+        if batch is not None:
+            self._write(spool, batch)
+        elif now >= self._look_at:
+            self._look(spool)
 
-    def _until_due(self) -> Optional[float]:
-        first = self._queue.first
-        return None if first is None else max(first.added + self._linger - time.monotonic(), 0.0)
+    def _write(self, spool: Spool, batch: Batch) -> None:
+        """Puts a batch on disk. One that the disk does not take is sent from memory when its turn comes."""
+        content, why = batch.content, None
+        assert content is not None
+        try:
+            size = spool.write(batch.key, content.item_key, content.stream, content.body)
+        except OSError as error:
+            why = error
+        with self._lock:
+            batch.writing = False
+            if why is None:
+                self._forget_unwritten(batch)
+                batch.size = size
+                self._delivery.came(batch)
+                if self._delivery.line and self._delivery.line[0] is not batch:
+                    batch.content = None  # it is read again when its turn comes
+            else:
+                self._write_at = self._clock.mono() + _WRITE_AGAIN
+            stopped, works = self._delivery.stopped, why is None
+            if stopped and why is not None:
+                self._forget_unwritten(batch)
+            told = self._disk_works != works and (not works or not self._unwritten)
+            self._disk_works = works if told else self._disk_works
+            self._lock.notify_all()
+        if told:
+            _LOG.warning("batches are written to the spool again" if works else "a batch cannot be written to the spool: %s",
+                         *([] if works else [why]))
+            self._delivery.told_disk(works)
+        if stopped and why is not None:
+            self._delivery.give_up(content.items, _not_accepted())
 
-    def _cut_due(self) -> bool:
-        """Whether the next batch is to be cut."""
+    def _look(self, spool: Spool) -> None:
+        """Whether the folder is still this program's."""
+        self._look_at = self._clock.mono() + _LOOK_SECONDS
+        if not spool.holds():
+            _LOG.error("the spool %s was taken over by another program; this batcher stops", spool.folder)
+            self._begin_close()
+            self._end_close(self._flush(0, None))
+
+    def _cut_due(self) -> float:
+        """When the next batch is to be cut. The lock is held."""
         first = self._queue.first
-        return first is not None and (
-            first.place <= max(self._flush_to, self._eager_to)
-            or time.monotonic() >= first.added + self._linger
-            or self._queue.fills(self._max_items, self._max_bytes)
-        )
+        if first is None:
+            return _NEVER
+        if first.place <= max(self._flush_to, self._eager_to) or self._fills():
+            return float("-inf")
+        behind = self._spool is not None and (self._delivery.hand is not None or bool(self._delivery.line))
+        return first.added + (max(self._linger, _LINGER_BEHIND) if behind else self._linger)
 
     def _cut(self) -> Batch:
-        entries = self._queue.take(self._max_items, self._max_bytes)
+        entries = self._queue.take(self._max_items, self._bytes_max())
         parts = [entry.data for entry in entries]
-        return Batch([entry.item for entry in entries], parts, body_of(parts), self._item_key, spools.uuid7(),
-                     entries[0].place, entries[0].added)
+        stream = None if self._spool is None else self._delivery.stream
+        content = Content([entry.item for entry in entries], parts, body_of(parts), self._item_key, stream)
+        key = uuids.uuid7(self._clock.wall())
+        return Batch(key, entries[0].place, entries[0].added, len(parts), len(content.body), content)
 
-    def _deliver(self, batch: Batch) -> None:
-        headers = submission(batch.item_key, batch.idempotency_key)
-        attempt = 0
-        while True:
-            now = self._client._clock()
-            batch.born = now if batch.born is None else batch.born
-            if now - batch.born > AGE_MAX:
-                return self._settle(batch, HeadgateError("EXPIRED", "older than 23 hours, when repeats are forgotten"))
-            try:
-                receipt = self._client.attempt(headers, batch.body, self._cancel)
-                return self._settle(batch, receipt)
-            except HeadgateError as error:
-                if not error.retryable:
-                    return self._refused(batch, error)
-                with self._lock:
-                    if self._stopped:
-                        return
-                    self._retries += 1
-                pause = self._client.pause(error, attempt)
-                if not self._failing:
-                    self._failing = True
-                    _LOG.warning("a batch was not accepted, and is tried again: %s", error)
-                self._tell(self._on_retry, error, pause)
-                self._sleep(pause)
-                if self._stopped:
-                    return
-                attempt += 1
 
-    def _sleep(self, pause: float) -> None:
-        end = time.monotonic() + pause
-        with self._lock:
-            while not self._stopped and time.monotonic() < end:
-                self._lock.wait(max(end - time.monotonic(), 0.001))
-
-    def _refused(self, batch: Batch, error: HeadgateError) -> None:
-        parts = batch.cut(error) if error.status in (400, 413) else []
-        if not parts:
-            return self._settle(batch, error)
-        with self._lock:
-            if not self._stopped:
-                self._current[:1] = parts
-
-    def _settle(self, batch: Batch, outcome: Union[Receipt, HeadgateError]) -> None:
-        with self._lock:
-            if self._stopped:
-                return
-            if isinstance(outcome, Receipt):
-                self._accepted += len(batch.items)
-            else:
-                self._rejected += len(batch.items)
-        if isinstance(outcome, Receipt):
-            if self._failing:
-                self._failing = False
-                _LOG.warning("batches are accepted again")
-            self._tell(self._on_accepted, outcome, batch.items)
-        else:
-            _LOG.warning("%d items were not accepted: %s", len(batch.items), outcome)
-            self._tell(self._on_rejected, batch.items, outcome)
-        if self._spool is not None and batch.file is not None:
-            batch.file.parts -= 1
-            if not batch.file.parts:
-                self._spool.delete(batch.file.path)
-        with self._lock:
-            self._current = self._current[1:]
-            if self._spool is None:
-                self._eager_to = self._places - 1
-            self._lock.notify_all()
-
-    def _tell(self, callback: Optional[Callable[..., object]], *told: object) -> None:
-        if callback is not None:
-            try:
-                callback(*told)
-            except Exception:
-                _LOG.exception("a callback of the batcher failed")
+def _not_accepted() -> HeadgateError:
+    return HeadgateError("CLOSED", "not accepted when closed", retryable=True)
 
 
 def _at_exit() -> None:
@@ -416,8 +458,12 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    spools.renew()
+    uuids.renew()
     for batcher in list(_open):
+        spool, batcher._spool = batcher._spool, None
+        if spool is not None:
+            spool.forget()
+            _LOG.warning("a forked process has no spool: what its batcher holds is in memory")
         batcher._begin()
         batcher._client._transport.renew()
 

@@ -6,10 +6,28 @@ import os
 import random
 import ssl
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 from .errors import HeadgateError
-from .transport import ANSWER_BYTES_MAX, Answer, Cancel, Transport
+from .transport import ANSWER_BYTES_MAX, Cancel, Transport
+from .verdict import Answer
+
+
+#: The slowest line on which a body arrives before its attempt is given up.
+BYTES_PER_SECOND = 16384
+
+
+class Clock:
+    """The time, in seconds."""
+
+    def mono(self) -> float:
+        """Goes on while the machine sleeps, where the system has such a clock, and is never set."""
+        clock = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+    def wall(self) -> float:
+        """Since 1970."""
+        return time.time()
 
 
 class Caller:
@@ -38,15 +56,28 @@ class Caller:
         self._attempt_timeout = attempt_timeout
         self._backoff = backoff
         self._backoff_max = max(backoff, backoff_max)
+        self._clock = Clock()
+        self._random: Callable[[], float] = random.random
 
     def __repr__(self) -> str:
         return f"headgate.{type(self).__name__}({self._transport.shown!r})"
 
-    def pause(self, error: HeadgateError, attempt: int) -> float:
-        """How long to wait before the next attempt; the first one is 0."""
-        if error.retry_after is not None:
-            return error.retry_after
-        return random.uniform(0, min(self._backoff_max, self._backoff * 2.0 ** min(attempt, 60)))
+    def set_key(self, key: str) -> None:
+        """Requests have this key from now on."""
+        self._transport.set_key(key)
+
+    def backoff(self, failures: int) -> float:
+        """What so many failures in a row cost: half to all of a pause that doubles."""
+        longest = min(self._backoff_max, self._backoff * 2.0 ** min(failures - 1, 60))
+        return longest * (0.5 + 0.5 * self._random())
+
+    def pause(self, error: HeadgateError, failures: int) -> float:
+        """How long to wait before the next attempt."""
+        return max(error.retry_after or 0.0, self.backoff(failures))
+
+    def _within(self, body: Optional[bytes]) -> float:
+        """How long an attempt may take: a long body takes longer where the line is slow."""
+        return self._attempt_timeout + len(body or b"") / BYTES_PER_SECOND
 
     def _call(
         self,
@@ -59,29 +90,29 @@ class Caller:
         bytes_max: int = ANSWER_BYTES_MAX,
     ) -> Answer:
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
-        attempt = 0
+        failures = 0
         while True:
             left = max(deadline - time.monotonic(), 0.001)
             if cancel is not None and cancel.canceled:
                 raise canceled()
             try:
-                within = min(left, self._attempt_timeout)
+                within = min(left, self._within(body))
                 answer = self._transport.call(method, path, headers, body, within, cancel, bytes_max)
-                if answer.status in (200, 202):
+                if answer.status in (200, 202) and answer.succeeds:
                     return answer
-                error = answer.error()
+                error = answer.error(self._clock.wall())
             except HeadgateError as lost:
                 error = lost
             if cancel is not None and cancel.canceled:
                 raise canceled()
-            pause = self.pause(error, attempt)
+            failures += 1
+            pause = self.pause(error, failures)
             if not error.retryable or time.monotonic() + pause >= deadline:
                 raise error
             if cancel is None:
                 time.sleep(pause)
             else:
                 cancel.sleep(pause)
-            attempt += 1
 
 
 def canceled() -> HeadgateError:

@@ -12,19 +12,15 @@ from .batcher import Batcher
 from .caller import Caller
 from .encoding import encode, is_object
 from .errors import HeadgateError, invalid
+from .queue import body_of
 from .transport import Cancel
-from .wire import Patience, Receipt, RequestState, data_of, quoted, receipt, submission
+from .verdict import Answer, Receipt, Verdict, judge, lost, mismatch, receipt_of
+from .wire import Patience, RequestState, Submission, ingest_path, quoted, submission
 
 #: Headgate takes no longer bodies, unless it is configured to.
 BODY_BYTES_MAX = 1_048_576
 #: An object: a mapping, or an instance of a dataclass.
 Item = Any
-
-
-def lived() -> float:
-    """Seconds that go on while the machine sleeps, where the system has such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Client(Caller):
@@ -49,10 +45,8 @@ class Client(Caller):
         backoff_max: float = 30.0,
         user_agent: Optional[str] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
-        clock: Callable[[], float] = lived,
     ) -> None:
         super().__init__(url, key, timeout, attempt_timeout, backoff, backoff_max, user_agent, ssl_context)
-        self._clock = clock
         self._batchers: Set[Batcher] = set()
 
     def send(
@@ -71,16 +65,26 @@ class Client(Caller):
         key is refused. Without an ``idempotency_key`` a random one serves for all attempts of this call.
         """
         if is_object(items):
-            body = encode(items)
+            body, sent = encode(items), None
         elif isinstance(items, (str, bytes)):
             raise invalid("the items are one object or several, not text")
         else:
-            body = b"[" + b",".join(_encoded(item, index) for index, item in enumerate(items)) + b"]"
+            parts = [_encoded(item, index) for index, item in enumerate(items)]
+            body, sent = body_of(parts), len(parts)
         if len(body) > BODY_BYTES_MAX:
             raise HeadgateError("TOO_LARGE", f"the body has {len(body)} bytes, of {BODY_BYTES_MAX} that may be: split it")
         headers = submission(item_key, idempotency_key or str(uuid.uuid4()))
-        path = "/api/ingest" if stream is None else f"/api/ingest?stream={quoted(stream)}"
-        return receipt(self._call("POST", path, headers, body, timeout, cancel))
+        path = ingest_path(stream)
+        receipt = self._receipt(self._call("POST", path, headers, body, timeout, cancel))
+        if receipt.replayed and sent is not None and receipt.items_received != sent:
+            raise mismatch(receipt, sent)
+        return receipt
+
+    def _receipt(self, answer: Answer) -> Receipt:
+        receipt = receipt_of(answer) if answer.status == 202 else None
+        if receipt is None:
+            raise answer.error(self._clock.wall())
+        return receipt
 
     def batcher(
         self,
@@ -95,8 +99,9 @@ class Client(Caller):
         latest_only: bool = False,
         on_accepted: Optional[Callable[[Receipt, List[Item]], object]] = None,
         on_rejected: Optional[Callable[[List[Item], HeadgateError], object]] = None,
-        on_retry: Optional[Callable[[HeadgateError, float], object]] = None,
+        on_state: Optional[Callable[[str, Optional[str]], object]] = None,
         spool: Union[str, "os.PathLike[str]", None] = None,
+        spool_bytes: int = 1 << 30,
     ) -> Batcher:
         """Takes items one at a time, and sends them in batches in the background.
 
@@ -104,7 +109,10 @@ class Client(Caller):
 
         ``item_key`` is demanded, or ``connector_has_item_key=True``: items that nothing identifies are known by
         their position in the batch, and the second batch would overwrite the first. ``when_full``: ``"wait"``,
-        ``"fail"`` or ``"drop_oldest"``.
+        ``"fail"`` or ``"drop_oldest"`` (without a spool).
+
+        ``on_state`` is told the state of the connection when it changes: ``"ok"``, ``"retrying"`` or ``"blocked"``, and
+        the code of the error. With the code ``SPOOL`` it is about the disk under the spool.
         """
         if (item_key is None) is not connector_has_item_key:
             raise ValueError("give item_key, or say connector_has_item_key=True if the connector has one")
@@ -121,8 +129,9 @@ class Client(Caller):
             latest_only=latest_only,
             on_accepted=on_accepted,
             on_rejected=on_rejected,
-            on_retry=on_retry,
+            on_state=on_state,
             spool=spool,
+            spool_bytes=spool_bytes,
         )
         self._batchers.add(batcher)
         return batcher
@@ -132,9 +141,9 @@ class Client(Caller):
     ) -> RequestState:
         """What became of a request that this key's connector sent."""
         answer = self._call("GET", "/api/requests/" + quoted(request_id), {}, None, timeout, cancel)
-        data = data_of(answer)
+        data = (answer.own() or {}).get("data")
         if answer.status != 200 or not isinstance(data, dict) or not isinstance(data.get("status"), str):
-            raise answer.error()
+            raise answer.error(self._clock.wall())
         return RequestState(
             request_id=str(data.get("request_id", request_id)),
             status=data["status"],
@@ -167,13 +176,19 @@ class Client(Caller):
         """Removes an item, if the key's connector may. It returns when the removal is on disk."""
         headers = submission(None, idempotency_key or str(uuid.uuid4()))
         path = f"/api/streams/{quoted(stream)}/items/{quoted(key)}"
-        return receipt(self._call("DELETE", path, headers, None, timeout, cancel))
+        return self._receipt(self._call("DELETE", path, headers, None, timeout, cancel))
 
     def close(self) -> None:
         """Closes the batchers that were made of it, which flush, and the connections that are kept."""
         for batcher in list(self._batchers):
             batcher.close()
         self._transport.close()
+
+    def set_key(self, key: str) -> None:
+        """Requests have this key from now on; batchers that are blocked try it at once."""
+        super().set_key(key)
+        for batcher in list(self._batchers):
+            batcher._try_now()
 
     def _forget(self, batcher: Batcher) -> None:
         self._batchers.discard(batcher)
@@ -184,12 +199,15 @@ class Client(Caller):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def attempt(
-        self, headers: Dict[str, Any], body: bytes, cancel: Cancel, timeout: Optional[float] = None
-    ) -> Receipt:
-        """One attempt at a batch."""
-        timeout = self._attempt_timeout if timeout is None else timeout
-        return receipt(self._transport.call("POST", "/api/ingest", headers, body, timeout, cancel))
+    def attempt(self, submission: Submission, leaving: Callable[[], object], cancel: Cancel) -> Verdict:
+        """One attempt at a batch; ``leaving`` is called before the first byte of it leaves."""
+        within = self._within(submission.body)
+        try:
+            answer = self._transport.call("POST", submission.path, submission.headers(), submission.body, within,
+                                          cancel, leaving=leaving)
+        except HeadgateError as error:
+            return lost(error)
+        return judge(answer, submission.count, self._clock.wall())
 
 
 def _encoded(item: Item, index: int) -> bytes:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-#: Statuses that may pass by themselves.
-RETRYABLE_STATUSES = frozenset((429, 500, 502, 503, 504))
-
 
 class HeadgateError(Exception):
     """What went wrong, whoever found it.
 
     ``code`` is a constant: one of Headgate's (``INVALID_PAYLOAD``, ``UNAUTHORIZED``, …), or one of the
     library's own: ``CONNECTION``, ``TIMEOUT``, ``UNEXPECTED_ANSWER``, ``TOO_LARGE``, ``FULL``, ``DROPPED``,
-    ``CLOSED``, ``CANCELED``, ``SPOOL``, ``EXPIRED``. ``status`` is the HTTP status, if there was an answer; ``details`` lists places in
-    the body that was refused; ``retryable`` says whether the same may succeed later.
+    ``CLOSED``, ``CANCELED``, ``SPOOL``, ``SPOOL_IN_USE``, ``EXPIRED``, ``MISMATCH``. ``status`` is the HTTP status, if
+    there was an answer; ``details`` lists places in the body that was refused; ``retryable`` says whether the same may
+    succeed later.
     """
 
     def __init__(
@@ -36,6 +34,8 @@ class HeadgateError(Exception):
         self.retryable = retryable
         #: Seconds that the server wants to be left alone.
         self.retry_after: Optional[float] = None
+        #: Whether the request began to leave, and no answer came.
+        self.unknown = False
 
     def __str__(self) -> str:
         status = "" if self.status is None else f" ({self.status})"

@@ -6,12 +6,13 @@ Not locked: the batcher that owns it holds its lock.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any, Deque, Dict, List, Optional
+from dataclasses import dataclass
+from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
 
 from .encoding import encode
-from .errors import HeadgateError
-from .spool import Kept
+
+#: What is left of a batch that was cut has room in a file of 4 KiB.
+_CUTS_MAX = 100
 
 
 @dataclass
@@ -30,65 +31,52 @@ class Entry:
     added: float
 
 
-@dataclass
-class File:
-    """A batch on disk. It stays until every part of the batch is settled."""
-
-    path: str
-    parts: int = 1
-
-
-@dataclass
 class Batch:
-    """What goes as one request, under one idempotency key for all its attempts."""
+    """What goes as one request, under one idempotency key for all its attempts: in memory, on disk, or both."""
+
+    __slots__ = ("key", "first", "added", "count", "size", "content", "written", "writing")
+
+    def __init__(self, key: str, first: int, added: float, count: int, size: int, content: Optional[Content]) -> None:
+        self.key = key
+        #: The place of its first item among all that were ever added; -1: an earlier life has left it.
+        self.first = first
+        #: When that was added, by the client's clock.
+        self.added = added
+        #: How many items it has; 0: it was not read yet.
+        self.count = count
+        #: Bytes of the file, or of the body that has none yet.
+        self.size = size
+        #: None: it is on disk only.
+        self.content = content
+        self.written = content is None
+        self.writing = False
+
+
+@dataclass
+class Content:
+    """The items of a batch."""
 
     items: List[Any]
     #: The body of each item; none: the batch comes from the spool, and is cut when that is needed.
     parts: Optional[List[bytes]]
     body: bytes
     item_key: Optional[str]
-    idempotency_key: str
-    #: The place of the first item among all that were ever added.
-    first: int
-    added: float
-    #: When its key was first used, by the client's clock; none: not yet.
-    born: Optional[float] = None
-    #: Where it is on disk.
-    file: Optional[File] = None
-    #: What it is a part of: the key of that batch, and the index of its own first item there.
-    whole: str = field(default="")
-    offset: int = 0
+    stream: Optional[str]
 
-    def cut(self, error: HeadgateError) -> List[Batch]:
-        """The parts of a batch that was refused; none, if it is no more than one item.
-
-        A part has the same key whenever it is cut out of the same batch: one that was accepted before a crash is
-        known when the batch comes from its file again.
-        """
-        cuts = _cuts(len(self.items), error)
-        if not cuts:
-            return []
-        bodies = self.parts if self.parts is not None else [encode(item) for item in self.items]
-        whole = self.whole or self.idempotency_key
-        places = [0, *cuts, len(self.items)]
-        parts = []
-        for start, end in zip(places, places[1:]):
-            offset = self.offset + start
-            key = f"{whole}/{offset}/{end - start}"
-            parts.append(Batch(self.items[start:end], bodies[start:end], body_of(bodies[start:end]), self.item_key, key,
-                               self.first, self.added, self.born, self.file, whole, offset))
-        if self.file is not None:
-            self.file.parts += len(parts) - 1
-        return parts
+    def slice(self, start: int, count: int) -> bytes:
+        """The body of some of its items."""
+        if start == 0 and count == len(self.items):
+            return self.body
+        if self.parts is None:
+            self.parts = [encode(item) for item in self.items]
+        return body_of(self.parts[start : start + count])
 
 
-def _cuts(count: int, error: HeadgateError) -> List[int]:
-    """Where a refused batch is cut: around the items that the answer names, else in the middle."""
-    if count < 2:
-        return []
-    named = {each["item"] for each in error.details if isinstance(each.get("item"), int) and 0 <= each["item"] < count}
-    cuts = {place for index in named for place in (index, index + 1)} - {0, count}
-    return sorted(cuts) or [count // 2]
+def cuts(start: int, count: int, named: Iterable[int]) -> List[Tuple[int, int]]:
+    """The parts of a part that was refused: the named items (counted in it) stand alone, else it is halved."""
+    places = {place for index in named for place in (index, index + 1)} - {0, count}
+    ends = [0, *(sorted(places)[:_CUTS_MAX] or [count // 2]), count]
+    return [(start + begin, end - begin) for begin, end in zip(ends, ends[1:])]
 
 
 def body_of(parts: List[bytes]) -> bytes:
@@ -151,8 +139,3 @@ class Queue:
                 break
             taken.append(self.pop())
         return taken
-
-
-def spooled(kept: Kept, born: float, added: float) -> Batch:
-    """A batch that an earlier life has left."""
-    return Batch(kept.items, None, kept.body, kept.item_key, kept.idempotency_key, -1, added, born, File(kept.path))

@@ -13,7 +13,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 from .caller import Caller
 from .errors import HeadgateError
 from .events import Parser
-from .transport import PAGE_BYTES_MAX, Answer, Cancel
+from .transport import PAGE_BYTES_MAX, Cancel
+from .verdict import Answer, Headers
 from .view import View
 from .wire import Item, item_of, quoted
 
@@ -109,8 +110,8 @@ class Reader(Caller):
         value = self._data(answer)
         found, following = value["data"], value.get("next")
         if not isinstance(found, list):
-            raise answer.error()
-        return [_item(answer, each) for each in found], following if isinstance(following, str) else None
+            raise self._wrong(answer)
+        return [self._one(answer, each) for each in found], following if isinstance(following, str) else None
 
     def _item(self, stream: str, key: str, cancel: Optional[Cancel]) -> Optional[Item]:
         try:
@@ -119,19 +120,26 @@ class Reader(Caller):
             if error.code == "ITEM_NOT_FOUND":
                 return None
             raise
-        return _item(answer, self._data(answer)["data"])
+        return self._one(answer, self._data(answer)["data"])
+
+    def _one(self, answer: Answer, value: Any) -> Item:
+        item = item_of(value)
+        if item is None:
+            raise self._wrong(answer)
+        return item
 
     def _get(self, path: str, cancel: Optional[Cancel]) -> Answer:
-        answer = self._call("GET", path, {}, None, None, cancel, PAGE_BYTES_MAX)
-        if answer.status != 200:
-            raise answer.error()
-        return answer
+        return self._call("GET", path, {}, None, None, cancel, PAGE_BYTES_MAX)
 
     def _data(self, answer: Answer) -> Dict[str, Any]:
-        value = answer.json(self._parse_float)
-        if not isinstance(value, dict) or value.get("success") is not True or "data" not in value:
-            raise answer.error()
+        value = answer.own(self._parse_float)
+        if value is None:
+            raise self._wrong(answer)
         return value
+
+    def _wrong(self, answer: Answer) -> HeadgateError:
+        """For an answer that has something else than what was asked for."""
+        return answer.error(self._clock.wall())
 
     def _messages(
         self, streams: Optional[Iterable[str]], since: Optional[str], cancel: Cancel
@@ -141,7 +149,7 @@ class Reader(Caller):
             raise TypeError("streams is a list of names, not one name")
         names = None if streams is None else ",".join(quoted(name) for name in streams)
         path = "/api/live" + ("" if names is None else "?streams=" + names)
-        attempt = 0
+        failures = 0
         while not cancel.canceled:
             connection = _Connected(self, path, since, cancel)
             try:
@@ -151,13 +159,13 @@ class Reader(Caller):
                     return
                 if not error.retryable:
                     raise
-                pause = self.pause(error, attempt)
+                pause = self.pause(error, failures + 1)
             else:
                 pause = connection.bye if connection.bye is not None else 0.0
             since = connection.since
             yield None
             good = connection.bye is not None or connection.lived > _LIVED_SECONDS
-            attempt = 0 if good else attempt + 1
+            failures = 0 if good else failures + 1
             cancel.sleep(pause)
 
 
@@ -184,7 +192,8 @@ class _Connected:
         began = time.monotonic()
         try:
             if response.status != 200 or "text/event-stream" not in response.headers.get("content-type", ""):
-                raise Answer(response.status, response.headers, response.read(1 << 20)).error()
+                answer = Answer(response.status, Headers(response.getheaders()), response.read(1 << 20), reader._transport.shown)
+                raise answer.error(reader._clock.wall())
             parser = Parser()
             while self.bye is None:
                 connection.deadline = time.monotonic() + reader._silence
@@ -220,10 +229,3 @@ class _Connected:
 def _bye_seconds(milliseconds: Any) -> float:
     known = isinstance(milliseconds, (int, float)) and milliseconds > 0
     return min(milliseconds / 1000, _BYE_SECONDS_MAX) if known else 0.0
-
-
-def _item(answer: Answer, value: Any) -> Item:
-    item = item_of(value)
-    if item is None:
-        raise answer.error()
-    return item

@@ -5,11 +5,9 @@ The key goes into ``Authorization`` and nowhere else; redirects are answers like
 
 from __future__ import annotations
 
-import email.utils
 import functools
 import http.client
 import io
-import json
 import os
 import socket
 import ssl
@@ -18,14 +16,15 @@ import time
 import urllib.parse
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .errors import RETRYABLE_STATUSES, HeadgateError
+from .errors import HeadgateError
+from .verdict import Answer, Headers
 
 VERSION = "0.1.0"
 #: Of an answer no more is read.
 ANSWER_BYTES_MAX = 1 << 20
 PAGE_BYTES_MAX = 64 << 20
-_RETRY_AFTER_SECONDS_MAX = 300.0
 _IDLE_MAX = 8
+_INTERIM_MAX = 100
 
 
 class Cancel:
@@ -60,61 +59,6 @@ class Cancel:
                 connection.shut()
 
 
-class Answer:
-    """An answer, read to its end."""
-
-    def __init__(self, status: int, headers: http.client.HTTPMessage, body: Optional[bytes]) -> None:
-        self.status = status
-        self.headers = headers
-        #: None: it was longer than what is read.
-        self.body = body
-
-    def json(self, parse_float: Callable[[str], Any] = float) -> Any:
-        """The body; None if it is no JSON."""
-        try:
-            return None if self.body is None else json.loads(self.body, parse_float=parse_float)
-        except (ValueError, RecursionError):
-            return None
-
-    def error(self) -> HeadgateError:
-        """What this answer says, which is not the one that was hoped for."""
-        value = self.json()
-        told = value.get("error") if isinstance(value, dict) else None
-        retryable = self.status in RETRYABLE_STATUSES
-        if isinstance(told, dict) and isinstance(told.get("code"), str) and self.status >= 400:
-            details = told.get("details")
-            error = HeadgateError(
-                told["code"],
-                str(told.get("message", "")),
-                status=self.status,
-                request_id=_text(told.get("request_id")),
-                details=[each for each in details if isinstance(each, dict)] if isinstance(details, list) else None,
-                retryable=retryable,
-            )
-        else:
-            message = f"status {self.status}, and not an answer of Headgate's; is the address right?"
-            error = HeadgateError("UNEXPECTED_ANSWER", message, status=self.status, retryable=retryable)
-        error.retry_after = _retry_after(self.headers.get("retry-after"))
-        return error
-
-
-def _text(value: Any) -> Optional[str]:
-    return value if isinstance(value, str) else None
-
-
-def _retry_after(value: Optional[str]) -> Optional[float]:
-    if value is None:
-        return None
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return min(float(value[:9]), _RETRY_AFTER_SECONDS_MAX)
-    try:
-        seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return min(max(seconds, 0.0), _RETRY_AFTER_SECONDS_MAX)
-
-
 class _Timed(io.RawIOBase):
     """Reads an answer until a moment, however its bytes trickle."""
 
@@ -145,6 +89,15 @@ class _Response(http.client.HTTPResponse):
         # The file that it has made keeps the socket open, and is closed with the answer.
         self.fp = io.BufferedReader(_Timed(sock, connection, self.fp))
 
+    def _read_status(self) -> Tuple[str, int, str]:
+        """Skips interim answers (1xx): the library knows only one of them, and takes the others for the answer."""
+        for _ in range(_INTERIM_MAX):
+            found: Tuple[str, int, str] = super()._read_status()  # type: ignore[misc]
+            if not 100 <= found[1] < 200 or found[1] == 101:
+                return found
+            http.client.parse_headers(self.fp)
+        raise http.client.HTTPException("only interim answers")
+
 
 class _Connection:
     """A connection, which answers one request at a time."""
@@ -157,6 +110,8 @@ class _Connection:
         #: Until when answers are read, by the monotonic clock.
         self.deadline = 0.0
         self.used = False
+        #: Whether a request has begun to leave, and is not answered yet.
+        self.left = False
 
     def open(self, timeout: float) -> None:
         """Connects."""
@@ -179,14 +134,29 @@ class _Connection:
         self._http.sock = sock
         self._http.response_class = functools.partial(_Response, connection=self)  # type: ignore[assignment]
 
-    def begin(self, method: str, path: str, headers: Dict[str, Any], body: Optional[bytes], deadline: float) -> Any:
+    def begin(
+        self,
+        method: str,
+        path: str,
+        headers: Dict[str, Any],
+        body: Optional[bytes],
+        deadline: float,
+        leaving: Optional[Callable[[], object]] = None,
+    ) -> Any:
         """Sends a request and reads the head of its answer."""
         if self._http is None:
             self.open(max(deadline - time.monotonic(), 0.001))
         assert self._http is not None and self._sock is not None
         self.deadline = deadline
         self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
-        self._http.request(method, path, body, headers)
+        if leaving is not None:
+            leaving()
+        self.left = True
+        try:
+            self._http.request(method, path, body, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server that refuses a long body answers before it has read all of it.
+            return self._http.getresponse()
         return self._http.getresponse()
 
     def shut(self) -> None:
@@ -217,12 +187,13 @@ class Transport:
                 raise ValueError("the url of a Unix socket is unix: and an absolute path")
         else:
             self._take(url, tls)
-        if not key or not all("!" <= character <= "~" for character in key):
-            raise ValueError("the key is empty, or has characters that no header can carry")
         agent = f"headgate-python/{VERSION}" + (f" {user_agent}" if user_agent else "")
         if not all(" " <= character <= "~" for character in agent):
             raise ValueError("user_agent has characters that no header can carry")
-        self._headers = {"Authorization": "Bearer " + key, "User-Agent": agent, "Accept": "application/json"}
+        self._headers = {"User-Agent": agent, "Accept": "application/json"}
+        #: How often the key was changed.
+        self.changes = 0
+        self.set_key(key)
         self._lock = threading.Lock()
         self._idle: List[_Connection] = []
         self._process = os.getpid()
@@ -240,6 +211,13 @@ class Transport:
         if parts.scheme == "https":
             self.tls = tls or ssl.create_default_context()
 
+    def set_key(self, key: str) -> None:
+        """Requests have this key from now on."""
+        if not key or not all("!" <= character <= "~" for character in key):
+            raise ValueError("the key is empty, or has characters that no header can carry")
+        self._headers = {**self._headers, "Authorization": "Bearer " + key}
+        self.changes += 1
+
     def call(
         self,
         method: str,
@@ -249,19 +227,26 @@ class Transport:
         timeout: float,
         cancel: Optional[Cancel] = None,
         bytes_max: int = ANSWER_BYTES_MAX,
+        leaving: Optional[Callable[[], object]] = None,
     ) -> Answer:
-        """One request, and its answer; a kept connection that turns out to be closed is replaced at once."""
+        """One request, and its answer; a kept connection that turns out to be closed is replaced at once.
+
+        ``leaving`` is called before the first byte of the request leaves.
+        """
         deadline = time.monotonic() + timeout
+        unknown = False
         while True:
             connection = self._lend()
             try:
-                return self._exchange(connection, (method, path, headers, body), deadline, cancel, bytes_max)
+                request = (method, path, headers, body)
+                return self._exchange(connection, request, deadline, cancel, bytes_max, leaving)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
+                unknown = unknown or connection.left
                 stopped = cancel is not None and cancel.canceled
                 if connection.used and not stopped and not isinstance(error, socket.timeout):
                     continue
-                raise _lost(error, self.shown) from None
+                raise _lost(error, self.shown, unknown) from None
             except BaseException:
                 connection.close()
                 raise
@@ -276,24 +261,31 @@ class Transport:
         deadline: float,
         cancel: Optional[Cancel],
         bytes_max: int,
+        leaving: Optional[Callable[[], object]],
     ) -> Answer:
         if cancel is not None:
             cancel.watch(connection)
         method, path, headers, body = request
         own = {"Content-Length": "0"} if body is None and method == "DELETE" else {}
-        response = connection.begin(method, self._prefix + path, {**self._headers, **headers, **own}, body, deadline)
+        told = {**self._headers, **headers, **own}
+        response = connection.begin(method, self._prefix + path, told, body, deadline, leaving)
         connection.used = False  # this one is alive: what breaks now is an error
         body_read: bytes = response.read(bytes_max + 1)
         if len(body_read) > bytes_max:
             connection.close()
-            return Answer(response.status, response.headers, None)
+            error = HeadgateError("UNEXPECTED_ANSWER", f"the answer of {self.shown} is longer than {bytes_max} bytes",
+                                  status=response.status, retryable=True)
+            error.unknown = True
+            raise error
         if response.length:
             raise http.client.IncompleteRead(body_read, response.length)
-        if response.will_close or not response.isclosed():
+        answer = Answer(response.status, Headers(response.getheaders()), body_read, self.shown)
+        connection.left = False
+        if response.will_close or not response.isclosed() or answer.own() is None:
             connection.close()
         else:
             self._take_back(connection)
-        return Answer(response.status, response.headers, body_read)
+        return answer
 
     def stream(self, path: str, headers: Dict[str, str], timeout: float, cancel: Cancel) -> Tuple[Any, _Connection]:
         """A request whose answer is read as it comes, on a connection of its own."""
@@ -304,7 +296,7 @@ class Transport:
             return connection.begin("GET", self._prefix + path, {**self._headers, **headers}, None, deadline), connection
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise _lost(error, self.shown) from None
+            raise _lost(error, self.shown, connection.left) from None
         except BaseException:
             connection.close()
             raise
@@ -339,8 +331,11 @@ class Transport:
             connection.close()
 
 
-def _lost(error: Exception, url: str) -> HeadgateError:
+def _lost(error: Exception, url: str, unknown: bool) -> HeadgateError:
     if isinstance(error, socket.timeout):
-        return HeadgateError("TIMEOUT", f"no answer from {url} in time", retryable=True)
-    why = str(error) or type(error).__name__
-    return HeadgateError("CONNECTION", f"no answer from {url}: {why}", retryable=True)
+        lost = HeadgateError("TIMEOUT", f"no answer from {url} in time", retryable=True)
+    else:
+        why = str(error) or type(error).__name__
+        lost = HeadgateError("CONNECTION", f"no answer from {url}: {why}", retryable=True)
+    lost.unknown = unknown
+    return lost

@@ -8,18 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from .errors import HeadgateError
-from .transport import Answer
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What Headgate has taken: it is on disk."""
-
-    stream: str
-    items_received: int
-    request_id: str
-    #: It had been taken before, and was not processed again.
-    replayed: bool
 
 
 @dataclass(frozen=True)
@@ -43,16 +31,20 @@ class RequestState:
 
 @dataclass(frozen=True)
 class FlushResult:
-    """Whether everything was answered, and how many items are still open."""
+    """Whether everything was answered, and what is still open: items in memory, batches on disk."""
 
     done: bool
     queued: int
     in_flight: int
+    spooled: int
+    #: ``ok``, ``retrying`` or ``blocked``, and the code of the last failure.
+    state: str
+    code: Optional[str]
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a batcher has done, in items; ``retries`` in requests."""
+    """What a batcher has done, in items; ``retries`` in requests, ``spooled`` and ``spooled_bytes`` on disk in batches."""
 
     queued: int
     in_flight: int
@@ -62,6 +54,14 @@ class Stats:
     replaced: int
     retries: int
     oldest: float
+    spooled: int
+    spooled_bytes: int
+    #: Files of the spool that were no batch, and were set aside.
+    damaged: int
+    #: Files of ``rejected`` that were let go, because there were too many.
+    rejected_lost: int
+    state: str
+    code: Optional[str]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,33 @@ class Item:
     seq: int
 
 
+@dataclass(frozen=True)
+class Submission:
+    """A batch as it goes out."""
+
+    item_key: Optional[str]
+    idempotency_key: str
+    #: The stream that it is meant for; None: whichever the key has.
+    stream: Optional[str]
+    body: bytes
+    #: How many items the body has.
+    count: int
+
+    @property
+    def path(self) -> str:
+        """Where it goes: another stream of the key is refused."""
+        return ingest_path(self.stream)
+
+    def headers(self) -> Dict[str, Any]:
+        """What it says about itself."""
+        return submission(self.item_key, self.idempotency_key)
+
+
+def ingest_path(stream: Optional[str]) -> str:
+    """Where items go."""
+    return "/api/ingest" if stream is None else f"/api/ingest?stream={quoted(stream)}"
+
+
 def submission(item_key: Optional[str], idempotency_key: str) -> Dict[str, Any]:
     """The headers of a request that submits."""
     if not 1 <= len(idempotency_key) <= 255 or not all("!" <= character <= "~" for character in idempotency_key):
@@ -84,18 +111,6 @@ def submission(item_key: Optional[str], idempotency_key: str) -> Dict[str, Any]:
             raise ValueError("item_key is the name of a field, without control characters")
         headers["X-Item-Key"] = item_key.encode("utf-8")
     return headers
-
-
-def receipt(answer: Answer) -> Receipt:
-    """What a 202 says; any other answer is an error."""
-    data = data_of(answer)
-    if answer.status != 202 or not isinstance(data, dict):
-        raise answer.error()
-    stream, count, request_id = data.get("stream"), data.get("items_received"), data.get("request_id")
-    if not isinstance(stream, str) or not isinstance(count, int) or not isinstance(request_id, str):
-        raise answer.error()
-    replayed = answer.headers.get("idempotent-replayed", "").strip().lower() == "true"
-    return Receipt(stream, count, request_id, replayed)
 
 
 class Patience:
@@ -127,12 +142,6 @@ def item_of(value: Any) -> Optional[Item]:
     if not isinstance(key, str) or not isinstance(fields, dict) or not isinstance(seq, int):
         return None
     return Item(key, fields, str(updated_at), seq)
-
-
-def data_of(answer: Answer) -> Any:
-    """``data`` of an answer in Headgate's form."""
-    value = answer.json()
-    return value.get("data") if isinstance(value, dict) and value.get("success") is True else None
 
 
 def quoted(text: str) -> str:

@@ -54,6 +54,9 @@ class Client:
     def send(self, items, cancel=None, **options):
         return run(self.client.send(items, **options), cancel)
 
+    def set_key(self, key):
+        self.client.set_key(key)
+
     def batcher(self, **options):
         return Batcher(run(made(self.client.batcher, options)))
 

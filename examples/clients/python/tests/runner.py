@@ -12,8 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import headgate  # noqa: E402
+import simulated  # noqa: E402
 
-S = {"last": None, "cancels": {}, "shift": 0.0, "client": None, "batcher": None, "reader": None, "views": {}}
+S = {"last": None, "cancels": {}, "client": None, "batcher": None, "reader": None, "views": {}, "time": None}
 OUT = threading.Lock()
 
 
@@ -44,15 +45,19 @@ def receipt(got):
     return vars(got)
 
 
+def options(op):
+    names = ("item_key", "connector_has_item_key", "max_items", "max_bytes", "queue_bytes", "when_full", "latest_only",
+             "spool", "spool_bytes")
+    return {**{name: op[name] for name in names if name in op}, **times(op, "linger")}
+
+
 def batcher(op):
-    told = S["events"] = {"accepted": [], "rejected": [], "retries": []}
-    names = ("item_key", "connector_has_item_key", "max_items", "max_bytes", "queue_bytes", "when_full", "latest_only", "spool")
+    told = S["events"] = {"accepted": [], "rejected": [], "states": []}
     S["batcher"] = S["client"].batcher(
         on_accepted=lambda got, sent: told["accepted"].append({"items": len(sent), "replayed": got.replayed}),
         on_rejected=lambda sent, error: told["rejected"].append(
             {"items": [item.get("id") for item in sent], "code": error.code, "status": error.status}),
-        on_retry=lambda error, pause: told["retries"].append({"code": error.code, "status": error.status}),
-        **{name: op[name] for name in names if name in op}, **times(op, "linger"))
+        on_state=lambda state, code: told["states"].append([state, code]), **options(op))
     return {}
 
 
@@ -105,11 +110,9 @@ def read(op):
 
 
 def do(op, cancel):
-    import time
     kind, client = op["op"], S["client"]
     if kind == "client":
         S["client"] = headgate.Client(op.get("url"), op.get("key"), user_agent=op.get("user_agent"),
-                                      clock=lambda: time.monotonic() + S["shift"],
                                       **times(op, "timeout", "attempt_timeout", "backoff", "backoff_max"))
         return {}
     if kind == "send":
@@ -121,14 +124,18 @@ def do(op, cancel):
         return vars(client.wait(op.get("id") or S["last"], **times(op, "timeout")))
     if kind == "remove":
         return receipt(client.remove(op["stream"], op["key"]))
+    if S["time"] is not None and kind in ("flush", "close"):
+        return getattr(S["time"], kind)(S["batcher"], op["timeout_ms"] / 1000)
     if kind in ("flush", "close"):
         return vars(getattr(S["batcher"], kind)(**times(op, "timeout")))
     if kind == "stats":
         stats = vars(S["batcher"].stats)
         return {**stats, "oldest_ms": stats["oldest"] * 1000}
-    if kind == "clock":
-        S["shift"] += op["advance_ms"] / 1000
+    if kind == "set_key":
+        client.set_key(op["key"])
         return {}
+    if kind in SIMULATED:
+        return SIMULATED[kind](op)
     if kind == "show":
         return {"text": repr((client, S["batcher"], S["reader"]))}
     if kind == "events":
@@ -143,6 +150,34 @@ def do(op, cancel):
     if kind == "exit":
         return {}
     raise headgate.HeadgateError("UNKNOWN_OP", kind)
+
+
+def attempt(op):
+    return simulated.attempt(S["client"], items(op), op["failures"], op["wall_ms"] / 1000)
+
+
+def opened(op):
+    S["time"] = simulated.Time(op["wall_ms"] / 1000, op["mono_ms"] / 1000)
+    S["client"], S["batcher"] = simulated.opened(S["time"], op["key"], options(op))
+    return {}
+
+
+def passed(op):
+    S["time"].go(S["batcher"], op["ms"] / 1000)
+    return {}
+
+
+def jumped(op):
+    S["time"].jump(op["ms"] / 1000)
+    return {}
+
+
+def filled(op):
+    simulated.fill(op["full"])
+    return {}
+
+
+SIMULATED = {"attempt": attempt, "open": opened, "pass": passed, "wall": jumped, "disk": filled}
 
 
 def answer(op, cancel=None):

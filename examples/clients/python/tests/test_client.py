@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 import unittest
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from headgate import AsyncClient, AsyncReader, Client, HeadgateError, Receipt  # noqa: E402
 from headgate.encoding import encode  # noqa: E402
 from headgate.events import Parser  # noqa: E402
-from headgate.spool import Spool, uuid7  # noqa: E402
+from headgate.spool import Kept, Mark, Spool  # noqa: E402
+from headgate.uuids import saw, uuid7  # noqa: E402
+from headgate.verdict import Verdict  # noqa: E402
 
 LONG = 60.0
 
@@ -28,12 +31,13 @@ class Daemon:
     def __init__(self, answer):
         self.answer, self.sent, self.lock = answer, [], threading.Lock()
 
-    def attempt(self, headers, body, cancel, timeout=None):
-        items = json.loads(body)
+    def attempt(self, submission, leaving, cancel):
+        items = json.loads(submission.body)
+        leaving()
         with self.lock:
-            self.sent.append((headers["Idempotency-Key"], [item["id"] for item in items]))
-        self.answer(items, cancel)
-        return Receipt("orders", len(items), "r", False)
+            self.sent.append((submission.idempotency_key, [item["id"] for item in items]))
+        refused = self.answer(items, cancel)
+        return refused or Verdict("accepted", receipt=Receipt("orders", len(items), "r", False))
 
 
 def batcher(folder, answer, **options):
@@ -51,15 +55,17 @@ def accepts(items, cancel):
 def hangs(items, cancel):
     """Answers nothing until it is canceled."""
     cancel.sleep(LONG)
-    raise HeadgateError("CONNECTION", "canceled", retryable=True)
+    return Verdict("retrying", error=HeadgateError("CONNECTION", "canceled", retryable=True), unknown=True)
+
+
+REFUSED = Verdict("refused", error=HeadgateError("INVALID_PAYLOAD", "refused", status=400))
 
 
 def refuses_3(items, cancel):
     """Takes 1 and 2, refuses what has 3, and then hangs."""
     if len(items) > 1:
-        raise HeadgateError("INVALID_PAYLOAD", "refused", status=400)
-    if items[0]["id"] == 3:
-        hangs(items, cancel)
+        return REFUSED
+    return hangs(items, cancel) if items[0]["id"] == 3 else None
 
 
 def files(folder):
@@ -93,7 +99,7 @@ class Spooling(unittest.TestCase):
         made.close(0)
         client.close()
 
-    def test_a_full_disk_is_told_and_tried_again(self):
+    def test_what_a_full_disk_does_not_take_is_sent_from_memory_and_told(self):
         told, real, times = [], Spool.write, iter(range(1000))
 
         def full(spool, *batch):
@@ -102,13 +108,15 @@ class Spooling(unittest.TestCase):
             return real(spool, *batch)
 
         with mock.patch.object(Spool, "write", full), self.assertLogs("headgate", "WARNING"):
-            client, daemon, made = batcher(self.folder, accepts, on_retry=lambda error, pause: told.append(error.code))
-            made.add({"id": 1})
-            self.assertTrue(made.flush(LONG).done)
-            made.add({"id": 2})
+            client, daemon, made = batcher(self.folder, accepts, max_items=1,
+                                           on_state=lambda state, code: told.append((state, code)))
+            for number in range(5):
+                made.add({"id": number})
+                self.assertTrue(made.flush(LONG).done)
             self.assertTrue(made.close(LONG).done)
-        self.assertEqual(told, ["SPOOL"] * 3)
-        self.assertEqual((made.stats.accepted, made.stats.rejected), (2, 0))
+        self.assertEqual(told, [("retrying", "SPOOL"), ("ok", "SPOOL")])
+        self.assertEqual([ids for _, ids in daemon.sent], [[0], [1], [2], [3], [4]])
+        self.assertEqual((made.stats.accepted, made.stats.rejected), (5, 0))
         self.assertEqual(files(self.folder), [])
 
     def test_what_a_full_disk_never_took_is_handed_over_at_the_end(self):
@@ -118,53 +126,121 @@ class Spooling(unittest.TestCase):
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with mock.patch.object(Spool, "write", full), self.assertLogs("headgate", "WARNING"):
-            client, daemon, made = batcher(self.folder, accepts, max_items=2,
+            client, daemon, made = batcher(self.folder, hangs, max_items=2,
                                            on_rejected=lambda items, error: lost.extend(item["id"] for item in items))
             for number in range(5):
                 made.add({"id": number})
             self.assertFalse(made.close(0).done)
-        self.assertEqual((lost, daemon.sent), ([0, 1, 2, 3, 4], []))
+        self.assertEqual(lost, [0, 1, 2, 3, 4])
 
     def test_a_real_write_error_leaves_no_part(self):
-        spool = Spool(self.folder)
+        spool = Spool(self.folder, 1 << 30)
         with mock.patch("os.fsync", side_effect=OSError(errno.ENOSPC, "full")), self.assertRaises(OSError):
-            spool.write(uuid7(), "id", b"[]")
+            spool.write(uuid7(time.time()), "id", None, b"[]")
         spool.close()
-        self.assertEqual(os.listdir(self.folder), [".lock"])
+        self.assertEqual(sorted(os.listdir(self.folder)), [".lock", ".state"])
 
     def test_a_folder_has_one_batcher_at_a_time(self):
         client, daemon, made = batcher(self.folder, accepts)
-        with self.assertRaises(ValueError):
+        with self.assertRaises(HeadgateError) as raised:
             client.batcher(item_key="id", spool=self.folder)
+        self.assertEqual(raised.exception.code, "SPOOL_IN_USE")
         made.close(LONG)
         client.batcher(item_key="id", spool=self.folder).close(LONG)
 
     def test_a_file_stays_until_all_parts_are_settled_and_parts_keep_their_keys(self):
-        kept = '{"v":1,"idempotency_key":"k","item_key":"id","created":%d}\n[{"id":1},{"id":2},{"id":3},{"id":4}]'
-        name = uuid7() + ".json"
-        Path(self.folder, name).write_text(kept % (time.time() * 1000))
+        key = self.leave('[{"id":1},{"id":2},{"id":3},{"id":4}]')
         lives, lost = [], []
         for answer in (refuses_3, accepts_one):
             client, daemon, made = batcher(self.folder, answer, on_rejected=lambda items, error: lost.extend(items))
             until(lambda: any(ids == [3] for _, ids in daemon.sent))
             if answer is refuses_3:
-                self.assertEqual(files(self.folder), [name])
+                self.assertEqual(files(self.folder), [key + ".json"])
             made.close(0 if answer is refuses_3 else LONG)
             lives.append({tuple(ids): key for key, ids in daemon.sent})
-        self.assertEqual(lost, [])
-        self.assertEqual(files(self.folder), [])
+        self.assertEqual((lost, files(self.folder)), ([], []))
         first, second = lives
-        self.assertEqual({ids: second[ids] for ids in first}, first)
-        self.assertEqual(len(set(second.values())), len(second))
+        self.assertEqual(second, {(3,): key + "/2/1", (4,): key + "/3/1"})
+        self.assertEqual(first[(3,)], second[(3,)])
+
+    def leave(self, body, stream=None):
+        """A batch of an earlier life; its key."""
+        key = uuid7(time.time())
+        head = {"v": 1, "idempotency_key": key, "item_key": "id", "stream": stream, "created": 1}
+        Path(self.folder, key + ".json").write_text(json.dumps(head) + "\n" + body)
+        return key
 
     def test_what_was_spooled_keeps_its_digits(self):
         text = '[{"id":-0,"a":1.10,"b":1E+400,"c":%s}]' % ("9" * 5000)
-        Path(self.folder, uuid7() + ".json").write_text(
-            '{"v":1,"idempotency_key":"k","item_key":null,"created":1}\n' + text)
-        spool = Spool(self.folder)
-        kept = spool.left()[0]
+        key = self.leave(text)
+        spool = Spool(self.folder, 1 << 30)
+        kept = spool.read(key)
         spool.close()
+        self.assertIsInstance(kept, Kept)
         self.assertEqual(encode(kept.items), text.encode())
+
+    def test_a_large_spool_is_not_read_before_its_turn(self):
+        self.leave('[{"id":1}]')
+        for _ in range(300):
+            key = uuid7(time.time())
+            with open(os.path.join(self.folder, key + ".json"), "wb") as file:
+                file.truncate(4 << 20)  # a hole: it would be 4 MiB in memory
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        client, daemon, made = batcher(self.folder, hangs)
+        until(lambda: daemon.sent)
+        self.assertEqual((made.stats.spooled, made.stats.spooled_bytes), (300, 300 << 22))
+        made.close(0)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 2 << 20)
+        self.assertEqual(len(files(self.folder)), 301)
+
+    def test_a_mark_that_makes_no_sense_says_nothing(self):
+        spool = Spool(self.folder, 1 << 30)
+        self.assertEqual(spool.marked("k", 4), Mark("k", None, None))
+        spool.mark(Mark("k", 7.5, [(1, 1), (2, 2)]))
+        self.assertEqual(spool.marked("k", 4), Mark("k", 7.5, [(1, 1), (2, 2)]))
+        self.assertEqual(spool.marked("k", 3), Mark("k", None, None))
+        self.assertEqual(spool.marked("other", 4), Mark("other", None, None))
+        self.assertEqual(os.path.getsize(os.path.join(self.folder, ".state")), 4096)
+        spool.close()
+
+    def test_names_grow_past_those_of_a_clock_that_was_ahead(self):
+        ahead = uuid7(time.time() + 1000)
+        saw("ffff" + ahead[4:])
+        self.assertGreater(uuid7(0.0), "ffff" + ahead[4:])
+
+    def test_refusals_are_kept_once_also_after_a_line_that_was_cut(self):
+        spool = Spool(self.folder, 1 << 30)
+        path = Path(self.folder, "rejected", "k.json")
+        line = {"v": 1, "idempotency_key": "k/0/1", "item_key": None, "error": {"code": "INVALID_PAYLOAD"}}
+        spool.reject("k", line, b'[{"id":1}]')
+        spool.close()
+        path.write_bytes(path.read_bytes() + b'{"v":1,"idemp')
+        spool = Spool(self.folder, 1 << 30)
+        spool.reject("k", line, b'[{"id":1}]')
+        spool.reject("k", {**line, "idempotency_key": "k/1/1"}, b'[{"id":2}]')
+        spool.close()
+        kept = [json.loads(text) for text in path.read_text().splitlines()]
+        self.assertEqual([(each["idempotency_key"], each["items"]) for each in kept], [("k/0/1", [{"id": 1}]), ("k/1/1", [{"id": 2}])])
+
+    def test_files_are_for_their_owner_alone(self):
+        client, daemon, made = batcher(self.folder, hangs)
+        made.add({"id": 1})
+        until(lambda: daemon.sent)
+        for name in (*files(self.folder), ".state", ".owner"):
+            self.assertEqual(os.stat(os.path.join(self.folder, name)).st_mode & 0o777, 0o600, name)
+        made.close(0)
+
+    def test_a_batcher_stops_when_its_folder_was_taken_over(self):
+        client, daemon, made = batcher(self.folder, hangs)
+        made._look_at = 0.0
+        os.remove(os.path.join(self.folder, ".owner"))
+        with self.assertLogs("headgate", "ERROR"):
+            made.add({"id": 1})
+            until(lambda: made._delivery.stopped)
+        with self.assertRaises(HeadgateError) as raised:
+            made.add({"id": 2})
+        self.assertEqual(raised.exception.code, "CLOSED")
 
     def test_a_client_forgets_batchers_that_are_closed(self):
         client, daemon, made = batcher(self.folder, accepts)
@@ -175,8 +251,7 @@ class Spooling(unittest.TestCase):
 
 def accepts_one(items, cancel):
     """Takes items that stand alone."""
-    if len(items) > 1:
-        raise HeadgateError("INVALID_PAYLOAD", "refused", status=400)
+    return REFUSED if len(items) > 1 else None
 
 
 class Asynchronous(unittest.IsolatedAsyncioTestCase):
@@ -190,7 +265,7 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
 
     async def test_an_item_of_a_canceled_add_is_never_sent(self):
         gate = threading.Event()
-        client, daemon = self.client(lambda items, cancel: gate.wait(LONG))
+        client, daemon = self.client(lambda items, cancel: None if gate.wait(LONG) else REFUSED)
         batcher = client.batcher(item_key="id", max_items=1, linger=0.0, queue_bytes=10)
         for number in range(2):
             await batcher.add({"id": number})

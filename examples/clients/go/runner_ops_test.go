@@ -1,6 +1,6 @@
 // The ops that send, add and read.
 
-package main
+package headgate
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"headgate"
 )
 
 // value makes of a text what a Go program would have: a map with exact numbers, and what JSON lacks.
@@ -57,7 +55,7 @@ func values(texts []string) ([]any, error) {
 	return all, nil
 }
 
-func (r *runner) request(l *line, ctx context.Context) (result, error) {
+func (r *runner) request(l *command, ctx context.Context) (result, error) {
 	switch l.Op {
 	case "send", "remove":
 		receipt, err := r.submit(l, ctx)
@@ -67,7 +65,7 @@ func (r *runner) request(l *line, ctx context.Context) (result, error) {
 		r.last = receipt.RequestID
 		return result{"stream": receipt.Stream, "items_received": receipt.ItemsReceived, "request_id": receipt.RequestID, "replayed": receipt.Replayed}, nil
 	}
-	var state *headgate.RequestState
+	var state *RequestState
 	var err error
 	if l.Op == "request" {
 		state, err = r.client.Request(ctx, l.ID)
@@ -79,7 +77,7 @@ func (r *runner) request(l *line, ctx context.Context) (result, error) {
 		if l.TimeoutMS != nil {
 			timeout = ms(*l.TimeoutMS)
 		}
-		state, err = r.client.Wait(ctx, &headgate.Receipt{RequestID: id}, timeout)
+		state, err = r.client.Wait(ctx, &Receipt{RequestID: id}, timeout)
 	}
 	if err != nil {
 		return nil, err
@@ -87,22 +85,22 @@ func (r *runner) request(l *line, ctx context.Context) (result, error) {
 	return result{"status": state.Status, "errors": state.Errors, "sinks": state.Sinks}, nil
 }
 
-func (r *runner) submit(l *line, ctx context.Context) (*headgate.Receipt, error) {
-	var options []headgate.SendOption
+func (r *runner) submit(l *command, ctx context.Context) (*Receipt, error) {
+	var options []SendOption
 	if l.TimeoutMS != nil {
-		options = append(options, headgate.Timeout(ms(*l.TimeoutMS)))
+		options = append(options, Timeout(ms(*l.TimeoutMS)))
 	}
 	if l.Op == "remove" {
 		return r.client.Remove(ctx, l.Stream, l.Key, options...)
 	}
 	if l.ItemKey != "" {
-		options = append(options, headgate.ItemKey(l.ItemKey))
+		options = append(options, ItemKey(l.ItemKey))
 	}
 	if l.IdempotencyKey != "" {
-		options = append(options, headgate.IdempotencyKey(l.IdempotencyKey))
+		options = append(options, IdempotencyKey(l.IdempotencyKey))
 	}
 	if l.Stream != "" {
-		options = append(options, headgate.Stream(l.Stream))
+		options = append(options, Stream(l.Stream))
 	}
 	items, err := values(l.Items)
 	if err != nil {
@@ -114,7 +112,7 @@ func (r *runner) submit(l *line, ctx context.Context) (*headgate.Receipt, error)
 	return r.client.Send(ctx, items, options...)
 }
 
-func (r *runner) add(l *line, ctx context.Context) (result, error) {
+func (r *runner) add(l *command, ctx context.Context) (result, error) {
 	items, err := values(l.Items)
 	if err != nil {
 		return nil, err
@@ -149,28 +147,35 @@ func (r *runner) add(l *line, ctx context.Context) (result, error) {
 	return result{"added": added}, err
 }
 
-func (r *runner) flush(l *line, ctx context.Context) (result, error) {
+func (r *runner) flush(l *command, ctx context.Context) (result, error) {
 	if l.TimeoutMS != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, ms(*l.TimeoutMS))
 		defer cancel()
 	}
-	var f headgate.Flushed
+	var f Flushed
+	if r.virtual != nil {
+		return flushed(r.virtual.flush(l)), nil
+	}
 	if l.Op == "flush" {
 		f = r.batcher.Flush(ctx)
 	} else {
 		f = r.batcher.Close(ctx)
 	}
-	return result{"done": f.Done, "queued": f.Queued, "in_flight": f.InFlight}, nil
+	return flushed(f), nil
 }
 
-func (r *runner) read(l *line, ctx context.Context) (result, error) {
+func flushed(f Flushed) result {
+	return result{"done": f.Done, "queued": f.Queued, "in_flight": f.InFlight, "spooled": f.Spooled, "state": f.State, "code": orNull(f.Code)}
+}
+
+func (r *runner) read(l *command, ctx context.Context) (result, error) {
 	switch l.Op {
 	case "item":
 		item, err := r.reader.Item(ctx, l.Stream, l.Key)
 		return result{"item": item}, err
 	case "items":
-		list := []headgate.Item{}
+		list := []Item{}
 		items := r.reader.Items(l.Stream)
 		if l.Page > 0 {
 			items.PageItems = l.Page
@@ -182,8 +187,8 @@ func (r *runner) read(l *line, ctx context.Context) (result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	follow := r.reader.FollowWith(ctx, headgate.FollowOptions{Streams: l.Streams, Since: l.Since})
-	list := []headgate.Message{}
+	follow := r.reader.FollowWith(ctx, FollowOptions{Streams: l.Streams, Since: l.Since})
+	list := []Message{}
 	for m := range follow.C {
 		list = append(list, m)
 		if len(list) == l.Count {
@@ -193,7 +198,7 @@ func (r *runner) read(l *line, ctx context.Context) (result, error) {
 	return nil, follow.Err()
 }
 
-func (r *runner) view(l *line) (result, error) {
+func (r *runner) view(l *command) (result, error) {
 	v := r.views[l.Stream]
 	switch {
 	case l.Op == "view":
