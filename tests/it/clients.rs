@@ -63,6 +63,20 @@ fn the_python_client_for_asyncio_does_what_all_clients_promise() {
     assert!(said.matches("PASS ").count() >= CASES, "{said}");
 }
 
+/// One locks with `flock`, the other with a file alone.
+#[test]
+fn two_languages_use_no_spool_at_once() {
+    let test = "clients::two_languages_use_no_spool_at_once";
+    if !Language::Python.is_there(test) || !Language::Node.is_there(test) {
+        return;
+    }
+    let mut command = Command::new("python3");
+    command.args(["-B", "tests/clients/together.py"]);
+    command.args(Language::Python.runner()).arg("--");
+    let said = run(command.args(Language::Node.runner()));
+    assert_eq!(said.matches("PASS ").count(), 2, "{said}");
+}
+
 /// It fails where an item is not accepted, or not in the data pool at the end.
 #[test]
 fn the_bench_of_batchers_finds_every_item() {
