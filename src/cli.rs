@@ -45,7 +45,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Loaded, Sources};
+use crate::config::{Loaded, Problem, Problems, Sources};
 use error::CliError;
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
@@ -216,9 +216,28 @@ fn program() -> Result<PathBuf, CliError> {
 fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
     let sources = Sources::of_process(args.config.clone())
         .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
-    crate::config::load(&sources).map_err(|problems| {
-        let count = problems.0.len();
-        let noun = if count == 1 { "problem" } else { "problems" };
-        CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
-    })
+    crate::config::load(&sources).map_err(unusable)
+}
+
+fn unusable(problems: Problems) -> CliError {
+    let count = problems.0.len();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
+}
+
+/// A configuration whose sinks have settings that their built-in plugins take: what a daemon starts with.
+fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
+    let sinks = 0..loaded.settings.sinks.len();
+    let problems: Vec<Problem> = sinks.flat_map(|index| unfit(&loaded, index)).collect();
+    match problems.is_empty() {
+        true => Ok(loaded),
+        false => Err(unusable(Problems(problems))),
+    }
+}
+
+/// What does not fit of the settings of a sink, by its place among all.
+fn unfit(loaded: &Loaded, index: usize) -> Vec<Problem> {
+    let unfit = crate::plugin::unfit(&loaded.settings.sinks[index]).into_iter();
+    let problem = |(place, said)| loaded.problem(&format!("sinks[{index}].{place}"), said);
+    unfit.map(problem).collect()
 }

@@ -51,6 +51,7 @@ pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
 use postgres::Database;
 use redact::Redactor;
+pub use schema::unfit;
 use ticks::Ticks;
 use turns::Turns;
 pub use voice::Voice;
