@@ -113,6 +113,7 @@ fn with_advisories(script: &str, folder: Option<&Path>, home: &Path) -> Done {
             "https://github.com/RustSec/advisory-db",
         )
         .env_remove("RELEASE_WITHOUT_ADVISORIES")
+        .arg("--keep-changes")
         .arg(home.join("release"));
     finish_within(BUILD_MAX, &mut command, "")
 }
