@@ -1,5 +1,5 @@
-//! Compiles the built-in plugins to WebAssembly components, so that the crate can embed them, and says what
-//! `headgate --version` says of this build.
+//! Compiles the built-in plugins to WebAssembly components, so that the crate can embed them, renders the guide, and says
+//! what `headgate --version` says of this build.
 //!
 //! **Invariant**: `cargo build` needs no other command before it. A missing WebAssembly target is
 //! added with rustup; where that is impossible the build stops with one line that says what to do.
@@ -8,6 +8,9 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
+
+#[path = "src/guide/render.rs"]
+mod guide;
 
 const TARGET: &str = "wasm32-wasip2";
 
@@ -28,6 +31,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=RUSTUP_TOOLCHAIN");
     let out_dir = PathBuf::from(variable("OUT_DIR"));
     describe_build(&out_dir);
+    render_guide(&out_dir);
     add_target_if_missing();
     let target_dir = plugin_target_dir(&out_dir);
     let mut cargo = Command::new(variable("CARGO"));
@@ -59,6 +63,14 @@ fn main() {
         if let Err(error) = std::fs::copy(&from, &to) {
             stop(&format!("cannot copy {}: {error}", from.display()));
         }
+    }
+}
+
+fn render_guide(out_dir: &Path) {
+    println!("cargo::rerun-if-changed=src/guide");
+    let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("src/guide");
+    if let Err(error) = guide::write(&folder, out_dir) {
+        stop(&format!("the guide cannot be rendered: {error}"));
     }
 }
 
