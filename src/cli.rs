@@ -31,7 +31,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use ::client::configuration::{ConfigArgs, load};
+use crate::config::{Loaded, Problem, Problems};
+pub use ::client::configuration::{ConfigArgs, load, unusable};
 use error::CliError;
 
 /// The profile that this program was built with, and the commit that it was made of where that is known.
@@ -188,4 +189,21 @@ fn program() -> Result<PathBuf, CliError> {
     }
     std::env::current_exe()
         .map_err(|error| CliError::failed(format!("cannot find this program's file: {error}")))
+}
+
+/// A configuration whose sinks have settings that their built-in plugins take: what a daemon starts with.
+fn with_fitting_sinks(loaded: Loaded) -> Result<Loaded, CliError> {
+    let sinks = 0..loaded.settings.sinks.len();
+    let problems: Vec<Problem> = sinks.flat_map(|index| unfit(&loaded, index)).collect();
+    match problems.is_empty() {
+        true => Ok(loaded),
+        false => Err(unusable(Problems(problems))),
+    }
+}
+
+/// What does not fit of the settings of a sink, by its place among all.
+fn unfit(loaded: &Loaded, index: usize) -> Vec<Problem> {
+    let unfit = crate::plugin::unfit(&loaded.settings.sinks[index]).into_iter();
+    let problem = |(place, said)| loaded.problem(&format!("sinks[{index}].{place}"), said);
+    unfit.map(problem).collect()
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::error::{CliError, WRONG_USE};
 use super::output::print;
-use super::{ConfigArgs, load, program, repair};
+use super::{ConfigArgs, load, program, repair, unfit};
 use crate::clock::Unix;
-use crate::config::{Settings, Sink, quoted, reach};
+use crate::config::{Problem, Settings, Sink, quoted, reach};
 use crate::daemon::ConnectionLimits;
 use crate::http::tls;
 use crate::metrics::Metrics;
@@ -52,7 +52,12 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     let (mut problems, ending) = certificates(settings);
     let mut sinks = Vec::new();
     let mut unsaid = Vec::new();
-    for sink in &settings.sinks {
+    for (index, sink) in settings.sinks.iter().enumerate() {
+        let unfit = unfit(&loaded, index);
+        if !unfit.is_empty() {
+            problems.extend(unfit.iter().map(Problem::to_string));
+            continue;
+        }
         match runtime.block_on(try_out(&plugins, sink)) {
             Ok(plugin) => {
                 let certain = reach::writes_pool(sink);
@@ -61,7 +66,11 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
                     unsaid.push(sink);
                 }
             }
-            Err(error) => problems.push(format!("sink {}: {error}", sink.name)),
+            Err(error) => {
+                let message = format!("sink {}: {error}", sink.name);
+                let problem = loaded.problem(&format!("sinks[{index}]"), message);
+                problems.push(problem.to_string());
+            }
         }
     }
     if !problems.is_empty() {

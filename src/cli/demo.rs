@@ -14,7 +14,7 @@ use super::client::Client;
 use super::confine::Confined;
 use super::error::CliError;
 use super::output::{Table, print, shown};
-use super::{logging, serve};
+use super::{logging, serve, with_fitting_sinks};
 use crate::catalog::key::{KeyKind, generate};
 use crate::config::{Loaded, Sources};
 use crate::daemon::Daemon;
@@ -56,12 +56,12 @@ pub struct DemoArgs {
 pub fn run(args: &DemoArgs) -> Result<(), CliError> {
     process::keep_files_private();
     let config_file = write_config(&args.data_dir)?;
-    let loaded = load(&config_file)?;
+    let loaded = load(&config_file).and_then(with_fitting_sinks)?;
     logging::start(&loaded.settings.log);
     process::take_open_files();
     let confined = Confined::by(&loaded)?;
     serve::run_to_end(&loaded.settings.runtime, async {
-        let signals = serve::Signals::new()?;
+        let signals = super::signals::Signals::new()?;
         let (daemon, files) = serve::start(&loaded).await?;
         show(&loaded, &daemon, &config_file).await?;
         if args.once {
@@ -70,7 +70,7 @@ pub fn run(args: &DemoArgs) -> Result<(), CliError> {
         }
         print("\nServing until Ctrl-C.\n")?;
         serve::invite(&daemon)?;
-        let load = || confined.look_at(load(&config_file));
+        let load = || confined.look_at(load(&config_file).and_then(with_fitting_sinks));
         serve::run_until_signalled(daemon, files, signals, load).await
     })
 }

@@ -78,6 +78,9 @@ struct Subject {
         hide_env_values = true
     )]
     postgres: Option<String>,
+    /// Directory for compiled code, so that the next run does not compile the same file again; only you can write to it
+    #[arg(long, value_name = "DIR", env = "HEADGATE_PLUGIN_CACHE")]
+    cache_dir: Option<PathBuf>,
 }
 
 fn secret(text: &str) -> Result<(String, Secret), String> {
@@ -124,7 +127,10 @@ impl Subject {
         let config: Value = serde_json::from_str(&self.settings)
             .map_err(|error| wrong(&format!("--settings is not JSON: {error}")))?;
         let limits = &Settings::default().plugins;
-        let plugins = Plugins::new(None, Some(&super::program()?), limits.into())
+        let cache_dir = self.cache_dir.as_deref().map(Plugins::cache_within);
+        let cache_dir = cache_dir.transpose().map_err(|error| wrong(&error))?;
+        let program = super::program()?;
+        let plugins = Plugins::new(cache_dir.as_deref(), Some(&program), limits.into())
             .map_err(|error| wrong(&error))?;
         let sink = Sink {
             name: "test".to_owned(),

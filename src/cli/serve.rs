@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::confine::Confined;
 use super::error::CliError;
-pub use super::signals::Signals;
-use super::{ConfigArgs, load, logging, program};
+use super::signals::Signals;
+use super::{ConfigArgs, load, logging, program, with_fitting_sinks};
 use crate::config::{Listen, Loaded, Runtime};
 use crate::daemon::{Daemon, DaemonError, Files};
 use crate::process;
@@ -45,7 +45,7 @@ pub struct ServeArgs {
 /// Exit code 2 for the configuration, 70 for storage, 1 for everything else.
 pub fn run(args: &ServeArgs) -> Result<(), CliError> {
     process::keep_files_private();
-    let mut loaded = load(&args.config)?;
+    let mut loaded = load(&args.config).and_then(with_fitting_sinks)?;
     listen_again(&mut loaded);
     let mut listened = None;
     logging::start(&loaded.settings.log);
@@ -63,7 +63,7 @@ pub fn run(args: &ServeArgs) -> Result<(), CliError> {
         } else {
             say_how_to_sign_in(&daemon)?;
         }
-        let load = || confined.look_at(load(&args.config));
+        let load = || confined.look_at(load(&args.config).and_then(with_fitting_sinks));
         run_until_signalled(daemon, files, signals, load).await
     });
     if served.is_err() && suspect::any_in(&loaded.settings.storage.data_dir) {

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Loaded, Sources};
+use crate::config::{Loaded, Problems, Sources};
 use crate::error::CliError;
 
 /// The file that `--config` names.
@@ -22,9 +22,12 @@ pub struct ConfigArgs {
 pub fn load(args: &ConfigArgs) -> Result<Loaded, CliError> {
     let sources = Sources::of_process(args.config.clone())
         .map_err(|error| CliError::failed(format!("cannot find the working directory: {error}")))?;
-    crate::config::load(&sources).map_err(|problems| {
-        let count = problems.0.len();
-        let noun = if count == 1 { "problem" } else { "problems" };
-        CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
-    })
+    crate::config::load(&sources).map_err(unusable)
+}
+
+/// All that is wrong with a configuration, as the error of a verb.
+pub fn unusable(problems: Problems) -> CliError {
+    let count = problems.0.len();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    CliError::wrong_use(format!("{count} {noun} in the configuration\n{problems}"))
 }

@@ -1,7 +1,8 @@
 //! The guide: pages for the people who run Headgate and send to it.
 //!
 //! A page is a Markdown file in this folder, and is read in three places: in the repository, here in the crate's
-//! documentation, and under `/docs` of both listeners, where `http` renders it.
+//! documentation, and under `/docs` of both listeners. The build renders the pages (`render.rs`), so that `http`
+//! serves them as they are.
 //!
 //! Pages link to each other and to files of the repository by reference (`[Send]`, defined at the end of the page). In
 //! this documentation the same references are defined first, in `rustdoc.md`, and lead to its own pages.
@@ -10,13 +11,47 @@
 //! everybody.
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+mod render;
+
 /// A page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// The name of its file without `.md`, and of its address below `/docs/`.
     pub name: &'static str,
-    /// Markdown: one heading, a paragraph that says what the page is for, and the rest.
+    /// The whole page.
+    pub html: &'static str,
+    /// What the search looks through: the page's own heading comes first.
+    pub sections: &'static [Section],
+}
+
+/// A heading with the text up to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// Where it begins: empty at the page's own heading.
+    pub anchor: &'static str,
+    /// 1 is the page's own.
+    pub level: usize,
+    /// Without markup.
+    pub heading: &'static str,
+    /// Without markup, in lines.
     pub text: &'static str,
+}
+
+impl Page {
+    /// Its own heading.
+    pub fn title(&self) -> &'static str {
+        self.sections
+            .first()
+            .map_or(self.name, |section| section.heading)
+    }
+
+    /// Its first paragraph.
+    pub fn lead(&self) -> &'static str {
+        let text = self.sections.first().map(|section| section.text);
+        text.and_then(|text| text.lines().next())
+            .unwrap_or_default()
+    }
 }
 
 /// A file that pages show or link to.
@@ -37,39 +72,5 @@ impl File {
     }
 }
 
-/// The files.
-pub const FILES: [File; 3] = [
-    File {
-        path: "screen.webp",
-        content_type: "image/webp",
-        bytes: include_bytes!("screen.webp"),
-    },
-    File {
-        path: "pages.webp",
-        content_type: "image/webp",
-        bytes: include_bytes!("pages.webp"),
-    },
-    File {
-        path: "../../config/default.toml",
-        content_type: "text/plain; charset=utf-8",
-        bytes: include_bytes!("../../config/default.toml"),
-    },
-];
-
-/// Declares the pages, in the order in which they are listed: a module of this documentation for each.
-macro_rules! pages {
-    ($($name:ident)*) => {
-        /// The pages, in the order in which they are listed.
-        pub const PAGES: &[Page] = &[$(Page {
-            name: stringify!($name),
-            text: include_str!(concat!(stringify!($name), ".md")),
-        }),*];
-        $(
-            #[cfg_attr(doc, doc = include_str!("rustdoc.md"))]
-            #[doc = include_str!(concat!(stringify!($name), ".md"))]
-            pub mod $name {}
-        )*
-    };
-}
-
-pages! { install connect tools send clients show feeds configure operate watch backup troubleshoot sinks plugins http compare }
+// `PAGES`, `FILES`, and a module of this documentation for each page.
+include!(concat!(env!("OUT_DIR"), "/guide.rs"));

@@ -5,11 +5,12 @@
 //! **Invariant**: a browser asks each time whether it has the newest, so that pages and their files fit together after
 //! an update of the daemon; who has it is not sent it again.
 
-use salvo_core::http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
+use salvo_core::http::header::{CACHE_CONTROL, HeaderValue};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use sha2::{Digest as _, Sha256};
 
+use super::tag;
 use crate::text::hex;
 
 /// A file of the program.
@@ -33,17 +34,9 @@ impl Asset {
 
     /// Answers 304 to who has the file; whether that is all.
     pub fn is_known(&self, req: &Request, res: &mut Response) -> bool {
-        let tag = req.headers().get(IF_NONE_MATCH);
-        let known = tag.is_some_and(|tag| tag.as_bytes() == self.tag.as_bytes());
         let headers = res.headers_mut();
-        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
-            headers.insert(ETAG, tag);
-        }
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        if known {
-            res.status_code(StatusCode::NOT_MODIFIED);
-        }
-        known
+        tag::is_known(&self.tag, req, res)
     }
 
     /// Answers with the file.

@@ -1,28 +1,62 @@
 //! Entity tags: what a client has already is not sent again (RFC 9110, 13.1.2).
 //!
-//! Items and feeds answer with it.
+//! Items, feeds and files answer with it.
 //!
 //! **Invariant**: who is answered 304 named the tag of what would have been sent.
 
 use salvo_core::http::StatusCode;
-use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
+use salvo_core::http::headers::{ETag, HeaderMapExt as _, IfNoneMatch};
 use salvo_core::{Request, Response};
 
 /// Sets the entity tag; true if the client has it, which is answered then.
 pub fn is_known(tag: &str, req: &Request, res: &mut Response) -> bool {
-    let known = req
-        .headers()
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|one| one.trim().trim_start_matches("W/"))
-        .any(|one| one == tag || one == "*");
-    if let Ok(value) = HeaderValue::from_str(tag) {
-        res.headers_mut().insert(ETAG, value);
-    }
+    let Ok(tag) = tag.parse::<ETag>() else {
+        return false;
+    };
+    let asked = req.headers().typed_get::<IfNoneMatch>();
+    let known = asked.is_some_and(|asked| !asked.precondition_passes(&tag));
+    res.headers_mut().typed_insert(tag);
     if known {
         res.status_code(StatusCode::NOT_MODIFIED);
     }
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
+
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_among_others_in_either_form_and_nothing_else_is() {
+        for (lines, known) in [
+            (&["\"a1\""][..], true),
+            (&["W/\"a1\""], true),
+            (&["\"b\" , W/\"a1\",\"c\""], true),
+            (&["\"b\"", "\"a1\""], true),
+            (&["\"one, two\", \"a1\""], true),
+            (&["*"], true),
+            (&[], false),
+            (&[""], false),
+            (&["\"a\""], false),
+            (&["a1"], false),
+            (&["\"a1"], false),
+            (&["\"x\"a1\""], false),
+            (&["W/"], false),
+            (&["\"b, \"a1"], false),
+            (&["\u{e9}"], false),
+        ] {
+            let mut req = Request::default();
+            for line in lines {
+                let line = HeaderValue::from_bytes(line.as_bytes()).expect("a value");
+                req.headers_mut().append(IF_NONE_MATCH, line);
+            }
+            let mut res = Response::new();
+            assert_eq!(is_known("\"a1\"", &req, &mut res), known, "{lines:?}");
+            assert_eq!(res.headers()[ETAG], "\"a1\"");
+            let status = known.then_some(StatusCode::NOT_MODIFIED);
+            assert_eq!(res.status_code, status, "{lines:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! whose checksum holds, are ever loaded. This is what makes the unsafe calls sound.
 #![expect(unsafe_code, reason = "loading compiled code; argued at the calls")]
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -32,10 +32,12 @@ pub(super) struct Cache {
     compatibility: u64,
     /// It goes with the process.
     temporary: bool,
+    /// Keeps the folder for this process: two that write a file of one name would mix its bytes.
+    _lock: File,
 }
 
 impl Cache {
-    /// Opens the cache in a folder that nobody else uses at the same time.
+    /// Opens the cache in a folder of its own, unless another process uses it.
     pub(super) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -53,6 +55,7 @@ impl Cache {
             std::fs::DirBuilder::new().mode(0o700).create(folder)?;
         }
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+        let cache = Self::new(folder.to_owned(), engine, false)?;
         for file in std::fs::read_dir(folder)? {
             // What a process left behind that was killed.
             let path = file?.path();
@@ -60,7 +63,23 @@ impl Cache {
                 std::fs::remove_file(path)?;
             }
         }
-        Ok(Self::new(folder.to_owned(), engine, false))
+        Ok(cache)
+    }
+
+    /// Where the cache is in a folder that a user names. Open its own folder there: a cache removes what others may have
+    /// written.
+    ///
+    /// # Errors
+    /// Others can write there, and could put another folder in its place.
+    pub(super) fn within(folder: &Path) -> io::Result<PathBuf> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+        if std::fs::metadata(folder)?.mode() & 0o022 != 0 {
+            return Err(io::Error::other(
+                "other users can write to it; use a directory that only you can write to (chmod go-w)",
+            ));
+        }
+        Ok(folder.join("plugin-cache"))
     }
 
     /// A cache for this process only, in a new folder, which goes with it.
@@ -69,17 +88,25 @@ impl Cache {
         let folder = std::env::temp_dir().join(format!("headgate-{number:016x}"));
         // Fails where there is something already, whoever put it there.
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Self::new(folder, engine, true))
+        Self::new(folder, engine, true)
     }
 
-    fn new(folder: PathBuf, engine: &Engine, temporary: bool) -> Self {
+    fn new(folder: PathBuf, engine: &Engine, temporary: bool) -> io::Result<Self> {
+        let lock = File::open(&folder)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                io::Error::other("another process uses it; use a different directory")
+            }
+            TryLockError::Error(error) => error,
+        })?;
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Self {
+        Ok(Self {
             folder,
             compatibility: hasher.finish(),
             temporary,
-        }
+            _lock: lock,
+        })
     }
 
     /// The component whose source has this digest, if it was compiled before.

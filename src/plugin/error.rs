@@ -20,6 +20,14 @@ pub enum PluginError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Compiled code cannot be kept there.
+    #[error("cannot keep compiled plugins in {path}: {source}", path = path.display())]
+    Cache {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The engine cannot be set up on this machine.
     #[error("cannot set up the WebAssembly engine: {0:#}")]
     Engine(wasmtime::Error),

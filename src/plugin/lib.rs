@@ -39,7 +39,7 @@ mod turns;
 mod voice;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +59,7 @@ pub use instance::{Instance, NotTaken, Progress, Taken, Worn};
 pub use limits::Limits;
 use postgres::Database;
 use redact::Redactor;
+pub use schema::unfit;
 use ticks::Ticks;
 use turns::Turns;
 pub use voice::Voice;
@@ -180,16 +181,13 @@ impl Plugins {
     ) -> Result<Self, PluginError> {
         let engine = engine().map_err(PluginError::Engine)?;
         let linker = host::linker(&engine).map_err(PluginError::Engine)?;
-        let cache =
-            match cache_dir {
-                Some(folder) => Some(cache::Cache::open(folder, &engine).map_err(|source| {
-                    PluginError::Read {
-                        path: folder.to_owned(),
-                        source,
-                    }
-                })?),
-                None => None,
-            };
+        let open = |folder: &Path| {
+            cache::Cache::open(folder, &engine).map_err(|source| PluginError::Cache {
+                path: folder.to_owned(),
+                source,
+            })
+        };
+        let cache = cache_dir.map(open).transpose()?;
         let turns = Turns::new(Ticks::start(&engine));
         Ok(Self {
             engine: Opaque::new(engine),
@@ -198,6 +196,17 @@ impl Plugins {
             compiler: program.map(|program| Compiler::new(program, limits.compile)),
             limits,
             turns,
+        })
+    }
+
+    /// The folder for [`new`](Self::new) in one that a user names.
+    ///
+    /// # Errors
+    /// [`PluginError::Cache`].
+    pub fn cache_within(folder: &Path) -> Result<PathBuf, PluginError> {
+        cache::Cache::within(folder).map_err(|source| PluginError::Cache {
+            path: folder.to_owned(),
+            source,
         })
     }
 

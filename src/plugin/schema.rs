@@ -1,5 +1,8 @@
 //! Checks a sink's settings against the JSON Schema that its plugin brings.
 //!
+//! An instance is checked when it starts; the settings of built-in plugins with the whole configuration, by
+//! [`unfit`], before anything starts.
+//!
 //! **Invariant**: a schema reaches for nothing: references to other documents are not followed. Nor does it cost much,
 //! because guests bring it and no limit of theirs holds here: how much a check can take is known before it begins.
 
@@ -8,7 +11,33 @@ use std::collections::HashMap;
 use jsonschema::PatternOptions;
 use serde_json::Value;
 
+use super::redact::Redactor;
 use crate::config;
+
+/// The schemas of the built-in plugins; `pool` takes no settings.
+const BUILT_IN: [(&str, &str); 6] = [
+    ("pool", ""),
+    (
+        "http-forward",
+        include_str!("../../plugins/http-forward/src/config.schema.json"),
+    ),
+    (
+        "postgres",
+        include_str!("../../plugins/postgres/src/config.schema.json"),
+    ),
+    (
+        "influx",
+        include_str!("../../plugins/influx/src/config.schema.json"),
+    ),
+    (
+        "webhook",
+        include_str!("../../plugins/webhook/src/config.schema.json"),
+    ),
+    (
+        "filter-map",
+        include_str!("../../plugins/filter-map/src/config.schema.json"),
+    ),
+];
 
 /// Problems that a message lists.
 const PROBLEMS_MAX: usize = 5;
@@ -22,16 +51,66 @@ const DEPTH_MAX: u32 = 128;
 const PATTERNS_MAX: u32 = 100;
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
+/// What does not fit the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Misfit {
+    /// A JSON pointer into the settings.
+    place: String,
+    said: String,
+}
+
+/// What of a sink's `config` does not fit the schema of its built-in plugin: the place as the configuration writes it,
+/// `config.url`, and what is expected there. Plugins from files are asked when they are loaded.
+pub fn unfit(sink: &config::Sink) -> Vec<(String, String)> {
+    let Some((_, schema)) = BUILT_IN.iter().find(|(name, _)| *name == sink.plugin) else {
+        return Vec::new();
+    };
+    let misfits = misfits(schema, &sink.config).unwrap_or_else(|said| {
+        let place = String::new();
+        vec![Misfit { place, said }]
+    });
+    let redactor = Redactor::of(sink);
+    let written = misfits.into_iter().map(|Misfit { place, said }| {
+        let mut path = "config".to_owned();
+        for part in place.split('/').skip(1) {
+            match part.parse::<usize>() {
+                Ok(index) => path.push_str(&format!("[{index}]")),
+                Err(_) => {
+                    path.push_str(&format!(".{}", part.replace("~1", "/").replace("~0", "~")))
+                }
+            }
+        }
+        (redactor.redact(path), redactor.redact(said))
+    });
+    written.collect()
+}
+
 /// Whether `config` fits; otherwise the sentence that says what does not, with its place. A plugin without
 /// a schema takes no settings.
 pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
+    let problems: Vec<String> = misfits(schema, config)?
+        .into_iter()
+        .map(|Misfit { place, said }| match place.as_str() {
+            "" => said,
+            place => format!("{place}: {said}"),
+        })
+        .collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems.join("; ")),
+    }
+}
+
+/// # Errors
+/// The schema cannot be used, or there is none and settings all the same.
+fn misfits(schema: &str, config: &Value) -> Result<Vec<Misfit>, String> {
     if schema.trim().is_empty() {
         return match config.as_object() {
             Some(settings) if !settings.is_empty() => {
                 let names: Vec<&str> = settings.keys().map(String::as_str).collect();
                 Err(format!("it takes no settings, not {}", names.join(", ")))
             }
-            _ => Ok(()),
+            _ => Ok(Vec::new()),
         };
     }
     if schema.len() > SCHEMA_BYTES_MAX {
@@ -52,26 +131,33 @@ pub(super) fn check(schema: &str, config: &Value) -> Result<(), String> {
         .with_pattern_options(patterns)
         .build(&schema)
         .map_err(|error| format!("the schema that it brings cannot be used: {error}"))?;
-    let problems: Vec<String> = validator
-        .iter_errors(config)
-        .take(PROBLEMS_MAX)
-        .map(|problem| {
-            let place = problem.instance_path().as_str();
-            let named = place.split('/').any(config::names_secret);
-            let said = match named || !config::hidden(problem.instance()).is_empty() {
-                true => problem.masked_with("this").to_string(),
-                false => problem.to_string(),
-            };
-            match place {
-                "" => said,
-                place => format!("{place}: {said}"),
-            }
-        })
-        .collect();
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems.join("; ")),
-    }
+    let problems = validator.iter_errors(config).take(PROBLEMS_MAX);
+    let misfits = problems.map(|problem| {
+        let place = problem.instance_path().as_str();
+        let named = place.split('/').any(config::names_secret);
+        let nested = problem.instance().is_object() || problem.instance().is_array();
+        let said = match named || nested || !config::hidden(problem.instance()).is_empty() {
+            true => problem.masked_with("this").to_string(),
+            false => problem.to_string(),
+        };
+        let described = description(&schema, problem.evaluation_path().as_str());
+        Misfit {
+            place: place.to_owned(),
+            said: match described {
+                Some(described) => format!("{said}; expected: {described}"),
+                None => said,
+            },
+        }
+    });
+    Ok(misfits.collect())
+}
+
+/// What the schema says of the setting that a keyword is about.
+fn description<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
+    let (part, _) = keyword
+        .split_once("/$ref")
+        .or_else(|| keyword.rsplit_once('/'))?;
+    schema.pointer(part)?.get("description")?.as_str()
 }
 
 /// Counts what checking against a schema can come to.
@@ -181,6 +267,57 @@ mod tests {
         assert!(check("{", &json!({})).is_err());
         let elsewhere = r#"{"$ref": "https://example.com/schema.json"}"#;
         assert!(check(elsewhere, &json!({})).is_err());
+    }
+
+    #[test]
+    fn the_description_of_a_setting_says_what_is_expected() {
+        let schema = r##"{"$defs": {"size": {"type": "integer"}},
+            "allOf": [{"description": "one of both", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}],
+            "properties": {"a": {"description": "a text", "type": "string"},
+                           "b": {"description": "a size", "$ref": "#/$defs/size"}, "c": {"type": "null"}}}"##;
+        let refused = |config: Value| check(schema, &config).expect_err("it does not fit");
+        for (config, said) in [
+            (
+                json!({"a": 1}),
+                "/a: 1 is not of type \"string\"; expected: a text",
+            ),
+            (
+                json!({"b": "x"}),
+                "/b: \"x\" is not of type \"integer\"; expected: a size",
+            ),
+            (json!({"a": "x", "c": 1}), "/c: 1 is not of type \"null\""),
+        ] {
+            assert_eq!(refused(config), said);
+        }
+        let both = refused(json!({"a": "x", "b": 1}));
+        assert!(
+            both.starts_with("this ") && both.ends_with("; expected: one of both"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn settings_of_built_in_plugins_are_checked_before_anything_starts() {
+        let sink = |plugin: &str, config| config::Sink {
+            plugin: plugin.to_owned(),
+            config,
+            ..config::Sink::default()
+        };
+        let unfit = |plugin: &str, config| unfit(&sink(plugin, config));
+        for plugin in config::BUILT_IN_PLUGINS {
+            let (place, _) = &unfit(plugin, json!({"nothing": "knows this"}))[0];
+            assert_eq!(place, "config", "{plugin}");
+        }
+        let type_of_column =
+            json!({"table": "t", "key": ["a"], "columns": [{"name": "a", "type": ";"}]});
+        assert_eq!(
+            unfit("postgres", type_of_column)[0].0,
+            "config.columns[0].type"
+        );
+        assert_eq!(unfit("postgres", json!({"table": "t"})), []);
+        assert_eq!(unfit("pool", json!({})), []);
+        // What is in a file is not known before it is loaded.
+        assert_eq!(unfit("./mine.wasm", json!({"any": 1})), []);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(super) const RESERVED: &[&str] = &[
     "HEADGATE_KEY",
     "HEADGATE_READ_KEY",
     "HEADGATE_PLUGIN_POSTGRES",
+    "HEADGATE_PLUGIN_CACHE",
     "HEADGATE_LOG",
     "HEADGATE_KILLS",
 ];

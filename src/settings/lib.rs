@@ -127,6 +127,21 @@ pub struct Loaded {
     origins: Origins,
 }
 
+impl Loaded {
+    /// A problem of a setting, with the place where it was set.
+    pub fn problem(&self, path: &str, message: String) -> Problem {
+        let nearest = self.origins.nearest(path);
+        let unset = || Origin::of(0, &Arc::from("default"));
+        Problem {
+            origin: nearest
+                .as_ref()
+                .map_or_else(unset, |(origin, _)| (*origin).clone()),
+            path: nearest.map_or_else(|| path.to_owned(), |(_, path)| path),
+            message,
+        }
+    }
+}
+
 impl Sources {
     /// The working directory and environment of this process.
     ///

@@ -7,7 +7,6 @@
 mod example;
 mod frame;
 mod guide;
-mod markdown;
 mod operation;
 mod reference;
 mod schema;

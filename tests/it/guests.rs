@@ -25,6 +25,7 @@ mod rules;
 mod statements;
 mod supplied;
 mod tables;
+mod unfit; // what built-in plugins do not take
 mod wasm;
 mod webhook;
 mod world;

@@ -3,19 +3,21 @@
 //!
 //! Where a toolchain is missing a test is skipped and says so; with `CI` set that is a failure.
 //!
-//! **Invariant**: a test leaves nothing in the source tree; everything is built in copies below the target folder.
+//! **Invariant**: a test leaves nothing in the source tree; everything is built in copies below the target folder. Each
+//! component is compiled once, whichever test comes first.
 
 mod behaviour; // the same sink does the same in every language
 mod new; // the projects of `headgate plugin new`
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command_line::{Done, finish, finish_within, headgate};
 use crate::process::skipped;
 use crate::program::{BUILD_MAX, output};
+use crate::setup::Setup;
 
 /// What builds Rust; it is there, or nobody would run this.
 const RUST: &[&[&str]] = &[];
@@ -42,6 +44,10 @@ fn available(test: &str, programs: &[&[&str]]) -> bool {
     true
 }
 
+/// Where `headgate plugin` keeps compiled code: a component of JavaScript or Python takes 20 s of computing in a program
+/// for debugging, and each is checked, tried and run.
+const COMPILED: &str = "HEADGATE_PLUGIN_CACHE";
+
 /// Where the copies of the examples are; held by one process at a time, because compilers write into it.
 pub(crate) struct Workshop {
     pub(crate) root: PathBuf,
@@ -58,6 +64,26 @@ impl Workshop {
         let lock = File::create(root.join("lock")).expect("a file");
         lock.lock().expect("a lock");
         Self { root, _lock: lock }
+    }
+
+    /// Compiled components, by their content.
+    fn compiled(&self) -> PathBuf {
+        self.root.join("compiled")
+    }
+
+    /// Spares a daemon what was compiled here.
+    fn hand_compiled_to(&self, setup: &Setup) {
+        let to = setup.data_dir().join("plugin-cache");
+        let mut builder = fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&to)
+            .expect("a folder");
+        for entry in fs::read_dir(self.compiled().join("plugin-cache")).expect("a folder") {
+            let entry = entry.expect("an entry");
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+        }
     }
 
     /// A copy of an example, beside a copy of the SDK as in the source tree.
@@ -104,7 +130,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 }
 
 /// Runs the first shell commands of a project's README; the component that they made.
-fn follow_readme(project: &Path, component: &str) -> PathBuf {
+fn follow_readme(workshop: &Workshop, project: &Path, component: &str) -> PathBuf {
     let readme = fs::read_to_string(project.join("README.md")).expect("a README");
     let (_, commands) = readme.split_once("```sh\n").expect("commands");
     let (commands, _) = commands.split_once("```").expect("an end");
@@ -114,20 +140,21 @@ fn follow_readme(project: &Path, component: &str) -> PathBuf {
         fs::create_dir_all(&target).expect("a folder");
         symlink(target, project.join("target")).expect("a link");
     }
-    shell(project, commands).ok();
+    shell(workshop, project, commands).ok();
     let component = project.join(component);
     assert!(component.is_file(), "no {}", component.display());
     component
 }
 
 /// Runs commands as a reader would, who has `headgate` on the path.
-fn shell(folder: &Path, commands: &str) -> Done {
+fn shell(workshop: &Workshop, folder: &Path, commands: &str) -> Done {
     let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
     let own = program.parent().expect("a folder").display();
     let mut shell = Command::new("sh");
     shell
         .args(["-euxc", &format!("PATH=\"{own}:$PATH\"; {commands}")])
-        .current_dir(folder);
+        .current_dir(folder)
+        .env(COMPILED, workshop.compiled());
     for name in [
         "CARGO_TARGET_DIR",
         "CARGO_BUILD_TARGET",
@@ -140,10 +167,11 @@ fn shell(folder: &Path, commands: &str) -> Done {
 }
 
 /// What `headgate plugin test` says, as JSON, of a component with these items.
-fn tried(component: &Path, input: &str) -> Done {
+fn tried(workshop: &Workshop, component: &Path, input: &str) -> Done {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = headgate(folder.path());
     command
+        .env(COMPILED, workshop.compiled())
         .args(["plugin", "test"])
         .arg(component)
         .args(["--settings", r#"{"least": 10}"#, "--item-key", "id"])

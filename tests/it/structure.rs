@@ -74,7 +74,7 @@ const HOMES: [(&str, &[&str]); 28] = [
     ("flate2", &["cli", "sender"]),
     ("ring::hmac", &["sender"]),
     ("ruzstd", &["sender"]),
-    ("pulldown_cmark", &["http"]),
+    ("pulldown_cmark", &["guide"]),
     ("salvo_core", &["http"]),
     ("salvo_oapi", &["http"]),
     ("salvo_extra", &["http"]),

@@ -143,6 +143,7 @@ fn reserved_foreign_and_kubernetes_variables_are_no_settings() {
         "HEADGATE_KEY",
         "HEADGATE_READ_KEY",
         "HEADGATE_PLUGIN_POSTGRES",
+        "HEADGATE_PLUGIN_CACHE",
         "HEADGATE_URL",
         "HEADGATE_KILLS",
         "HEADGATE_LOG",

@@ -1,29 +1,25 @@
 //! `/docs`: the list of the guide's pages and the search; and each page and file of the guide.
 //!
-//! **Invariant**: the pages are rendered once, for both listeners, when somebody asks for the first time.
+//! **Invariant**: the pages are those that the build rendered, the same for both listeners.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use maud::{Markup, PreEscaped, html};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 
 use super::frame::{self, Frame};
-use super::markdown::Rendered;
 use super::{Listener, search};
-use crate::guide::{FILES, PAGES};
+use crate::guide::{FILES, PAGES, Page};
 use crate::http::document::Document;
 
-static GUIDE: LazyLock<Vec<Rendered>> =
-    LazyLock::new(|| PAGES.iter().copied().map(Rendered::new).collect());
-
 /// The pages, with the sections of the one that is shown.
-fn contents(shown: Option<&Rendered>) -> Markup {
+fn contents(shown: Option<&Page>) -> Markup {
     html! {
-        ul.pages { @for page in &*GUIDE {
-            @let is_shown = shown.is_some_and(|shown| shown.page.name == page.page.name);
+        ul.pages { @for page in PAGES {
+            @let is_shown = shown.is_some_and(|shown| shown.name == page.name);
             li {
-                a href={ "/docs/" (page.page.name) } aria-current=[is_shown.then_some("page")] { (page.title()) }
+                a href={ "/docs/" (page.name) } aria-current=[is_shown.then_some("page")] { (page.title()) }
                 @if is_shown { ul { @for section in page.sections.iter().filter(|section| section.level == 2) {
                     li { a href={ "#" (section.anchor) } { (section.heading) } }
                 } } }
@@ -37,8 +33,8 @@ fn list() -> Markup {
     html! {
         h1 { "Documentation" }
         dl.pages {
-            @for page in &*GUIDE {
-                dt { a href={ "/docs/" (page.page.name) } { (page.title()) } }
+            @for page in PAGES {
+                dt { a href={ "/docs/" (page.name) } { (page.title()) } }
                 dd { (page.lead()) }
             }
             dt { a href="/docs/api" { "API reference" } }
@@ -64,7 +60,7 @@ impl Handler for GetGuide {
             true => list(),
             false => html! {
                 h1 { "Search" }
-                (search::results(&query, &GUIDE, &self.document.made().await.value))
+                (search::results(&query, PAGES, &self.document.made().await.value))
             },
         };
         Frame {
@@ -90,7 +86,7 @@ impl Handler for GetGuidePage {
             frame::send(res, file.content_type, ResBody::Once(file.bytes.into()));
             return;
         }
-        let Some(page) = GUIDE.iter().find(|page| page.page.name == name) else {
+        let Some(page) = PAGES.iter().find(|page| page.name == name) else {
             // The catcher says so.
             res.status_code(StatusCode::NOT_FOUND);
             return;
@@ -101,7 +97,7 @@ impl Handler for GetGuidePage {
             title: page.title(),
             query: "",
             contents: contents(Some(page)),
-            content: html! { div.guide { (PreEscaped(&page.html)) } },
+            content: html! { div.guide { (PreEscaped(page.html)) } },
         }
         .send(res);
     }

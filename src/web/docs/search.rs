@@ -5,8 +5,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::markdown::Rendered;
 use super::operation::Operation;
+use crate::guide::Page;
 
 const HITS_MAX: usize = 40;
 const WORDS_MAX: usize = 10;
@@ -24,7 +24,7 @@ struct Hit {
 }
 
 /// What is found, as a list.
-pub(super) fn results(query: &str, pages: &[Rendered], document: &Value) -> Markup {
+pub(super) fn results(query: &str, pages: &[Page], document: &Value) -> Markup {
     let words = words(query);
     let mut hits: Vec<Hit> = places(pages, document)
         .filter(|hit| {
@@ -58,18 +58,18 @@ fn words(query: &str) -> Vec<String> {
 }
 
 /// Everything that can be found.
-fn places<'a>(pages: &'a [Rendered], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
+fn places<'a>(pages: &'a [Page], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
     let sections = pages.iter().flat_map(|page| {
         page.sections.iter().map(|section| Hit {
-            address: match section.anchor.as_str() {
-                "" => format!("/docs/{}", section.page),
-                anchor => format!("/docs/{}#{anchor}", section.page),
+            address: match section.anchor {
+                "" => format!("/docs/{}", page.name),
+                anchor => format!("/docs/{}#{anchor}", page.name),
             },
             title: match section.level {
-                1 => section.heading.clone(),
+                1 => section.heading.to_owned(),
                 _ => format!("{}: {}", page.title(), section.heading),
             },
-            text: section.text.clone(),
+            text: section.text.to_owned(),
             in_title: 0,
         })
     });
@@ -148,12 +148,34 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::guide::Page;
+    use crate::guide::Section;
 
     #[test]
     fn a_hit_has_every_word_in_any_case_and_titles_come_first() {
-        let text = "# Send\n\nBodies <and> Ärger.\n\n## Retries\n\nAn idempotency key.\n\n## Keys\n\nRetries, too: idempotency.\n";
-        let pages = [Rendered::new(Page { name: "send", text })];
+        const fn section(
+            anchor: &'static str,
+            heading: &'static str,
+            text: &'static str,
+        ) -> Section {
+            let level = if anchor.is_empty() { 1 } else { 2 };
+            Section {
+                anchor,
+                level,
+                heading,
+                text,
+            }
+        }
+        let pages = [Page {
+            name: "send",
+            html: "",
+            sections: &const {
+                [
+                    section("", "Send", "Bodies <and> Ärger.\n"),
+                    section("retries", "Retries", "An idempotency key.\n"),
+                    section("keys", "Keys", "Retries, too: idempotency.\n"),
+                ]
+            },
+        }];
         let document =
             json!({"paths": {"/a": {"get": {"operationId": "get_a", "summary": "Get a retry"}}}});
         let found = |query: &str| results(query, &pages, &document).into_string();

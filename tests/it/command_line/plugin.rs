@@ -1,5 +1,8 @@
 //! `headgate plugin`: what an author sees without a daemon.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::{fs, io};
+
 use serde_json::{Value, json};
 
 use super::{Done, finish, headgate, run};
@@ -63,6 +66,43 @@ fn check_says_what_a_component_is_and_asks_for() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
+}
+
+#[test]
+fn compiled_code_is_kept_where_only_its_user_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sorts = guest("sorts");
+    let check = |cache: &str| {
+        let mut command = headgate(folder.path());
+        command.env("HEADGATE_PLUGIN_CACHE", cache);
+        command.args(["plugin", "check", &sorts, LEAST[0], LEAST[1]]);
+        finish(&mut command, "")
+    };
+    let kept = || {
+        let entries = fs::read_dir(folder.path().join("mine/plugin-cache")).expect("a folder");
+        let metadata = |entry: io::Result<fs::DirEntry>| entry.and_then(|entry| entry.metadata());
+        let inode = |metadata: fs::Metadata| metadata.ino();
+        entries
+            .map(|entry| inode(metadata(entry).expect("an entry")))
+            .collect::<Vec<_>>()
+    };
+    check("mine").ok();
+    let first = kept();
+    assert_eq!(first.len(), 1);
+    check("mine").ok();
+    assert_eq!(kept(), first, "it was compiled again");
+
+    let used = fs::File::open(folder.path().join("mine/plugin-cache")).expect("a folder");
+    used.lock().expect("a lock");
+    let told = check("mine").failed(2);
+    assert!(told.contains("another process uses it"), "{told}");
+
+    fs::create_dir(folder.path().join("ours")).expect("a folder");
+    let shared = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(folder.path().join("ours"), shared).expect("a mode");
+    let told = check("ours").failed(2);
+    assert!(told.contains("other users can write to it"), "{told}");
+    assert!(!folder.path().join("ours/plugin-cache").exists());
 }
 
 #[test]

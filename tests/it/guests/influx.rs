@@ -294,20 +294,4 @@ fn buckets_are_written_to_and_retry_after_is_honoured() {
         assert_eq!(seen.body, "hostile n=1 5\nhostile n=2 12\n");
     }
     nobody_else_suffers(process);
-
-    for (config, words) in [
-        (
-            "db = \"a\", bucket = \"b\"",
-            "wants either `db`, or `bucket`",
-        ),
-        ("db = \"a\", measurement = \"#a\"", "/measurement"),
-        ("org = \"a\"", "bucket"),
-    ] {
-        let process = writing(&receiver.url(""), config, ONCE, "").spawn();
-        process.accepted("hostile", "", r#"{"n": 1}"#);
-        process.sink_becomes("hostile", &format!("paused with {words:?}"), |sink| {
-            sink["state"] == "paused" && sink["reason"].to_string().contains(words)
-        });
-        nobody_else_suffers(process);
-    }
 }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    C, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell, tried,
+    C, COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, headgate, shell,
+    tried,
 };
 use crate::command_line::finish;
 use crate::process::{BY_ID, Process};
@@ -29,8 +30,9 @@ fn becomes(process: &Process, request_id: &str, status: &str) {
     }
 }
 
-fn checked(component: &Path, more: &[&str]) -> Value {
+fn checked(workshop: &Workshop, component: &Path, more: &[&str]) -> Value {
     let mut command = headgate(Path::new("."));
+    command.env(COMPILED, workshop.compiled());
     command.args(["plugin", "check", "--output", "json"]);
     command.arg(component).args(more);
     let report = finish(&mut command, "").ok();
@@ -38,8 +40,8 @@ fn checked(component: &Path, more: &[&str]) -> Value {
 }
 
 /// What all languages have in common.
-fn keeps_what_is_over_the_threshold(component: &Path) {
-    let report: Value = serde_json::from_str(&tried(component, FOUR).out).expect("JSON");
+fn keeps_what_is_over_the_threshold(workshop: &Workshop, component: &Path) {
+    let report: Value = serde_json::from_str(&tried(workshop, component, FOUR).out).expect("JSON");
     let expected = json!({
         "result": "rejected 1 of 4 items",
         "effects": [
@@ -60,6 +62,7 @@ fn keeps_what_is_over_the_threshold(component: &Path) {
         "orders",
         "config = { least = 10 }\n",
     );
+    workshop.hand_compiled_to(&folder);
     let process = folder.spawn();
     let id = process.accepted("orders", BY_ID, FOUR);
     becomes(&process, &id, "failed");
@@ -93,13 +96,13 @@ fn rust() {
     let workshop = Workshop::enter("examples");
     let project = workshop.example("rust");
     let built = "target/wasm32-wasip2/release/threshold.wasm";
-    keeps_what_is_over_the_threshold(&follow_readme(&project, built));
+    keeps_what_is_over_the_threshold(&workshop, &follow_readme(&workshop, &project, built));
 
     let project = workshop.example("rust-smallest");
     let lines = std::fs::read_to_string(project.join("src/lib.rs")).expect("a file");
     assert!(lines.lines().count() < 15, "its README says so");
     let built = "target/wasm32-wasip2/release/smallest.wasm";
-    let smallest = follow_readme(&project, built);
+    let smallest = follow_readme(&workshop, &project, built);
     let folder = Setup::with_streams(&["orders"]).sink(
         "mine",
         &smallest.display().to_string(),
@@ -121,9 +124,9 @@ fn javascript() {
     }
     let workshop = Workshop::enter("javascript");
     let project = workshop.example("javascript");
-    let component = follow_readme(&project, "threshold.wasm");
-    asks_for_no_wasi(&component);
-    keeps_what_is_over_the_threshold(&component);
+    let component = follow_readme(&workshop, &project, "threshold.wasm");
+    asks_for_no_wasi(&workshop, &component);
+    keeps_what_is_over_the_threshold(&workshop, &component);
 }
 
 #[test]
@@ -133,8 +136,8 @@ fn python() {
     }
     let workshop = Workshop::enter("python");
     let project = workshop.example("python");
-    let component = follow_readme(&project, "threshold.wasm");
-    keeps_what_is_over_the_threshold(&component);
+    let component = follow_readme(&workshop, &project, "threshold.wasm");
+    keeps_what_is_over_the_threshold(&workshop, &component);
 }
 
 #[test]
@@ -144,14 +147,14 @@ fn c() {
     }
     let workshop = Workshop::enter("c");
     let project = workshop.example("c");
-    let component = follow_readme(&project, "threshold.wasm");
-    asks_for_no_wasi(&component);
-    keeps_what_is_over_the_threshold(&component);
+    let component = follow_readme(&workshop, &project, "threshold.wasm");
+    asks_for_no_wasi(&workshop, &component);
+    keeps_what_is_over_the_threshold(&workshop, &component);
 }
 
 /// What the README says of components without WASI.
-fn asks_for_no_wasi(component: &Path) {
-    let report = checked(component, &["--settings", r#"{"least": 10}"#]);
+fn asks_for_no_wasi(workshop: &Workshop, component: &Path) {
+    let report = checked(workshop, component, &["--settings", r#"{"least": 10}"#]);
     assert_eq!(report["name"], "threshold");
     let imports = report["imports"].as_array().expect("a list").iter();
     let wasi = imports.filter(|import| import.as_str().is_some_and(|i| i.starts_with("wasi:")));
@@ -161,15 +164,15 @@ fn asks_for_no_wasi(component: &Path) {
 #[test]
 fn the_bindings_for_c_fit_the_world() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plugins/c");
-    shell(&folder, "sh bindings.sh --check").ok();
     let workshop = Workshop::enter("bindings");
+    shell(&workshop, &folder, "sh bindings.sh --check").ok();
     let copy = workshop.example("c");
     let world = workshop.root.join("plugins/sdk/wit/sink.wit");
     let text = std::fs::read_to_string(&world).expect("the world");
     std::fs::write(&world, format!("// A remark.\n{text}")).expect("a file");
-    shell(&copy, "sh bindings.sh --check").ok();
+    shell(&workshop, &copy, "sh bindings.sh --check").ok();
     std::fs::write(&world, text.replace("attempt: func", "attempts: func")).expect("a file");
-    let told = shell(&copy, "sh bindings.sh --check").failed(1);
+    let told = shell(&workshop, &copy, "sh bindings.sh --check").failed(1);
     assert!(
         told.contains("run examples/plugins/c/bindings.sh"),
         "{told}"
@@ -183,7 +186,7 @@ fn javascript_with_fetch() {
     }
     let workshop = Workshop::enter("javascript-fetch");
     let project = workshop.example("javascript-fetch");
-    let component = follow_readme(&project, "notify.wasm");
+    let component = follow_readme(&workshop, &project, "notify.wasm");
     let receiver = Receiver::start(|seen, before| match (seen.path.as_str(), before) {
         ("/in", 0) => answer(503, "", ""),
         ("/in", _) => answer(204, "", ""),
@@ -198,10 +201,11 @@ fn javascript_with_fetch() {
              http = {{ hosts = [{host:?}], networks = [\"127.0.0.0/8\"] }}\n"
         )
     };
-    let process = Setup::with_streams(&["in", "bad"])
+    let folder = Setup::with_streams(&["in", "bad"])
         .toml(&sink("in"))
-        .toml(&sink("bad"))
-        .spawn();
+        .toml(&sink("bad"));
+    workshop.hand_compiled_to(&folder);
+    let process = folder.spawn();
     let id = process.accepted("in", BY_ID, FOUR);
     becomes(&process, &id, "processed");
     let seen = receiver.seen();

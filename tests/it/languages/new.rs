@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, tried};
-use crate::command_line::run;
+use super::{COMPILED, JAVASCRIPT, PYTHON, RUST, Workshop, available, follow_readme, tried};
+use crate::command_line::{finish, headgate, run};
 
 /// Makes a project, follows its README, and tries the component.
 fn works(test: &str, lang: &str, programs: &[&[&str]], component: &str) {
@@ -25,8 +25,9 @@ fn works(test: &str, lang: &str, programs: &[&[&str]], component: &str) {
         steps.all(|step| readme.contains(step.trim())),
         "{told} in {readme}"
     );
-    let component = follow_readme(&project, component);
+    let component = follow_readme(&workshop, &project, component);
     let report = tried(
+        &workshop,
         &component,
         r#"[{"id": "a", "value": 9}, {"id": "b", "value": 10, "secret": 1}]"#,
     );
@@ -34,16 +35,10 @@ fn works(test: &str, lang: &str, programs: &[&[&str]], component: &str) {
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["effects"][0]["key"], "b");
     assert_eq!(report["effects"][0]["fields"]["value"], 10);
-    let checked = run(
-        folder,
-        [
-            "plugin",
-            "check",
-            &component.display().to_string(),
-            "--settings",
-            r#"{"least": 1}"#,
-        ],
-    );
+    let mut check = headgate(folder);
+    check.env(COMPILED, workshop.compiled());
+    check.args(["plugin", "check", "--settings", r#"{"least": 1}"#]);
+    let checked = finish(check.arg(&component), "");
     assert!(checked.ok().starts_with("my-sink 0.1.0, "));
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{deploy, there_are};
-use crate::command_line::{finish, finish_within, run};
+use crate::command_line::{Done, finish, finish_within, run};
 use crate::program::BUILD_MAX;
 
 /// Makes a release of the tested program.
@@ -19,11 +20,14 @@ fn release(folder: &Path) {
         .arg(env!("CARGO_BIN_EXE_headgate"))
         .arg(folder)
         .env("SOURCE_DATE_EPOCH", "1000000000")
+        .env("RELEASE_WITHOUT_ADVISORIES", "1")
         // Quickly rather than small.
         .env("GZIP_LEVEL", "-1")
         .env("DPKG_DEB_COMPRESSOR_TYPE", "gzip")
         .env("DPKG_DEB_COMPRESSOR_LEVEL", "1");
-    finish_within(BUILD_MAX, &mut build, "").ok();
+    let done = finish_within(BUILD_MAX, &mut build, "");
+    assert!(done.err.contains("WARNING: RELEASE_WITHOUT_ADVISORIES=1"));
+    done.ok();
 }
 
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -85,6 +89,74 @@ fn a_release_has_everything_and_is_the_same_when_it_is_made_again() {
     }
     let mut program = Command::new(tree.join("headgate"));
     finish(program.arg("--version"), "").ok();
+}
+
+/// A script of a release, which finds in place of RustSec's advisories those that `folder` has, and none without one.
+fn with_advisories(script: &str, folder: Option<&Path>, home: &Path) -> Done {
+    let registry = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let registry = registry
+        .unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cargo"));
+    if !home.join("registry").exists() {
+        symlink(registry.join("registry"), home.join("registry")).expect("a link");
+    }
+    let instead = folder.map_or_else(
+        || "file:///nowhere".to_owned(),
+        |folder| format!("file://{}", folder.display()),
+    );
+    let mut command = Command::new(deploy(script));
+    command
+        .env("CARGO_HOME", home)
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", format!("url.{instead}.insteadOf"))
+        .env(
+            "GIT_CONFIG_VALUE_0",
+            "https://github.com/RustSec/advisory-db",
+        )
+        .env_remove("RELEASE_WITHOUT_ADVISORIES")
+        .arg("--keep-changes")
+        .arg(home.join("release"));
+    finish_within(BUILD_MAX, &mut command, "")
+}
+
+#[test]
+fn a_release_fails_with_a_known_hole_and_where_nobody_can_know() {
+    let test = "a_release_fails_with_a_known_hole_and_where_nobody_can_know";
+    if !there_are(&["cargo-deny", "git"], test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (home, advisories) = (folder.path().join("home"), folder.path().join("advisories"));
+    fs::create_dir_all(&home).expect("a folder");
+    let sentence = "RustSec's advisories cannot be fetched: ";
+    for script in ["release/advisories", "release/build"] {
+        let told = with_advisories(script, None, &home).failed(1);
+        assert!(told.contains(sentence), "{told}");
+        assert!(told.contains("RELEASE_WITHOUT_ADVISORIES=1"), "{told}");
+    }
+    assert!(!home.join("release/SHA256SUMS").exists());
+
+    for (package, code) in [("nobody-depends-on-this", 0), ("itoa", 1)] {
+        let crates = advisories.join("crates");
+        let _ = fs::remove_dir_all(&crates);
+        fs::create_dir_all(crates.join(package)).expect("a folder");
+        let advisory = format!(
+            "```toml\n[advisory]\nid = \"RUSTSEC-2026-9999\"\npackage = \"{package}\"\ndate = \"2026-01-01\"\n\
+             [versions]\npatched = [\">= 999.0.0\"]\n```\n\n# A hole of the tests\n\nThere is none.\n"
+        );
+        let file = crates.join(package).join("RUSTSEC-2026-9999.md");
+        fs::write(file, advisory).expect("a file");
+        let mut commit = Command::new("sh");
+        commit.current_dir(&advisories).args([
+            "-euxc",
+            "git init --quiet --initial-branch main .; git add --all; \
+             git -c user.name=t -c user.email=t@example.com commit --quiet --message advisory",
+        ]);
+        finish(&mut commit, "").ok();
+        let done = with_advisories("release/advisories", Some(&advisories), &home);
+        assert_eq!(done.code, Some(code), "{package}: {}{}", done.out, done.err);
+        let named = done.err.contains("RUSTSEC-2026-9999");
+        assert_eq!(named, code == 1, "{}", done.err);
+    }
 }
 
 #[test]

@@ -1,41 +1,96 @@
-//! A page of the guide from Markdown to HTML, and to the sections that the search looks through.
+//! The guide from Markdown to HTML, and to the sections that the search looks through: done when the program is built.
+//!
+//! `build.rs` writes what [`write`] makes of this folder; `lib.rs` includes it.
 //!
 //! **Invariant**: what stands between the tags is escaped, HTML in a page too; a link leads to a page or file that is
-//! served here or to another site, and otherwise is text.
+//! served or to another site, and otherwise is text.
 
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
 use std::slice::Iter;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
-use crate::guide::{FILES, PAGES, Page};
+/// The pages, in the order in which they are listed: the names of their files without `.md`.
+const PAGES: [&str; 16] = [
+    "install",
+    "connect",
+    "tools",
+    "send",
+    "clients",
+    "show",
+    "feeds",
+    "configure",
+    "operate",
+    "watch",
+    "backup",
+    "troubleshoot",
+    "sinks",
+    "plugins",
+    "http",
+    "compare",
+];
+
+/// The files that pages show or link to: their paths as pages write them, and their media types.
+const FILES: [(&str, &str); 3] = [
+    ("screen.webp", "image/webp"),
+    ("pages.webp", "image/webp"),
+    ("../../config/default.toml", "text/plain; charset=utf-8"),
+];
+
+/// Renders the pages of a folder into the Rust of `guide.rs`, in another.
+pub(crate) fn write(folder: &Path, out_dir: &Path) -> io::Result<()> {
+    let mut code = String::from(
+        "/// The pages, in the order in which they are listed.\npub const PAGES: &[Page] = &[\n",
+    );
+    let mut modules = String::new();
+    let path = |file: &str| folder.join(file).display().to_string();
+    for name in PAGES {
+        let file = path(&format!("{name}.md"));
+        let page = Rendered::new(&std::fs::read_to_string(&file)?);
+        // Writing to a string cannot fail.
+        let _ = writeln!(code, "{}", page.code(name));
+        let _ = writeln!(
+            modules,
+            "#[cfg_attr(doc, doc = include_str!({:?}))]\n#[doc = include_str!({file:?})]\npub mod {name} {{}}",
+            path("rustdoc.md")
+        );
+    }
+    code.push_str("];\n/// The files.\npub const FILES: &[File] = &[\n");
+    for (file, content_type) in FILES {
+        let _ = writeln!(
+            code,
+            "File {{ path: {file:?}, content_type: {content_type:?}, bytes: include_bytes!({:?}) }},",
+            path(file)
+        );
+    }
+    std::fs::write(out_dir.join("guide.rs"), code + "];\n" + &modules)
+}
 
 /// A heading with the text up to the next one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Section {
-    /// The name of the page.
-    pub(super) page: &'static str,
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Section {
     /// Where it begins: empty at the page's own heading.
-    pub(super) anchor: String,
+    anchor: String,
     /// 1 is the page's own.
-    pub(super) level: usize,
-    pub(super) heading: String,
+    level: usize,
+    heading: String,
     /// Without markup, in lines.
-    pub(super) text: String,
+    text: String,
 }
 
 /// A page as it is shown.
 #[derive(Debug)]
-pub(super) struct Rendered {
-    pub(super) page: Page,
-    /// HTML.
-    pub(super) html: String,
-    pub(super) sections: Vec<Section>,
+struct Rendered {
+    html: String,
+    sections: Vec<Section>,
 }
 
 impl Rendered {
-    pub(super) fn new(page: Page) -> Self {
-        let events: Vec<Event<'_>> = Parser::new_ext(page.text, Options::ENABLE_TABLES).collect();
-        let sections = sections(page.name, &events);
+    fn new(text: &str) -> Self {
+        let events: Vec<Event<'_>> = Parser::new_ext(text, Options::ENABLE_TABLES).collect();
+        let sections = sections(&events);
         let mut headings = sections.iter();
         let mut left_out = false;
         let shown = events
@@ -43,25 +98,23 @@ impl Rendered {
             .filter_map(|event| shown(event, &mut headings, &mut left_out));
         let mut html = String::new();
         html::push_html(&mut html, shown);
-        Self {
-            page,
-            html,
-            sections,
-        }
+        Self { html, sections }
     }
 
-    /// Its own heading.
-    pub(super) fn title(&self) -> &str {
-        self.sections
-            .first()
-            .map_or(self.page.name, |section| &section.heading)
-    }
-
-    /// Its first paragraph.
-    pub(super) fn lead(&self) -> &str {
-        let text = self.sections.first().map(|section| section.text.as_str());
-        text.and_then(|text| text.lines().next())
-            .unwrap_or_default()
+    /// The page as an expression in Rust.
+    fn code(&self, name: &str) -> String {
+        let sections = self.sections.iter().map(|section| {
+            let Section {
+                anchor,
+                level,
+                heading,
+                text,
+            } = section;
+            format!("Section {{ anchor: {anchor:?}, level: {level}, heading: {heading:?}, text: {text:?} }},")
+        });
+        let sections: String = sections.collect();
+        let html = &self.html;
+        format!("Page {{ name: {name:?}, html: {html:?}, sections: &[{sections}] }},")
     }
 }
 
@@ -103,20 +156,21 @@ fn address(link: &str) -> Option<String> {
     if link.starts_with("https://") || link.starts_with('#') {
         return Some(link.to_owned());
     }
-    if let Some(file) = FILES.iter().find(|file| file.path == link) {
-        return Some(format!("/docs/{}", file.name()));
+    if FILES.iter().any(|(path, _)| *path == link) {
+        let name = link.rsplit('/').next().unwrap_or(link);
+        return Some(format!("/docs/{name}"));
     }
     let (file, anchor) = match link.split_once('#') {
         Some((file, anchor)) => (file, format!("#{anchor}")),
         None => (link, String::new()),
     };
     let name = file.strip_suffix(".md")?;
-    let page = PAGES.iter().find(|page| page.name == name)?;
-    Some(format!("/docs/{}{anchor}", page.name))
+    let page = PAGES.iter().find(|page| **page == name)?;
+    Some(format!("/docs/{page}{anchor}"))
 }
 
 /// The sections of a page, one for each heading.
-fn sections(page: &'static str, events: &[Event<'_>]) -> Vec<Section> {
+fn sections(events: &[Event<'_>]) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let mut in_heading = false;
     for event in events {
@@ -124,7 +178,6 @@ fn sections(page: &'static str, events: &[Event<'_>]) -> Vec<Section> {
             Event::Start(Tag::Heading { level, .. }) => {
                 in_heading = true;
                 sections.push(Section {
-                    page,
                     level: *level as usize,
                     ..Section::default()
                 });
@@ -180,17 +233,21 @@ fn anchor(heading: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::path::PathBuf;
 
     use super::*;
 
-    fn page(text: &'static str) -> Rendered {
-        Rendered::new(Page { name: "x", text })
+    fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide")
+    }
+
+    fn text(name: &str) -> String {
+        std::fs::read_to_string(folder().join(name).with_extension("md")).expect("a page")
     }
 
     #[test]
     fn what_stands_in_a_page_is_text_and_links_lead_where_something_is() {
-        let rendered = page(
+        let rendered = Rendered::new(
             "# A <b> title\n\nLead.\n\n## How & why, `x`\n\n<script>no</script>\n\n[there][1] [file][2] [gone][3] [out][4]\n\n```sh\na < b\n```\n\n[1]: send.md#retries\n[2]: ../../config/default.toml\n[3]: ../../examples/payloads\n[4]: https://example.com\n",
         );
         for part in [
@@ -205,26 +262,25 @@ mod tests {
             assert!(rendered.html.contains(part), "{part}\n{}", rendered.html);
         }
         assert!(!rendered.html.contains("examples/payloads"));
-        assert_eq!(
-            (rendered.title(), rendered.lead()),
-            ("A <b> title", "Lead.")
-        );
+        assert_eq!(rendered.sections[0].heading, "A <b> title");
+        assert_eq!(rendered.sections[0].text, "Lead.\n");
         assert_eq!(rendered.sections[1].anchor, "how--why-x");
     }
 
     #[test]
     fn every_link_of_the_guide_leads_somewhere() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
-        let pages: Vec<Rendered> = PAGES.iter().copied().map(Rendered::new).collect();
+        let pages = PAGES.map(|name| (name, Rendered::new(&text(name))));
         let mut anchors = BTreeSet::new();
-        for section in pages.iter().flat_map(|page| &page.sections) {
-            let new = anchors.insert(format!("/docs/{}#{}", section.page, section.anchor));
-            assert!(new, "two sections of {} have one anchor", section.page);
+        for (name, page) in &pages {
+            for section in &page.sections {
+                let new = anchors.insert(format!("/docs/{name}#{}", section.anchor));
+                assert!(new, "two sections of {name} have one anchor");
+            }
         }
-        for rendered in &pages {
-            let name = rendered.page.name;
-            assert!(!rendered.lead().is_empty(), "{name} says what it is for");
-            for event in Parser::new_ext(rendered.page.text, Options::ENABLE_TABLES) {
+        for (name, rendered) in &pages {
+            let lead = &rendered.sections[0].text;
+            assert!(!lead.is_empty(), "{name} says what it is for");
+            for event in Parser::new_ext(&text(name), Options::ENABLE_TABLES) {
                 let (Event::Start(Tag::Link { dest_url, .. })
                 | Event::Start(Tag::Image { dest_url, .. })) = event
                 else {
@@ -234,7 +290,7 @@ mod tests {
                     continue;
                 }
                 let file = dest_url.split('#').next().unwrap_or_default();
-                assert!(folder.join(file).exists(), "{name}: {dest_url}");
+                assert!(folder().join(file).exists(), "{name}: {dest_url}");
                 let own = address(&dest_url).map(|to| match to.starts_with('#') {
                     true => format!("/docs/{name}{to}"),
                     false => to,
@@ -246,5 +302,13 @@ mod tests {
             // A reference without a definition is shown as it is written.
             assert!(!rendered.html.contains("]["), "{name}");
         }
+    }
+
+    #[test]
+    fn the_program_has_the_pages_as_they_are() {
+        let out_dir = tempfile::tempdir().expect("a folder");
+        write(&folder(), out_dir.path()).expect("it is written");
+        let code = std::fs::read_to_string(out_dir.path().join("guide.rs")).expect("a file");
+        assert_eq!(code, include_str!(concat!(env!("OUT_DIR"), "/guide.rs")));
     }
 }
