@@ -1,56 +1,9 @@
-//! The house rules that a text search can hold: imports go down, and each large dependency has one home.
+//! The house rules that no compiler holds: which packages stay apart, where each large dependency has its home, and how
+//! files are written. What a package may name is in its manifest.
 
 use std::path::{Path, PathBuf};
 
-/// Modules by floor; the crate documentation explains them.
-const FLOORS: [(&str, u8); 28] = [
-    ("cli", 7),
-    ("daemon", 6),
-    ("http", 5),
-    ("operate", 4),
-    ("ingest", 3),
-    ("delivery", 3),
-    ("plugin", 2),
-    ("live", 2),
-    ("backup", 2),
-    ("repair", 2),
-    ("catalog", 1),
-    ("journal", 1),
-    ("pool", 1),
-    ("item", 0),
-    ("batch", 0),
-    ("error", 0),
-    ("config", 0),
-    ("metrics", 0),
-    ("clock", 0),
-    ("backoff", 0),
-    ("budget", 0),
-    ("opaque", 0),
-    ("process", 0),
-    ("sender", 0),
-    ("sqlite", 0),
-    ("telemetry", 0),
-    ("text", 0),
-    ("guide", 0),
-];
-
-/// Files of `http` by floor, as far as they have one; all others lie between these.
-const HTTP_FLOORS: [(&str, u8); 12] = [
-    ("envelope", 0),
-    ("error", 0),
-    ("forwarded", 0),
-    ("head", 0),
-    ("middleware", 0),
-    ("body", 0),
-    ("rate", 0),
-    ("strangers", 0),
-    ("tls", 0),
-    ("api", 2),
-    ("web", 2),
-    ("docs", 2),
-];
-
-/// Subjects and pages of `http/web`. What several of them show lies beside them, and knows none of them.
+/// Subjects and pages of `web`. What several of them show lies beside them, and knows none of them.
 const SUBJECTS: [&str; 10] = [
     "audit",
     "connector",
@@ -64,42 +17,106 @@ const SUBJECTS: [&str; 10] = [
     "stream",
 ];
 
-/// Dependencies and the modules that may name them.
-const HOMES: [(&str, &[&str]); 28] = [
-    ("arc_swap", &["http"]),
-    ("tokio_rustls", &["http"]),
-    ("proxy_header", &["http"]),
-    ("landlock", &["process"]),
-    ("seccompiler", &["process"]),
-    ("flate2", &["cli", "sender"]),
-    ("ring::hmac", &["sender"]),
-    ("ruzstd", &["sender"]),
-    ("pulldown_cmark", &["guide"]),
-    ("salvo_core", &["http"]),
-    ("salvo_oapi", &["http"]),
+/// Packages that do not name each other, with the reason. That nothing names what builds on it, cargo sees to.
+const APART: [(&[&str], &str); 4] = [
+    (
+        &["journal", "pool", "catalog"],
+        "each owns a file, and can be opened, repaired and tested without the others",
+    ),
+    (
+        &["ingest", "delivery", "live", "backup", "repair"],
+        "they meet in the files: what accepts requests knows nothing of what hands them on",
+    ),
+    (
+        &["api", "web"],
+        "both translate what `operate` does; what one of them needs of the other belongs there, or into `http`",
+    ),
+    (
+        &[
+            "client", "http", "operate", "ingest", "plugin", "journal", "pool", "catalog",
+        ],
+        "a client knows addresses, keys and answers",
+    ),
+];
+
+/// Dependencies and the packages that may list them; `headgate` is the root.
+const HOMES: [(&str, &[&str]); 27] = [
+    ("arc-swap", &["http"]),
+    ("tokio-rustls", &["http"]),
+    ("proxy-header", &["http"]),
+    ("landlock", &["base"]),
+    ("seccompiler", &["base"]),
+    ("flate2", &["headgate", "webhook"]),
+    ("ring", &["http", "webhook"]),
+    ("ruzstd", &["webhook"]),
+    ("pulldown-cmark", &["guide"]),
+    ("salvo_core", &["api", "feed", "headgate", "http", "web"]),
+    ("salvo-oapi", &["api", "feed", "http"]),
     ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
-    ("maud", &["http"]),
+    ("maud", &["web"]),
     ("wasmtime", &["plugin"]),
-    ("wasmtime_wasi", &["plugin"]),
-    ("wasmtime_wasi_http", &["plugin"]),
-    ("hyper_util", &["plugin"]),
-    ("hyper_rustls", &["plugin"]),
+    ("wasmtime-wasi", &["plugin"]),
+    ("wasmtime-wasi-http", &["plugin"]),
+    ("hyper-util", &["plugin"]),
+    ("hyper-rustls", &["plugin"]),
     ("sqlx", &["journal", "plugin", "pool", "sqlite"]),
     (
         "rusqlite",
         &["backup", "catalog", "journal", "pool", "repair", "sqlite"],
     ),
-    ("figment", &["config"]),
-    ("toml_edit", &["config"]),
-    ("clap", &["cli"]),
-    ("qrcode", &["cli"]),
-    ("reqwest", &["cli", "telemetry"]),
-    ("moka", &["journal"]),
+    ("figment", &["settings"]),
+    ("toml_edit", &["settings"]),
+    ("clap", &["client", "headgate"]),
+    ("qrcode", &["headgate"]),
+    ("reqwest", &["client", "headgate", "observe"]),
     ("jsonschema", &["plugin"]),
 ];
 
-/// A source file: its module on the top level, its path, its code without comments.
+/// A manifest: the name of its package, and what stands in its table of dependencies and in those of a target.
+struct Manifest {
+    package: String,
+    dependencies: Vec<String>,
+}
+
+fn manifests() -> Vec<Manifest> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = std::fs::read_dir(root.join("src")).expect("the source folder can be read");
+    let folders = folders.map(|entry| entry.expect("an entry").path());
+    let paths = folders.map(|folder| folder.join("Cargo.toml"));
+    let packages = paths.filter(|path| path.exists()).map(|path| {
+        let folder = path.parent().and_then(Path::file_name).expect("a folder");
+        (folder.to_string_lossy().into_owned(), path.clone())
+    });
+    let all = packages.chain([("headgate".to_owned(), root.join("Cargo.toml"))]);
+    let manifests: Vec<Manifest> = all
+        .map(|(package, path)| Manifest {
+            package,
+            dependencies: dependencies(&std::fs::read_to_string(path).expect("a manifest")),
+        })
+        .collect();
+    assert!(manifests.len() > 20, "only {} manifests", manifests.len());
+    manifests
+}
+
+/// What a package is built with, without that of its tests and of its build script.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut counts = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]")
+                && !line.contains("dev-")
+                && !line.contains("build-")
+                && !line.contains("workspace");
+        } else if counts && let Some((name, _)) = line.split_once(['.', ' ', '=']) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// A source file: its folder or file below `src`, its path, its code without comments.
 struct Source {
     module: String,
     path: PathBuf,
@@ -175,25 +192,24 @@ fn imports(code: &str) -> Vec<String> {
         .collect()
 }
 
-fn floor(module: &str) -> Option<u8> {
-    let found = FLOORS.iter().find(|(name, _)| *name == module);
-    found.map(|(_, floor)| *floor)
-}
-
 #[test]
-fn imports_go_down_only() {
+fn packages_that_belong_apart_stay_apart() {
     let mut breaches = Vec::new();
-    for source in sources() {
-        let Some(own) = floor(&source.module) else {
-            continue;
-        };
-        for import in imports(&source.code) {
-            let Some(other) = floor(&import) else {
-                continue;
+    for manifest in manifests() {
+        for (group, reason) in APART {
+            // A client names none of the others, and they may name each other.
+            let rules_this = match group.first() {
+                Some(&"client") => manifest.package == "client",
+                _ => group.contains(&&*manifest.package),
             };
-            if import != source.module && other >= own && !(own == 0 && other == 0) {
-                breaches.push(format!("{} imports {import}", source.path.display()));
-            }
+            let named = manifest.dependencies.iter().filter(|dependency| {
+                **dependency != manifest.package && group.contains(&&***dependency)
+            });
+            breaches.extend(
+                named
+                    .filter(|_| rules_this)
+                    .map(|named| format!("{} names {named}: {reason}", manifest.package)),
+            );
         }
     }
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
@@ -202,67 +218,27 @@ fn imports_go_down_only() {
 #[test]
 fn each_large_dependency_has_one_home() {
     let mut breaches = Vec::new();
-    for source in sources() {
+    for manifest in manifests() {
         for (dependency, homes) in HOMES {
-            let named = source.code.contains(&format!("{dependency}::"))
-                || source.code.contains(&format!("use {dependency};"));
-            if named && !homes.contains(&source.module.as_str()) {
-                breaches.push(format!("{} names {dependency}", source.path.display()));
+            let named = manifest.dependencies.iter().any(|name| name == dependency);
+            if named && !homes.contains(&&*manifest.package) {
+                breaches.push(format!("{} names {dependency}", manifest.package));
             }
         }
     }
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
-}
-
-/// The file of `http` that a source belongs to, without what is below it; none: it is not in `http`.
-fn file_of_http(source: &Source) -> Option<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
-    let inside = source.path.strip_prefix(&root).ok()?;
-    let first = inside.iter().next()?.to_string_lossy();
-    Some(first.trim_end_matches(".rs").to_owned())
-}
-
-fn http_floor(file: &str) -> u8 {
-    let found = HTTP_FLOORS.iter().find(|(name, _)| *name == file);
-    found.map_or(1, |(_, floor)| *floor)
 }
 
 #[test]
-fn imports_inside_http_go_down_only() {
-    let sources = sources();
-    let files: Vec<String> = sources.iter().filter_map(file_of_http).collect();
-    assert!(files.contains(&"web".to_owned()), "{files:?}");
-    let mut breaches = Vec::new();
-    for source in &sources {
-        let Some(own) = file_of_http(source) else {
-            continue;
-        };
-        for import in names_after(
-            &source.code,
-            &["crate::http::", "super::super::", "super::"],
-        ) {
-            let is_file = files.contains(&import) && import != own;
-            // What lies below a file may be called like another file.
-            let is_own = source.path.with_file_name(format!("{import}.rs")).exists()
-                && source
-                    .path
-                    .parent()
-                    .is_some_and(|folder| !folder.ends_with("http"));
-            if is_file && !is_own && http_floor(&import) > http_floor(&own) {
-                breaches.push(format!("{} imports {import}", source.path.display()));
-            }
-            let faces = ["api", "web"];
-            if is_file && !is_own && faces.contains(&&*own) && faces.contains(&&*import) {
-                breaches.push(format!("{} imports {import}", source.path.display()));
-            }
-        }
-    }
-    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+fn the_check_reads_manifests() {
+    let text = "[dependencies]\nbase.workspace = true\nlibc = \"1\"\n\n[dev-dependencies]\nclap = \"4\"\n\n\
+                [target.'cfg(unix)'.dependencies]\nlandlock.workspace = true\n";
+    assert_eq!(dependencies(text), ["base", "libc", "landlock"]);
 }
 
 #[test]
 fn pages_take_nothing_from_pages_of_another_subject() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/web");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web");
     let mut breaches = Vec::new();
     let mut pages = 0;
     for source in sources() {
@@ -272,7 +248,7 @@ fn pages_take_nothing_from_pages_of_another_subject() {
         let first = inside.iter().next().expect("a name").to_string_lossy();
         let own = first.trim_end_matches(".rs");
         pages += usize::from(SUBJECTS.contains(&own));
-        let mut prefixes = vec!["crate::http::web::"];
+        let mut prefixes = vec!["crate::"];
         if inside.components().count() == 1 {
             prefixes.push("super::");
         }
@@ -386,8 +362,8 @@ fn no_time_is_a_plain_number() {
 fn the_check_sees_imports_in_all_their_forms() {
     let code = "use crate::a::b; use crate::{c, d::{e, f}, g as h}; crate::i::j();";
     assert_eq!(imports(code), ["a", "c", "d", "g", "i"]);
-    let code = "use crate::http::api::X; use super::super::{body, error::E}; use super::web;";
-    let files = names_after(code, &["crate::http::", "super::super::", "super::"]);
+    let code = "use crate::api::X; use super::super::{body, error::E}; use super::web;";
+    let files = names_after(code, &["crate::", "super::super::", "super::"]);
     for file in ["api", "body", "error", "web"] {
         assert!(files.contains(&file.to_owned()), "{file}: {files:?}");
     }
