@@ -7,7 +7,9 @@ use std::path::Path;
 
 use super::Validator;
 use crate::config::problem::{self, quoted};
-use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Secret, Settings, checks, hidden, pool};
+use crate::config::{
+    BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, hidden, pool,
+};
 
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
@@ -61,15 +63,16 @@ impl Validator<'_> {
                 );
                 self.warning(&format!("sinks[{index}].writes"), message);
             }
-            if sink.retry.max_ms < sink.retry.first_ms {
-                self.problem(
-                    &format!("sinks[{index}].retry.max_ms"),
-                    format!(
-                        "{} is shorter than the first pause, retry.first_ms = {}",
-                        sink.retry.max_ms, sink.retry.first_ms
-                    ),
-                );
-            }
+            self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+        }
+    }
+
+    fn retry(&mut self, path: &str, retry: &Retry) {
+        let (first_ms, max_ms) = (retry.first_ms, retry.max_ms);
+        if max_ms < first_ms {
+            let message =
+                format!("{max_ms} is shorter than the first pause, retry.first_ms = {first_ms}");
+            self.problem(path, message);
         }
     }
 
