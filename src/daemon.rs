@@ -119,95 +119,24 @@ impl Daemon {
         let settings = &loaded.settings;
         let lock = files::Lock::take(data_dir)?;
         modes::close(data_dir, settings.storage.pool_mode);
-        if data_dir.join(MARK).exists() {
-            return Err(DaemonError::DataFolder(format!(
-                "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
-                data_dir.display()
-            )));
-        }
+        require_whole(data_dir)?;
         files::open_folder(&settings.storage.plugins_dir())?;
         let admin_token = files::admin_token(&settings.admin)?;
-        let (server, admin) = (&settings.server, &settings.admin);
-        let announcing = match server.proxy_header {
-            ProxyHeader::ProxyProtocol => server.trusted_proxies.clone(),
-            _ => Networks::default(),
-        };
-        let service_listener = bind(&server.listen, server.tls.as_ref(), &announcing).await?;
-        let admin_listener = bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
-
+        let (service_listener, admin_listener) = bind_both(settings).await?;
         let metrics = Arc::new(Metrics::new());
         let (tracer, exporter) = Tracer::new(&settings.telemetry.otlp, &metrics);
-        let Stored {
-            catalog,
-            pool,
-            journal,
-            fuse,
-        } = Stored::open(data_dir, settings, &metrics).await?;
+        let stored = Stored::open(data_dir, settings, &metrics).await?;
         modes::open_pool(data_dir, settings.storage.pool_mode);
-        let plugins = Arc::new(Plugins::new(
-            Some(&data_dir.join("plugin-cache")),
-            program,
-            (&settings.plugins).into(),
-        )?);
-        let disk_free_bytes_min = settings.storage.min_free_bytes;
-        let backups = Arc::new(Backups::new(
-            &journal,
-            data_dir,
-            &settings.admin.backup_dirs,
-            disk_free_bytes_min,
-        ));
-        let delivery = Delivery::new(&journal, &pool, &plugins, &metrics, tracer.clone());
-        let connections = ConnectionLimits::of(settings, process::open_files_max());
-        let live = Arc::new(Live::new(
-            settings,
-            connections.service,
-            &pool,
-            &metrics,
-            tracer.clone(),
-        ));
-        follow_streams(&catalog, &pool, &live);
-        let gate = Arc::new(Gate::default());
-        let ingest = Arc::new(Ingest::new(
-            Arc::clone(&catalog),
-            Arc::clone(&journal),
-            Arc::clone(&pool),
-            Arc::clone(&gate),
-            Arc::clone(&metrics),
-            Limits {
-                body_bytes_max: settings.limits.max_body_bytes as u64,
-                flattened_bytes_max: settings.limits.max_flattened_bytes,
-                item_bytes_max: settings.limits.max_item_bytes,
-                pending_bytes_max: settings.limits.max_pending_bytes as u64,
-                pending_bytes_per_key_max: settings.limits.max_pending_bytes_per_key as u64,
-            },
+        let (cache_dir, limits) = (data_dir.join("plugin-cache"), (&settings.plugins).into());
+        let plugins = Arc::new(Plugins::new(Some(&cache_dir), program, limits)?);
+        let parts = Parts {
+            stored: &stored,
+            plugins: &plugins,
+            metrics: &metrics,
             tracer,
-        ));
-        let started_at = Unix::now();
-        (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
-        let operator = Operator {
-            requests: Requests::new(&journal, &pool, &delivery),
-            catalog,
-            journal,
-            pool,
-            delivery,
-            ingest,
-            live,
-            backups,
-            gate,
-            access: Arc::new(Access::new(&admin_token, &settings.admin)),
-            guesses: Arc::default(),
-            metrics,
-            about: Arc::new(About {
-                profile: loaded.profile.clone(),
-                service_address: service_listener.address.clone(),
-                data_dir: data_dir.display().to_string(),
-                durability: settings.storage.durability.as_str(),
-                started_at,
-                storage: settings.storage.clone(),
-            }),
-            configuration: Arc::new(InUse::new(config::explain(loaded))),
-            certificates: Arc::default(),
         };
+        let access = Access::new(&admin_token, &settings.admin);
+        let operator = parts.operator(loaded, data_dir, access, &service_listener.address);
         let stop = CancellationToken::new();
         let sinks = Sinks::start(&operator.delivery, &settings.sinks, stop.child_token()).await?;
         let mut daemon = Self {
@@ -224,7 +153,7 @@ impl Daemon {
             stop,
             sinks: Arc::new(sinks),
             plugins,
-            fuse,
+            fuse: stored.fuse,
             lock,
             sessions: Arc::new(Sessions::new(&operator.access)),
             operator,
@@ -387,6 +316,112 @@ impl Daemon {
         };
         self.tasks.spawn(scrub.run(self.stop.clone()));
     }
+}
+
+/// What an operator's parts are made of.
+struct Parts<'a> {
+    stored: &'a Stored,
+    plugins: &'a Arc<Plugins>,
+    metrics: &'a Arc<Metrics>,
+    tracer: Tracer,
+}
+
+impl Parts<'_> {
+    fn operator(
+        self,
+        loaded: &Loaded,
+        data_dir: &Path,
+        access: Access,
+        service_address: &str,
+    ) -> Operator {
+        let (settings, tracer, metrics) = (&loaded.settings, &self.tracer, self.metrics);
+        let Stored {
+            catalog,
+            pool,
+            journal,
+            ..
+        } = self.stored;
+        let delivery = Delivery::new(journal, pool, self.plugins, metrics, tracer.clone());
+        let connections = ConnectionLimits::of(settings, process::open_files_max()).service;
+        let live = Live::new(settings, connections, pool, metrics, tracer.clone());
+        let live = Arc::new(live);
+        follow_streams(catalog, pool, &live);
+        let gate = Arc::new(Gate::default());
+        let started_at = Unix::now();
+        (metrics.started_at).set(i64::try_from(started_at.seconds()).unwrap_or(i64::MAX));
+        Operator {
+            requests: Requests::new(journal, pool, &delivery),
+            catalog: Arc::clone(catalog),
+            journal: Arc::clone(journal),
+            pool: Arc::clone(pool),
+            delivery,
+            ingest: self.ingest(settings, &gate),
+            live,
+            backups: Arc::new(Backups::new(
+                journal,
+                data_dir,
+                &settings.admin.backup_dirs,
+                settings.storage.min_free_bytes,
+            )),
+            gate,
+            access: Arc::new(access),
+            guesses: Arc::default(),
+            metrics: Arc::clone(metrics),
+            about: Arc::new(About {
+                profile: loaded.profile.clone(),
+                service_address: service_address.to_owned(),
+                data_dir: data_dir.display().to_string(),
+                durability: settings.storage.durability.as_str(),
+                started_at,
+                storage: settings.storage.clone(),
+            }),
+            configuration: Arc::new(InUse::new(config::explain(loaded))),
+            certificates: Arc::default(),
+        }
+    }
+
+    fn ingest(&self, settings: &Settings, gate: &Arc<Gate>) -> Arc<Ingest> {
+        let limits = &settings.limits;
+        let limits = Limits {
+            body_bytes_max: limits.max_body_bytes as u64,
+            flattened_bytes_max: limits.max_flattened_bytes,
+            item_bytes_max: limits.max_item_bytes,
+            pending_bytes_max: limits.max_pending_bytes as u64,
+            pending_bytes_per_key_max: limits.max_pending_bytes_per_key as u64,
+        };
+        Arc::new(Ingest::new(
+            Arc::clone(&self.stored.catalog),
+            Arc::clone(&self.stored.journal),
+            Arc::clone(&self.stored.pool),
+            Arc::clone(gate),
+            Arc::clone(self.metrics),
+            limits,
+            self.tracer.clone(),
+        ))
+    }
+}
+
+/// The two listeners, service and admin.
+async fn bind_both(settings: &Settings) -> Result<(Bound, Bound), DaemonError> {
+    let (server, admin) = (&settings.server, &settings.admin);
+    let announcing = match server.proxy_header {
+        ProxyHeader::ProxyProtocol => server.trusted_proxies.clone(),
+        _ => Networks::default(),
+    };
+    let service = bind(&server.listen, server.tls.as_ref(), &announcing).await?;
+    let admin = bind(&admin.listen, admin.tls.as_ref(), &announcing).await?;
+    Ok((service, admin))
+}
+
+/// Refuses a folder that holds the half of a backup.
+fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
+    if !data_dir.join(MARK).exists() {
+        return Ok(());
+    }
+    Err(DaemonError::DataFolder(format!(
+        "the restore of a backup into {} did not come to its end; empty the folder and run `headgate restore` again",
+        data_dir.display()
+    )))
 }
 
 /// Makes a data folder if it is missing, for this user only; its absolute path.

@@ -216,7 +216,12 @@ fn complete(document: &mut Value, key_of: KeyOf) {
         .filter(|(name, _)| used.iter().any(|used| used == name));
     let tags = tags.map(|(name, description)| json!({"name": name, "description": description}));
     document["tags"] = tags.collect();
-    document["components"]["headers"] = json!({
+    document["components"]["headers"] = headers();
+}
+
+/// The headers that answers refer to.
+fn headers() -> Value {
+    json!({
         REQUEST_ID: {
             "description": "The id of the request; of a repeat, that of the first.",
             "required": true,
@@ -232,7 +237,7 @@ fn complete(document: &mut Value, key_of: KeyOf) {
             "required": true,
             "schema": { "type": "string" },
         },
-    });
+    })
 }
 
 /// Adds what feeds and exports are written as, which the types of answers do not say.

@@ -241,6 +241,32 @@ pub struct IngestKey {
     gone: AtomicBool,
 }
 
+/// The rate of a key; one of the same rate goes on.
+fn quota_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Quota>>) -> Arc<Quota> {
+    let requests_per_second = (connector.requests_per_second).unwrap_or(limits.requests_per_second);
+    let burst = connector.burst.unwrap_or(limits.burst);
+    match before {
+        Some(before) if before.is_of(requests_per_second, burst) => Arc::clone(before),
+        _ => Arc::new(Quota::new(requests_per_second, burst)),
+    }
+}
+
+/// What a key may store; what it has stored stays counted.
+fn volume_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Volume>>) -> Arc<Volume> {
+    let may_store = VolumeLimits::new(
+        connector
+            .bytes_per_second
+            .unwrap_or(limits.bytes_per_second),
+        connector.bytes_per_day.unwrap_or(limits.bytes_per_day),
+        limits.max_body_bytes as u64,
+    );
+    match before {
+        Some(before) if before.limits() == may_store => Arc::clone(before),
+        Some(before) => Arc::new(before.with(may_store)),
+        None => Arc::new(Volume::new(may_store)),
+    }
+}
+
 impl IngestKey {
     /// The key of a connector, which may have limits of its own; what it was before keeps its quota where the rate is the
     /// same.
@@ -251,26 +277,6 @@ impl IngestKey {
         limits: &Limits,
         before: Option<&Arc<Self>>,
     ) -> Arc<Self> {
-        let requests_per_second =
-            (connector.requests_per_second).unwrap_or(limits.requests_per_second);
-        let burst = connector.burst.unwrap_or(limits.burst);
-        let may_store = VolumeLimits::new(
-            connector
-                .bytes_per_second
-                .unwrap_or(limits.bytes_per_second),
-            connector.bytes_per_day.unwrap_or(limits.bytes_per_day),
-            limits.max_body_bytes as u64,
-        );
-        let volume = match before.map(|before| &before.volume) {
-            Some(before) if before.limits() == may_store => Arc::clone(before),
-            Some(before) => Arc::new(before.with(may_store)),
-            None => Arc::new(Volume::new(may_store)),
-        };
-        let same_rate = |quota: &Quota| quota.is_of(requests_per_second, burst);
-        let quota = match before {
-            Some(before) if same_rate(&before.quota) => Arc::clone(&before.quota),
-            _ => Arc::new(Quota::new(requests_per_second, burst)),
-        };
         let known = row.prefix.or_else(|| before?.prefix.get().cloned());
         let prefix = OnceLock::new();
         if let Some(known) = known {
@@ -303,8 +309,8 @@ impl IngestKey {
             expires_at: row.expires_at,
             revoked_at: row.revoked_at,
             created_at: row.created_at,
-            quota,
-            volume,
+            quota: quota_of(connector, limits, before.map(|before| &before.quota)),
+            volume: volume_of(connector, limits, before.map(|before| &before.volume)),
             bodies: before.map_or_else(Arc::default, |before| Arc::clone(&before.bodies)),
             hash: row.hash,
             prefix,

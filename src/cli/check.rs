@@ -9,7 +9,7 @@ use super::error::{CliError, WRONG_USE};
 use super::output::print;
 use super::{ConfigArgs, load, program, repair, unfit};
 use crate::clock::Unix;
-use crate::config::{Problem, Settings, Sink, quoted, reach};
+use crate::config::{Loaded, Problem, Settings, Sink, quoted, reach};
 use crate::daemon::ConnectionLimits;
 use crate::http::tls;
 use crate::metrics::Metrics;
@@ -43,36 +43,8 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
     if args.data {
         return repair::check(&settings.storage.data_dir, args.output);
     }
-    let plugins = Plugins::new(None, Some(&program()?), (&settings.plugins).into())
-        .map_err(|error| CliError::failed(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
     let (mut problems, ending) = certificates(settings);
-    let mut sinks = Vec::new();
-    let mut unsaid = Vec::new();
-    for (index, sink) in settings.sinks.iter().enumerate() {
-        let unfit = unfit(&loaded, index);
-        if !unfit.is_empty() {
-            problems.extend(unfit.iter().map(Problem::to_string));
-            continue;
-        }
-        match runtime.block_on(try_out(&plugins, sink)) {
-            Ok(plugin) => {
-                let certain = reach::writes_pool(sink);
-                sinks.push((sink, certain.or(Some(plugin.writes_pool()))));
-                if plugin.asks_for_pool() && sink.writes().is_unsaid() {
-                    unsaid.push(sink);
-                }
-            }
-            Err(error) => {
-                let message = format!("sink {}: {error}", sink.name);
-                let problem = loaded.problem(&format!("sinks[{index}]"), message);
-                problems.push(problem.to_string());
-            }
-        }
-    }
+    let tried = try_sinks(&loaded, &mut problems)?;
     if !problems.is_empty() {
         return Err(CliError {
             code: WRONG_USE,
@@ -94,7 +66,9 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
             "note: Landlock of this kernel, by which system.confine keeps files out of reach: {held}\n"
         ))?;
     }
-    for sink in unsaid {
+    let unsaid =
+        |(sink, plugin): &&(&Sink, Plugin)| plugin.asks_for_pool() && sink.writes().is_unsaid();
+    for (sink, _) in tried.iter().filter(unsaid) {
         let streams: Vec<String> = sink.streams.iter().map(|name| quoted(name)).collect();
         print(&format!(
             "warning: the sink {} can write the data pool, and may not: if it is to write there, add to its section writes = [{}], otherwise writes = []\n",
@@ -102,6 +76,10 @@ pub fn run(args: &CheckArgs) -> Result<(), CliError> {
             streams.join(", ")
         ))?;
     }
+    let sinks = tried.iter().map(|(sink, plugin)| {
+        let certain = reach::writes_pool(sink);
+        (*sink, certain.or(Some(plugin.writes_pool())))
+    });
     for gap in reach::gaps(&reach::declared(settings), sinks) {
         print(&format!("warning: {gap}\n"))?;
     }
@@ -135,6 +113,37 @@ fn certificates(settings: &Settings) -> (Vec<String>, Vec<String>) {
         }
     }
     (problems, ending)
+}
+
+/// The sinks whose plugins start with their settings; what is wrong with the others is a problem each.
+fn try_sinks<'a>(
+    loaded: &'a Loaded,
+    problems: &mut Vec<String>,
+) -> Result<Vec<(&'a Sink, Plugin)>, CliError> {
+    let settings = &loaded.settings;
+    let plugins = Plugins::new(None, Some(&program()?), (&settings.plugins).into())
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("cannot start the runtime: {error}")))?;
+    let mut tried = Vec::new();
+    for (index, sink) in settings.sinks.iter().enumerate() {
+        let unfit = unfit(loaded, index);
+        if !unfit.is_empty() {
+            problems.extend(unfit.iter().map(Problem::to_string));
+            continue;
+        }
+        match runtime.block_on(try_out(&plugins, sink)) {
+            Ok(plugin) => tried.push((sink, plugin)),
+            Err(error) => {
+                let message = format!("sink {}: {error}", sink.name);
+                let problem = loaded.problem(&format!("sinks[{index}]"), message);
+                problems.push(problem.to_string());
+            }
+        }
+    }
+    Ok(tried)
 }
 
 /// Loads the plugin, starts it, and gives it its settings.

@@ -16,7 +16,7 @@ use super::error::CliError;
 use super::output::{Table, print, shown};
 use super::{logging, serve, with_fitting_sinks};
 use crate::catalog::key::{KeyKind, generate};
-use crate::config::{Loaded, Sources};
+use crate::config::{Loaded, Secret, Sources};
 use crate::daemon::Daemon;
 use crate::item::{field_name, members};
 use crate::pool::{Item, PageLimit};
@@ -158,34 +158,11 @@ fn load(config_file: &Path) -> Result<Loaded, CliError> {
 }
 
 async fn show(loaded: &Loaded, daemon: &Daemon, config_file: &Path) -> Result<(), CliError> {
-    let key = loaded
-        .settings
-        .connectors
-        .iter()
-        .flat_map(|connector| &connector.keys)
-        .find_map(|key| key.secret.as_ref())
-        .ok_or_else(|| {
-            CliError::wrong_use(format!(
-                "{} has no key with a secret; delete it to begin afresh",
-                config_file.display()
-            ))
-        })?
-        .reveal();
+    let key = ingest_key(loaded, config_file)?;
     let service = &daemon.service_address;
     let client = Client::new(service, key)?;
     let path = format!("/api/webhook/{STREAM}");
-    let payload = serde_json::from_str(PAYLOAD)
-        .map_err(|error| CliError::failed(format!("the demo's payload: {error}")))?;
-    let receipt = client
-        .change(reqwest::Method::POST, &path, Some(&payload))
-        .await
-        .map_err(|error| CliError::failed(error.to_string()))?;
-    let id = receipt
-        .data
-        .get("request_id")
-        .and_then(|id| id.as_str())
-        .unwrap_or_default()
-        .to_owned();
+    let id = send_payload(&client, &path).await?;
     print(&format!(
         "\nSent examples/payloads/scoreboard.json: 202, request {id}\n"
     ))?;
@@ -231,6 +208,31 @@ Configuration  {config}
 "#,
         config = config_file.display()
     ))
+}
+
+/// The first ingest key of the demo's configuration.
+fn ingest_key<'a>(loaded: &'a Loaded, config_file: &Path) -> Result<&'a str, CliError> {
+    let connectors = loaded.settings.connectors.iter();
+    let mut keys = connectors.flat_map(|connector| &connector.keys);
+    let secret = keys.find_map(|key| key.secret.as_ref());
+    secret.map(Secret::reveal).ok_or_else(|| {
+        CliError::wrong_use(format!(
+            "{} has no key with a secret; delete it to begin afresh",
+            config_file.display()
+        ))
+    })
+}
+
+/// Sends the demo's payload; returns the id of the request.
+async fn send_payload(client: &Client, path: &str) -> Result<String, CliError> {
+    let payload = serde_json::from_str(PAYLOAD)
+        .map_err(|error| CliError::failed(format!("the demo's payload: {error}")))?;
+    let receipt = client
+        .change(reqwest::Method::POST, path, Some(&payload))
+        .await
+        .map_err(|error| CliError::failed(error.to_string()))?;
+    let id = receipt.data.get("request_id").and_then(|id| id.as_str());
+    Ok(id.unwrap_or_default().to_owned())
 }
 
 async fn wait_until_processed(client: &Client, id: &str) -> Result<(), CliError> {

@@ -121,6 +121,33 @@ struct Started {
     start_time: Duration,
 }
 
+impl Started {
+    /// What is known of it before it is tried.
+    fn report(&self) -> Value {
+        let (limits, descriptor) = (self.plugin.limits(), self.instance.descriptor());
+        json!({
+            "plugin": null,
+            "name": descriptor.name,
+            "version": descriptor.version,
+            "bytes": null,
+            "sha256": self.plugin.sha256(),
+            "imports": self.plugin.imports(),
+            "exports": self.plugin.exports(),
+            "asks_for_pool": self.plugin.asks_for_pool(),
+            "limits": {
+                "memory_max_bytes": limits.memory_bytes_max,
+                "cpu_timeout_ms": limits.cpu_time_max.as_millis(),
+                "write_timeout_ms": limits.call_time_max.as_millis(),
+            },
+            "trial": null,
+            "config_schema": null,
+            "memory_bytes": null,
+            "load_ms": self.load_time.as_secs_f64() * 1e3,
+            "start_ms": self.start_time.as_secs_f64() * 1e3,
+        })
+    }
+}
+
 impl Subject {
     async fn start(&self) -> Result<Started, CliError> {
         let wrong = |error: &dyn std::fmt::Display| CliError::wrong_use(shown(&error.to_string()));
@@ -204,26 +231,13 @@ fn report(
     let asks_for_pool = started.plugin.asks_for_pool();
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
     if args.output == PluginOutput::Json {
-        return print(&json_pretty(&json!({
-            "plugin": args.subject.plugin,
-            "name": descriptor.name,
-            "version": descriptor.version,
-            "bytes": bytes,
-            "sha256": started.plugin.sha256(),
-            "imports": imports,
-            "exports": started.plugin.exports(),
-            "asks_for_pool": asks_for_pool,
-            "limits": {
-                "memory_max_bytes": limits.memory_bytes_max,
-                "cpu_timeout_ms": limits.cpu_time_max.as_millis(),
-                "write_timeout_ms": limits.call_time_max.as_millis(),
-            },
-            "trial": told,
-            "config_schema": schema,
-            "memory_bytes": memory_bytes,
-            "load_ms": started.load_time.as_secs_f64() * 1e3,
-            "start_ms": started.start_time.as_secs_f64() * 1e3,
-        }))?);
+        let mut report = started.report();
+        report["plugin"] = args.subject.plugin.as_str().into();
+        report["bytes"] = bytes.into();
+        report["trial"] = told.into();
+        report["config_schema"] = schema;
+        report["memory_bytes"] = memory_bytes.into();
+        return print(&json_pretty(&report)?);
     }
     let size = bytes.map_or("built in".to_owned(), |bytes| format!("{bytes} bytes"));
     let mut text = format!(

@@ -20,7 +20,7 @@ use crate::error::AcceptError;
 use crate::journal::Outcome;
 use crate::sender::body::Form;
 use crate::sender::handshake::{self, Answer as Greeting};
-use crate::sender::{Because, Delivery, Refused};
+use crate::sender::{Because, Delivery, Refused, Verifier};
 
 /// A request whose signature can be looked at only when its body is there.
 #[derive(Debug)]
@@ -144,18 +144,14 @@ impl Ingest {
             let Some(signing) = key.signing.as_ref().filter(|_| !key.is_gone()) else {
                 continue;
             };
-            let proven = match signing.verifier.handshake(&delivery) {
-                Ok(Some(greeting)) => Ok(Some(greeting)),
-                Ok(None) => signing.verifier.check(&delivery).map(|()| None),
-                Err(refused) => Err(refused),
-            };
-            match proven {
+            match greeting_of(&signing.verifier, &delivery) {
                 Ok(greeting) => {
                     if let Some(secret) = signing.verifier.own_secret(&delivery) {
                         // Whoever sends it, nobody vouches for.
                         if let Err(left) = unproven.connector.failures.take() {
+                            let retry_after_seconds = left.reset_seconds;
                             let error = AcceptError::RateLimited {
-                                retry_after_seconds: left.reset_seconds,
+                                retry_after_seconds,
                             };
                             return Err(self.refuse_stranger(unproven, error, None));
                         }
@@ -170,22 +166,20 @@ impl Ingest {
                             key.quota.take()
                         }
                     };
-                    let caller = Caller {
-                        key: Arc::clone(key),
-                        test: false,
-                    };
                     let known = Known {
                         head: unproven.head,
-                        caller,
+                        caller: Caller {
+                            key: Arc::clone(key),
+                            test: false,
+                        },
                         quota,
                         started: unproven.started,
                     };
-                    return Ok(match greeting {
-                        Some(greeting) => {
-                            Proof::Greeting(known, greeting, handshake::to_do(&delivery))
-                        }
-                        None => Proof::Good(known),
-                    });
+                    let Some(greeting) = greeting else {
+                        return Ok(Proof::Good(known));
+                    };
+                    let say = handshake::to_do(&delivery);
+                    return Ok(Proof::Greeting(known, greeting, say));
                 }
                 // What the newest key says is what the log says.
                 Err(why) => drop(refused.get_or_insert(why)),
@@ -370,5 +364,13 @@ impl<'a> Unproven<'a> {
         format!(
             "{came}, and no key of this connector verifies signatures for this stream; give the tool a key, or add a key with `verify`"
         )
+    }
+}
+
+/// The greeting that a good delivery is, if it is one.
+fn greeting_of(verifier: &Verifier, delivery: &Delivery<'_>) -> Result<Option<Greeting>, Refused> {
+    match verifier.handshake(delivery)? {
+        None => verifier.check(delivery).map(|()| None),
+        greeting => Ok(greeting),
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::address::delivery;
 use super::context::{Context, of_cloudevent};
-use super::request::Named;
+use super::request::{Address, Named};
 use super::standing::Judge;
 use super::{Ingest, flatten, headers};
 use crate::config::Replay;
@@ -94,23 +94,8 @@ impl Ingest {
         body: &Bytes,
     ) -> Result<Reading, AcceptError> {
         let Some(address) = of.address else {
-            let items = self.flatten(body, named)?;
-            let id = named.idempotency_key.as_deref();
-            let judge = Judge::of(&of, None);
-            let (items, removed) =
-                self.identified(items, &of, &judge, named.is_by_delivery(), id, "{}")?;
-            return Ok(Reading::Delivery(Delivered {
-                items,
-                removed,
-                item_key: named.item_key().map(Into::into),
-                event: None,
-                id: None,
-                idempotency_key: named.idempotency_key.clone(),
-                repeats: Repeats::default(),
-                status: 202,
-                without_item_key: named.item_key.is_none() && is_object(body),
-                odd: None,
-            }));
+            let delivered = self.read_without_tool(&of, named, body)?;
+            return Ok(Reading::Delivery(delivered));
         };
         let whole = self.decoded(named, body)?;
         if of.signing.is_none() {
@@ -131,34 +116,15 @@ impl Ingest {
             None => field_of_item(&items, path),
         };
         let event = of.event(field);
-        if let (Some(preset), Some(event)) = (of.tool(), &event)
-            && preset.ignore.contains(&event.as_str())
-        {
-            let greeting = Greeting {
-                status: of.status(),
-                content_type: None,
-                body: String::new(),
-                headers: Vec::new(),
-            };
-            return Ok(Reading::Greeting(
-                greeting,
-                Some(format!("the event {event} is not stored")),
-            ));
+        if let Some(ignored) = event.as_deref().and_then(|event| ignored(&of, event)) {
+            return Ok(ignored);
         }
         let id = of.id(field);
         let idempotency_key = match &id {
             Some(id) => Some(idempotency_key(id)),
             None => named.idempotency_key.clone(),
         };
-        // Headers that nobody signed say nothing of what somebody signed.
-        let takes_headers = of.signing.is_none() || of.tool().is_none_or(|tool| tool.is_generic());
-        let mut more = match takes_headers {
-            true => body::cloudevent_fields(address.headers.0.iter().copied()),
-            false => Vec::new(),
-        };
-        if let Some(event) = event.as_ref().filter(|_| of.names_event_in_header()) {
-            more.push((EVENT.to_owned(), event.clone()));
-        }
+        let more = fields_of_headers(&of, &address, event.as_deref());
         let source =
             of_cloudevent(address.headers, "ce-source").or_else(|| field(of.tool()?.id_scope?));
         let without_item_key = named.item_key.is_none() && is_object(&json);
@@ -179,16 +145,42 @@ impl Ingest {
             idempotency_key,
             repeats: Repeats {
                 // The id of a CloudEvent is one of its source.
-                id: source.zip(id.as_deref()).map(|(source, id)| format!("{source} {id}").into()),
-                body: (replay == Some(Replay::Body)).then(|| format!("body {}", digest(body)).into()),
+                id: source
+                    .zip(id.as_deref())
+                    .map(|(source, id)| format!("{source} {id}").into()),
+                body: (replay == Some(Replay::Body))
+                    .then(|| format!("body {}", digest(body)).into()),
             },
             status: of.status(),
             without_item_key,
-            odd: (by_delivery && !named.is_by_delivery()).then(|| {
-                let (field, named_by) = named.item_key.as_ref().map_or(("", ""), |(a, b)| (a, b));
-                format!("there is no usable field {field:?}, which {named_by} names: the delivery is an item of its own; set item_key for the connector").into()
-            }),
+            odd: (by_delivery && !named.is_by_delivery()).then(|| without_field(named)),
         }))
+    }
+
+    /// What a body means that was not sent to the address of a connector.
+    fn read_without_tool(
+        &self,
+        of: &Context<'_>,
+        named: &Named,
+        body: &Bytes,
+    ) -> Result<Delivered, AcceptError> {
+        let items = self.flatten(body, named)?;
+        let id = named.idempotency_key.as_deref();
+        let judge = Judge::of(of, None);
+        let (items, removed) =
+            self.identified(items, of, &judge, named.is_by_delivery(), id, "{}")?;
+        Ok(Delivered {
+            items,
+            removed,
+            item_key: named.item_key().map(Into::into),
+            event: None,
+            id: None,
+            idempotency_key: named.idempotency_key.clone(),
+            repeats: Repeats::default(),
+            status: 202,
+            without_item_key: named.item_key.is_none() && is_object(body),
+            odd: None,
+        })
     }
 
     /// The items, and what identifies them: where what a preset names is not there, its other field does, or the delivery
@@ -312,4 +304,43 @@ fn idempotency_key(id: &str) -> Box<str> {
 /// The SHA-256 of some bytes as hexadecimal digits.
 pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
+}
+
+/// The answer to an event that the tool's preset leaves out.
+fn ignored(of: &Context<'_>, event: &str) -> Option<Reading> {
+    if !of.tool()?.ignore.contains(&event) {
+        return None;
+    }
+    let greeting = Greeting {
+        status: of.status(),
+        content_type: None,
+        body: String::new(),
+        headers: Vec::new(),
+    };
+    let why = format!("the event {event} is not stored");
+    Some(Reading::Greeting(greeting, Some(why)))
+}
+
+/// The fields that the headers add to the items.
+fn fields_of_headers(
+    of: &Context<'_>,
+    address: &Address<'_>,
+    event: Option<&str>,
+) -> Vec<(String, String)> {
+    // Headers that nobody signed say nothing of what somebody signed.
+    let takes_headers = of.signing.is_none() || of.tool().is_none_or(|tool| tool.is_generic());
+    let mut more = match takes_headers {
+        true => body::cloudevent_fields(address.headers.0.iter().copied()),
+        false => Vec::new(),
+    };
+    if let Some(event) = event.filter(|_| of.names_event_in_header()) {
+        more.push((EVENT.to_owned(), event.to_owned()));
+    }
+    more
+}
+
+/// What the log says where the field that identifies items is in none.
+fn without_field(named: &Named) -> Box<str> {
+    let (field, named_by) = named.item_key.as_ref().map_or(("", ""), |(a, b)| (a, b));
+    format!("there is no usable field {field:?}, which {named_by} names: the delivery is an item of its own; set item_key for the connector").into()
 }

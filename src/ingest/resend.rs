@@ -140,19 +140,7 @@ impl Ingest {
     ) -> Result<SentAgain, AgainError> {
         let started = Instant::now();
         self.gate.check()?;
-        let row = self.journal.log_get(request_id).await?;
-        let row = row.ok_or(AgainError::NotFound)?;
-        if let Some(first) = row.duplicate_of {
-            return Err(AgainError::Duplicate(first));
-        }
-        let kept = match (row.entry.outcome, self.kept(&row).await?) {
-            (Outcome::Accepted | Outcome::Rejected, Kept::Nothing(why)) => {
-                return Err(AgainError::NotKept(why));
-            }
-            (_, Kept::Nothing(why)) => return Err(AgainError::NothingToSend(why)),
-            (_, kept) => kept,
-        };
-        let from = row.entry;
+        let (from, kept) = self.to_send(request_id).await?;
         let connector = self.catalog.connector(&from.connector);
         let connector = connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))?;
         let received_at = Unix::now();
@@ -176,12 +164,8 @@ impl Ingest {
             }
             Kept::Items(entry) => {
                 self.check_stream(&entry.stream)?;
-                (
-                    self.not_newer(&entry, newer).await?,
-                    None,
-                    Repeats::default(),
-                    Bytes::new(),
-                )
+                let items = self.not_newer(&entry, newer).await?;
+                (items, None, Repeats::default(), Bytes::new())
             }
             Kept::Nothing(why) => return Err(AgainError::NotKept(why)),
         };
@@ -197,15 +181,31 @@ impl Ingest {
                 items_left,
             });
         }
-        let accepted = self
-            .submit_both(log, Lived::at(started), items, removed, &repeats, &body)
-            .await?;
+        let submitted =
+            self.submit_both(log, Lived::at(started), items, removed, &repeats, &body);
+        let accepted = submitted.await?;
         self.note(Some(&from.connector), received_at, started, &Ok(&accepted));
         Ok(SentAgain {
             from,
             accepted: Some(accepted),
             items_left,
         })
+    }
+
+    /// A request of the log, and what is kept of it.
+    async fn to_send(&self, request_id: Uuid) -> Result<(LogEntry, Kept), AgainError> {
+        let row = self.journal.log_get(request_id).await?;
+        let row = row.ok_or(AgainError::NotFound)?;
+        if let Some(first) = row.duplicate_of {
+            return Err(AgainError::Duplicate(first));
+        }
+        match (row.entry.outcome, self.kept(&row).await?) {
+            (Outcome::Accepted | Outcome::Rejected, Kept::Nothing(why)) => {
+                Err(AgainError::NotKept(why))
+            }
+            (_, Kept::Nothing(why)) => Err(AgainError::NothingToSend(why)),
+            (_, kept) => Ok((row.entry, kept)),
+        }
     }
 
     /// The items of an accepted request, without those that must stay as they are.
@@ -237,9 +237,8 @@ impl Ingest {
         prefix: &str,
         log: &mut LogEntry,
     ) -> Result<Again, AgainError> {
-        let named: &str = &kept.stream;
         let mut keys = connector.keys.iter();
-        if *named != *log.stream && !keys.any(|key| *key.stream == *named) {
+        if *kept.stream != *log.stream && !keys.any(|key| *key.stream == *kept.stream) {
             return Err(AgainError::NoStream(kept.stream.clone()));
         }
         self.check_stream(&kept.stream)?;
@@ -250,28 +249,13 @@ impl Ingest {
         let headers: Vec<_> = (headers.iter())
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
-        let head = Head {
-            request_id: log.request_id,
-            received_at: log.received_at,
-            endpoint: log.endpoint,
-            stream: Some(&kept.stream),
-            authorization: None,
-            access_token: None,
-            certificate: None,
-            address: kept.headers.is_some().then_some(Address {
-                connector: &connector.name,
-                method: "POST",
-                target: "",
-                headers: Headers(&headers),
-            }),
-            content_type: kept.content_type.as_deref(),
-            content_length: None,
-            item_key: kept.item_key.as_deref(),
-            idempotency_key: kept.idempotency_key.as_deref(),
-            client: log.client,
-            headers: None,
-            trace: None,
-        };
+        let address = kept.headers.is_some().then_some(Address {
+            connector: &connector.name,
+            method: "POST",
+            target: "",
+            headers: Headers(&headers),
+        });
+        let head = head_of(kept, log, address);
         let form = head.form()?;
         let item_key = connector.item_key.as_deref();
         let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
@@ -292,7 +276,6 @@ impl Ingest {
             Reading::Delivery(delivered) => delivered,
             Reading::Greeting(..) => return Err(AgainError::NothingToSend(GREETING)),
         };
-        let (items, removed) = (delivered.items, delivered.removed);
         log.stream = kept.stream.as_ref().into();
         if kept.test {
             log.outcome = Outcome::Test;
@@ -301,8 +284,8 @@ impl Ingest {
         log.item_key = delivered.item_key;
         log.idempotency_key = delivered.idempotency_key;
         Ok(Again {
-            items,
-            removed,
+            items: delivered.items,
+            removed: delivered.removed,
             repeats: delivered.repeats,
         })
     }
@@ -312,6 +295,27 @@ impl Ingest {
             true => Ok(()),
             false => Err(AgainError::NoStream(stream.into())),
         }
+    }
+}
+
+/// The head of a request that is sent again.
+fn head_of<'a>(kept: &'a RefusedBody, log: &LogEntry, address: Option<Address<'a>>) -> Head<'a> {
+    Head {
+        request_id: log.request_id,
+        received_at: log.received_at,
+        endpoint: log.endpoint,
+        stream: Some(&kept.stream),
+        authorization: None,
+        access_token: None,
+        certificate: None,
+        address,
+        content_type: kept.content_type.as_deref(),
+        content_length: None,
+        item_key: kept.item_key.as_deref(),
+        idempotency_key: kept.idempotency_key.as_deref(),
+        client: log.client,
+        headers: None,
+        trace: None,
     }
 }
 

@@ -67,13 +67,8 @@ impl Ingest {
         let charged = match self.make_room(known, &items, body).await {
             Ok(charged) => charged,
             // Of a repeat nothing is stored, so there is room for it.
-            Err(full) => {
-                let claims = self.claims(&log, &delivery.repeats, body);
-                match self.journal.has_claim(claims).await? {
-                    true => 0,
-                    false => return Err(full),
-                }
-            }
+            Err(_) if self.is_repeat(&log, &delivery.repeats, body).await? => 0,
+            Err(full) => return Err(full),
         };
         let committing = self.follow(known);
         let arrived = Lived::at(known.started);
@@ -92,6 +87,17 @@ impl Ingest {
             signs.unidentified.store(is_new, Ordering::Relaxed);
         }
         Ok(Stored::Accepted(accepted))
+    }
+
+    /// Whether it was taken before.
+    async fn is_repeat(
+        &self,
+        log: &LogEntry,
+        repeats: &Repeats,
+        body: &Bytes,
+    ) -> Result<bool, AcceptError> {
+        let claims = self.claims(log, repeats, body);
+        Ok(self.journal.has_claim(claims).await?)
     }
 
     /// Makes durable what a delivery removes, and then what it brings: the one is a request of its own if both are there.

@@ -124,14 +124,7 @@ impl Pruner {
             true => timeline.noted(connection, last_seq)?,
             false => *timeline,
         };
-        let mut pruned_to = pruned_to;
-        while pruned_to < target && started.elapsed() < SLICE {
-            let next = next_payloads(connection, pruned_to, target)?;
-            connection
-                .prepare_cached("DELETE FROM payloads WHERE seq > ?1 AND seq <= ?2")?
-                .execute([pruned_to.cast_signed(), next.cast_signed()])?;
-            pruned_to = next;
-        }
+        let pruned_to = delete_payloads(connection, pruned_to, target, started)?;
         // Whether expiry has more to do; payloads have their own measure.
         let mut more = false;
         if expire || bodies_are_over {
@@ -141,33 +134,7 @@ impl Pruner {
             }
         }
         if expire {
-            let now = Lived::now();
-            let mut more_claims = claims.expire(connection, now)?;
-            while more_claims && started.elapsed() < SLICE {
-                more_claims = claims.expire(connection, now)?;
-            }
-            more |= more_claims;
-            let excess = match self.round {
-                Some(round) => round.excess,
-                None => spans.excess(connection, self.log_retention_bytes)?,
-            };
-            let aged = timeline::older_than(connection, self.log_retention)?;
-            let due = Due {
-                through: excess.max(aged),
-                released: target,
-            };
-            let mut more_log = expire_log(connection, due)?;
-            while more_log && started.elapsed() < LOG_SLICE {
-                more_log = expire_log(connection, due)?;
-            }
-            more |= more_log;
-            spans::forget(connection)?;
-            timeline::forget(connection, self.log_retention)?;
-            quarantine::give_up(connection, target)?;
-            self.round = Some(Round {
-                excess,
-                resume_at: started,
-            });
+            more |= self.expire(connection, claims, spans, target, started)?;
         }
         sqlite::commit(connection)?;
         *timeline = noted;
@@ -186,6 +153,43 @@ impl Pruner {
             }
         }
         Ok(())
+    }
+
+    /// A slice of what is too old or too much; true if there may be more.
+    fn expire(
+        &mut self,
+        connection: &Connection,
+        claims: &mut Claims,
+        spans: &Spans,
+        released: u64,
+        started: Instant,
+    ) -> Result<bool, rusqlite::Error> {
+        let now = Lived::now();
+        let mut more_claims = claims.expire(connection, now)?;
+        while more_claims && started.elapsed() < SLICE {
+            more_claims = claims.expire(connection, now)?;
+        }
+        let excess = match self.round {
+            Some(round) => round.excess,
+            None => spans.excess(connection, self.log_retention_bytes)?,
+        };
+        let aged = timeline::older_than(connection, self.log_retention)?;
+        let due = Due {
+            through: excess.max(aged),
+            released,
+        };
+        let mut more_log = expire_log(connection, due)?;
+        while more_log && started.elapsed() < LOG_SLICE {
+            more_log = expire_log(connection, due)?;
+        }
+        spans::forget(connection)?;
+        timeline::forget(connection, self.log_retention)?;
+        quarantine::give_up(connection, released)?;
+        self.round = Some(Round {
+            excess,
+            resume_at: started,
+        });
+        Ok(more_claims || more_log)
     }
 
     /// The writer rolled a transaction back: what was thought to be deleted may be there.
@@ -211,6 +215,24 @@ fn before_first_payload(connection: &Connection) -> Result<u64, rusqlite::Error>
     let first: Option<i64> =
         connection.query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
     Ok(first.map_or(0, |first| first.unsigned_abs().saturating_sub(1)))
+}
+
+/// Deletes payloads up to the target while the slice lasts; returns up to where.
+fn delete_payloads(
+    connection: &Connection,
+    from: u64,
+    target: u64,
+    started: Instant,
+) -> Result<u64, rusqlite::Error> {
+    let mut pruned_to = from;
+    while pruned_to < target && started.elapsed() < SLICE {
+        let next = next_payloads(connection, pruned_to, target)?;
+        connection
+            .prepare_cached("DELETE FROM payloads WHERE seq > ?1 AND seq <= ?2")?
+            .execute([pruned_to.cast_signed(), next.cast_signed()])?;
+        pruned_to = next;
+    }
+    Ok(pruned_to)
 }
 
 /// The end of the next step: so many payloads further, or the target. Gaps cost nothing.

@@ -22,238 +22,143 @@ pub use listeners::{Connections, ListenerMetrics};
 pub use plugins::{PluginMetrics, Refused};
 pub use recent::{Minute, Recent};
 
-/// Every metric. Counters are cheap to increment from any thread.
-#[derive(Debug)]
-pub struct Metrics {
-    registry: Registry,
+/// Declares the metrics: a field each, with its help text, and with its name where that is not the field's.
+macro_rules! metrics {
+    (
+        $($(#[$outcome_doc:meta])* $outcome:ident = $label:literal;)*
+        ---
+        $($(#[$doc:meta])* $field:ident $(as $name:literal)?: $kind:ty, $help:literal $(, $new:expr)?;)*
+    ) => {
+        /// Every metric. Counters are cheap to increment from any thread.
+        #[derive(Debug)]
+        pub struct Metrics {
+            registry: Registry,
+            $($(#[$outcome_doc])* pub $outcome: Counter,)*
+            $($(#[$doc])* pub $field: $kind,)*
+            /// The connections of both listeners.
+            pub listeners: ListenerMetrics,
+            /// How the daemon is; set when somebody reads the metrics.
+            pub condition: ConditionGauges,
+            /// What plugins count themselves.
+            pub plugins: PluginMetrics,
+            /// The last hour, for the charts.
+            pub recent: Recent,
+        }
+
+        impl Metrics {
+            /// All metrics at zero.
+            pub fn new() -> Self {
+                let mut registry = Registry::with_prefix("headgate");
+                let requests = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
+                let help = "Ingest requests by what became of them";
+                registry.register("requests", help, requests.clone());
+                $(
+                    let $field: $kind = metrics!(@new $($new)?);
+                    registry.register(metrics!(@name $field $($name)?), $help, $field.clone());
+                )*
+                Self {
+                    $($outcome: requests.get_or_create_owned(&vec![("outcome", $label)]),)*
+                    $($field,)*
+                    listeners: ListenerMetrics::register(&mut registry),
+                    condition: ConditionGauges::register(&mut registry),
+                    plugins: PluginMetrics::register(&mut registry),
+                    recent: Recent::default(),
+                    registry,
+                }
+            }
+        }
+    };
+    (@new) => { Default::default() };
+    (@new $new:expr) => { $new };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+}
+
+/// Counts in powers of four.
+fn buckets(start: f64, length: u16) -> Histogram {
+    Histogram::new(exponential_buckets(start, 4.0, length))
+}
+
+metrics! {
     /// Requests answered 202 that were stored.
-    pub accepted: Counter,
+    accepted = "accepted";
     /// Requests answered 202 as repeats.
-    pub duplicates: Counter,
+    duplicates = "duplicate";
     /// Requests answered 202 with a test key.
-    pub tests: Counter,
+    tests = "test";
     /// Requests answered 400.
-    pub invalid: Counter,
+    invalid = "invalid_payload";
     /// Requests answered 401.
-    pub unauthorized: Counter,
-    /// Requests to the admin listener with a wrong token, and sign-ins.
-    pub admin_refused: Counter,
+    unauthorized = "unauthorized";
     /// Requests answered 403: removals that the key's connector may not ask for.
-    pub not_allowed: Counter,
+    not_allowed = "not_allowed";
     /// Requests answered 404 for their stream.
-    pub stream_not_found: Counter,
+    stream_not_found = "stream_not_found";
     /// Requests answered 413.
-    pub too_large: Counter,
+    too_large = "payload_too_large";
     /// Requests answered 429.
-    pub rate_limited: Counter,
+    rate_limited = "rate_limited";
     /// Refused because their stream was full.
-    pub stream_full: Counter,
+    stream_full = "stream_full";
     /// Requests answered 503.
-    pub unavailable: Counter,
+    unavailable = "unavailable";
     /// Greetings of tools, and events that are none.
-    pub greetings: Counter,
+    greetings = "handshake";
+    ---
     /// Items accepted.
-    pub items: Counter,
+    items: Counter, "Items accepted";
     /// Bytes of bodies accepted.
-    pub body_bytes: Counter,
+    body_bytes: Counter, "Bytes of accepted bodies";
     /// Handlers that panicked.
-    pub panics: Counter,
+    panics: Counter, "Request handlers that panicked";
     /// Groups committed by the journal.
-    pub journal_commits: Counter,
-    /// Jobs in a group.
-    pub journal_group_size: Histogram,
-    /// Seconds that a commit took.
-    pub journal_commit_seconds: Histogram,
+    journal_commits: Counter, "Groups of requests committed";
     /// Log entries of refused requests that were dropped because too much waited for the disk.
-    pub log_entries_dropped: Counter,
+    log_entries_dropped: Counter, "Log entries of refused requests dropped under overload";
     /// Batches that sinks took.
-    pub sink_batches: Counter,
+    sink_batches: Counter, "Batches that sinks took";
     /// Items that sinks took.
-    pub sink_items: Counter,
+    sink_items: Counter, "Items that sinks took";
     /// Batches that sinks did not take.
-    pub sink_failures: Counter,
+    sink_failures: Counter, "Batches that sinks did not take";
     /// Calls in which a plugin trapped or ran out of time or memory.
-    pub sink_traps: Counter,
+    sink_traps: Counter, "Plugin calls that trapped or ran out of time or memory";
     /// Items given up.
-    pub dead_letters: Counter,
-    /// Seconds from the arrival of a request to its delivery, for the oldest of each batch.
-    pub delivery_seconds: Histogram,
-    /// Renderers connected.
-    pub renderers: Gauge,
-    /// The connections of both listeners.
-    pub listeners: ListenerMetrics,
-    /// Messages sent to renderers.
-    pub live_messages: Counter,
-    /// Renderers whose position could not be resumed from.
-    pub live_resets: Counter,
-    /// Bodies of feeds that were built, however often each was sent.
-    pub feeds_built: Counter,
-    /// Bytes free on the disk of the data folder.
-    pub disk_free_bytes: Gauge,
-    /// Size of the disk of the data folder.
-    pub disk_bytes: Gauge,
-    /// When the daemon started, in seconds of Unix time.
-    pub started_at: Gauge,
+    dead_letters: Counter, "Items given up by sinks";
     /// Spans that the collector took.
-    pub spans_sent: Counter,
+    spans_sent: Counter, "Spans that the collector of traces took";
     /// Spans that did not get there: too many at once, or no collector for too long.
-    pub spans_dropped: Counter,
+    spans_dropped: Counter, "Spans that did not get to the collector of traces";
+    /// Messages sent to renderers.
+    live_messages: Counter, "Messages sent to renderers";
+    /// Renderers whose position could not be resumed from.
+    live_resets: Counter, "Renderers that could not resume and began afresh";
+    /// Bodies of feeds that were built, however often each was sent.
+    feeds_built: Counter, "Bodies of feeds that were built";
+    /// Jobs in a group.
+    journal_group_size: Histogram, "Jobs in a group of the journal", buckets(1.0, 7);
+    /// Seconds that a commit took.
+    journal_commit_seconds: Histogram, "Seconds that a commit of the journal took", buckets(0.000_1, 9);
+    /// Seconds from the arrival of a request to its delivery, for the oldest of each batch.
+    delivery_seconds: Histogram, "Seconds from arrival to delivery, for the oldest request of each batch",
+        buckets(0.001, 10);
+    /// Renderers connected.
+    renderers: Gauge, "Renderers connected";
+    /// Size of the disk of the data folder.
+    disk_bytes: Gauge, "Size of the disk of the data folder";
+    /// Bytes free on the disk of the data folder.
+    disk_free_bytes: Gauge, "Bytes free on the disk of the data folder";
+    /// Requests to the admin listener with a wrong token, and sign-ins.
+    admin_refused as "admin_auth_failures": Counter,
+        "Requests to the admin listener with a wrong token, and sign-ins that were refused";
     /// When the files were last looked through whole, in seconds of Unix time; 0 before the first time.
-    pub files_checked_at: Gauge,
-    /// How the daemon is; set when somebody reads the metrics.
-    pub condition: ConditionGauges,
-    /// What plugins count themselves.
-    pub plugins: PluginMetrics,
-    /// The last hour, for the charts.
-    pub recent: Recent,
+    files_checked_at as "files_checked_timestamp_seconds": Gauge,
+        "When the files were last looked through for damage, in Unix time; 0 before the first time";
+    /// When the daemon started, in seconds of Unix time.
+    started_at as "started_timestamp_seconds": Gauge, "When the daemon started, in Unix time";
 }
 
 impl Metrics {
-    /// All metrics at zero.
-    pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("headgate");
-        let requests = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
-        registry.register(
-            "requests",
-            "Ingest requests by what became of them",
-            requests.clone(),
-        );
-        let outcome = |name: &'static str| requests.get_or_create_owned(&vec![("outcome", name)]);
-        let mut counter = |name: &str, help: &str| {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            counter
-        };
-        let items = counter("items", "Items accepted");
-        let body_bytes = counter("body_bytes", "Bytes of accepted bodies");
-        let panics = counter("panics", "Request handlers that panicked");
-        let journal_commits = counter("journal_commits", "Groups of requests committed");
-        let log_entries_dropped = counter(
-            "log_entries_dropped",
-            "Log entries of refused requests dropped under overload",
-        );
-        let sink_batches = counter("sink_batches", "Batches that sinks took");
-        let sink_items = counter("sink_items", "Items that sinks took");
-        let sink_failures = counter("sink_failures", "Batches that sinks did not take");
-        let sink_traps = counter(
-            "sink_traps",
-            "Plugin calls that trapped or ran out of time or memory",
-        );
-        let dead_letters = counter("dead_letters", "Items given up by sinks");
-        let spans_sent = counter("spans_sent", "Spans that the collector of traces took");
-        let spans_dropped = counter(
-            "spans_dropped",
-            "Spans that did not get to the collector of traces",
-        );
-        let live_messages = counter("live_messages", "Messages sent to renderers");
-        let live_resets = counter(
-            "live_resets",
-            "Renderers that could not resume and began afresh",
-        );
-        let feeds_built = counter("feeds_built", "Bodies of feeds that were built");
-        let mut histogram = |name: &str, help: &str, start: f64, length: u16| {
-            let histogram = Histogram::new(exponential_buckets(start, 4.0, length));
-            registry.register(name, help, histogram.clone());
-            histogram
-        };
-        let journal_group_size = histogram(
-            "journal_group_size",
-            "Jobs in a group of the journal",
-            1.0,
-            7,
-        );
-        let journal_commit_seconds = histogram(
-            "journal_commit_seconds",
-            "Seconds that a commit of the journal took",
-            0.000_1,
-            9,
-        );
-        let delivery_seconds = histogram(
-            "delivery_seconds",
-            "Seconds from arrival to delivery, for the oldest request of each batch",
-            0.001,
-            10,
-        );
-        let renderers = Gauge::default();
-        registry.register("renderers", "Renderers connected", renderers.clone());
-        let disk_bytes = Gauge::default();
-        registry.register(
-            "disk_bytes",
-            "Size of the disk of the data folder",
-            disk_bytes.clone(),
-        );
-        let disk_free_bytes = Gauge::default();
-        registry.register(
-            "disk_free_bytes",
-            "Bytes free on the disk of the data folder",
-            disk_free_bytes.clone(),
-        );
-        let admin_refused = Counter::default();
-        registry.register(
-            "admin_auth_failures",
-            "Requests to the admin listener with a wrong token, and sign-ins that were refused",
-            admin_refused.clone(),
-        );
-        let files_checked_at = Gauge::default();
-        registry.register(
-            "files_checked_timestamp_seconds",
-            "When the files were last looked through for damage, in Unix time; 0 before the first time",
-            files_checked_at.clone(),
-        );
-        let started_at = Gauge::default();
-        registry.register(
-            "started_timestamp_seconds",
-            "When the daemon started, in Unix time",
-            started_at.clone(),
-        );
-        let listeners = ListenerMetrics::register(&mut registry);
-        let condition = ConditionGauges::register(&mut registry);
-        let plugins = PluginMetrics::register(&mut registry);
-        Self {
-            accepted: outcome("accepted"),
-            duplicates: outcome("duplicate"),
-            tests: outcome("test"),
-            invalid: outcome("invalid_payload"),
-            unauthorized: outcome("unauthorized"),
-            admin_refused,
-            not_allowed: outcome("not_allowed"),
-            stream_not_found: outcome("stream_not_found"),
-            too_large: outcome("payload_too_large"),
-            rate_limited: outcome("rate_limited"),
-            stream_full: outcome("stream_full"),
-            unavailable: outcome("unavailable"),
-            greetings: outcome("handshake"),
-            items,
-            body_bytes,
-            panics,
-            journal_commits,
-            journal_group_size,
-            journal_commit_seconds,
-            log_entries_dropped,
-            sink_batches,
-            sink_items,
-            sink_failures,
-            sink_traps,
-            dead_letters,
-            delivery_seconds,
-            renderers,
-            listeners,
-            live_messages,
-            live_resets,
-            feeds_built,
-            disk_free_bytes,
-            disk_bytes,
-            started_at,
-            spans_sent,
-            spans_dropped,
-            files_checked_at,
-            condition,
-            plugins,
-            recent: Recent::default(),
-            registry,
-        }
-    }
-
     /// The text that Prometheus reads (OpenMetrics).
     pub fn render(&self) -> String {
         let mut text = String::new();

@@ -137,42 +137,15 @@ impl Instance {
         host.calls.end();
         let staged = std::mem::take(&mut host.staged);
         let progress = std::mem::take(&mut host.progress);
-        let told = |reason: String| shortened(host.redactor().redact(reason));
-        let failure = match result {
-            Ok(Ok(Ok(()))) => {
-                return Ok(Taken {
-                    staged,
-                    rejected: Vec::new(),
-                });
-            }
-            Ok(Ok(Err(world::WriteError::RejectItems(rejections)))) => {
-                let rejected: Vec<(u32, String)> = rejections
-                    .into_iter()
-                    .map(|one| (one.index, told(one.reason)))
-                    .collect();
-                match rejected.iter().find(|(index, _)| *index >= len) {
-                    Some((index, _)) => {
-                        trap(format!("it rejects item {index}; the batch has {len}"))
-                    }
-                    None => return Ok(Taken { staged, rejected }),
-                }
-            }
-            Ok(Ok(Err(world::WriteError::Retry(retry)))) => Failure::Retry {
-                after: retry.after_ms.map(Duration::from_millis),
-                reason: told(retry.reason),
-            },
-            Ok(Ok(Err(world::WriteError::Reject(reason)))) => Failure::Reject {
-                reason: told(reason),
-            },
-            Ok(Err(error)) if host.is_not_granted => Failure::NotGranted {
-                reason: told(error.root_cause().to_string()),
-            },
-            Ok(Err(error)) => trap(told(host.describe(&error))),
+        let failure = match result.map(|result| rejected_by(result, host, len)) {
+            Ok(Ok(rejected)) => return Ok(Taken { staged, rejected }),
+            Ok(Err(failure)) => failure,
             Err(_) => trap(format!(
                 "no answer within {} ms",
                 self.limits.call_time_max.as_millis()
             )),
         };
+        let told = |reason: String| shortened(host.redactor().redact(reason));
         let refused = progress.refused.into_iter();
         Err(NotTaken {
             failure,
@@ -307,6 +280,40 @@ impl Plugin {
             )),
         }
     }
+}
+
+/// The items that the guest has rejected of those that it was called with, with its reasons.
+fn rejected_by(
+    result: wasmtime::Result<Result<(), world::WriteError>>,
+    host: &Host,
+    len: u32,
+) -> Result<Vec<(u32, String)>, Failure> {
+    let told = |reason: String| shortened(host.redactor().redact(reason));
+    let trap = |reason: String| Failure::Trap { reason };
+    Err(match result {
+        Ok(Ok(())) => return Ok(Vec::new()),
+        Ok(Err(world::WriteError::RejectItems(rejections))) => {
+            let rejected: Vec<(u32, String)> = rejections
+                .into_iter()
+                .map(|one| (one.index, told(one.reason)))
+                .collect();
+            match rejected.iter().find(|(index, _)| *index >= len) {
+                Some((index, _)) => trap(format!("it rejects item {index}; the batch has {len}")),
+                None => return Ok(rejected),
+            }
+        }
+        Ok(Err(world::WriteError::Retry(retry))) => Failure::Retry {
+            after: retry.after_ms.map(Duration::from_millis),
+            reason: told(retry.reason),
+        },
+        Ok(Err(world::WriteError::Reject(reason))) => Failure::Reject {
+            reason: told(reason),
+        },
+        Err(error) if host.is_not_granted => Failure::NotGranted {
+            reason: told(error.root_cause().to_string()),
+        },
+        Err(error) => trap(told(host.describe(&error))),
+    })
 }
 
 impl From<removals::RemoveError> for world::WriteError {

@@ -46,15 +46,7 @@ pub(super) fn settle(
             }
             false => restore_of_payloads(connection)?,
         };
-        if restored > 0 {
-            if let Some(log) = repair.table_mut("requests") {
-                log.kept += restored;
-                log.lost = log.lost.map(|lost| lost.saturating_sub(restored));
-            }
-            repair.notes.push(format!(
-                "{restored} entries of the request log are restored of what else knows of them, without what only they held"
-            ));
-        }
+        note_restored(repair, restored);
         let nameless = connection.execute(
             "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items)
                  SELECT seq, ?1, crc32, items FROM payloads p
@@ -72,16 +64,7 @@ pub(super) fn settle(
         }
     }
     if damaged("requests") || damaged("payloads") || damaged("quarantine") {
-        let needed = needed_after(path).or(lowest_payload(connection)?);
-        let lost = match needed {
-            Some(after) => connection.execute(
-                "INSERT OR IGNORE INTO quarantine (seq, reason) SELECT seq, ?1 FROM requests r
-                 WHERE (outcome = 0 OR (outcome = 4 AND http_status = 202)) AND seq > ?2
-                     AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)",
-                params![LOST, after.cast_signed()],
-            )?,
-            None => 0,
-        };
+        let lost = list_lost(path, connection)?;
         if lost > 0 {
             repair.notes.push(format!(
                 "the payloads of {lost} accepted requests are lost: they become dead letters of the sinks that need them"
@@ -98,6 +81,33 @@ pub(super) fn settle(
             .push("idempotency keys that were used before may be taken as new".to_owned());
     }
     Ok(())
+}
+
+fn note_restored(repair: &mut Repair, restored: u64) {
+    if restored == 0 {
+        return;
+    }
+    if let Some(log) = repair.table_mut("requests") {
+        log.kept += restored;
+        log.lost = log.lost.map(|lost| lost.saturating_sub(restored));
+    }
+    repair.notes.push(format!(
+        "{restored} entries of the request log are restored of what else knows of them, without what only they held"
+    ));
+}
+
+/// Puts the accepted requests whose payloads are gone into quarantine, as far as a sink may need them; their number.
+fn list_lost(path: &Path, connection: &Connection) -> Result<usize, RepairError> {
+    let Some(after) = needed_after(path).or(lowest_payload(connection)?) else {
+        return Ok(0);
+    };
+    let lost = connection.execute(
+        "INSERT OR IGNORE INTO quarantine (seq, reason) SELECT seq, ?1 FROM requests r
+             WHERE (outcome = 0 OR (outcome = 4 AND http_status = 202)) AND seq > ?2
+                 AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)",
+        params![LOST, after.cast_signed()],
+    )?;
+    Ok(lost)
 }
 
 /// The highest number that stands anywhere. A file of an older format may lack a table.

@@ -76,13 +76,8 @@ impl Checker<'_> {
                 self.list(path, elements, *check, *least, node.line)
             }
             (Shape::Integer(min, max), Data::Integer(number)) => {
-                let number = *number;
-                if u64::try_from(number).is_ok_and(|number| (*min..=*max).contains(&number)) {
-                    return Some(node);
-                }
-                let message = format!("{number} is out of range; wants {min} to {max}");
-                self.report(path, node.line, message);
-                None
+                let checked = in_range(*number, *min, *max);
+                self.fits(path, node.line, checked).then_some(node)
             }
             (Shape::Boolean, Data::Boolean(_)) => Some(node),
             (Shape::Free, Data::Table(_)) => {
@@ -94,65 +89,37 @@ impl Checker<'_> {
                 self.report(&path, line, message);
                 None
             }
-            (Shape::Text(check), Data::Text(text)) => match check(text) {
-                Ok(()) => Some(node),
-                Err(message) => {
-                    self.report(path, node.line, message);
-                    None
-                }
-            },
-            (Shape::Choice(choices), Data::Text(text)) => {
-                if choices.contains(&text.as_str()) {
-                    return Some(node);
-                }
-                let meant = match problem::nearest(text, choices.iter().copied()) {
-                    Some(meant) => format!("; did you mean \"{meant}\"?"),
-                    None => format!("; wants {}", shape.wants()),
-                };
-                let message = format!("unknown value {}{meant}", problem::quoted(text));
-                self.report(path, node.line, message);
-                None
+            (Shape::Text(check), Data::Text(text)) => {
+                let checked = check(text);
+                self.fits(path, node.line, checked).then_some(node)
             }
-            (Shape::File, Data::Text(text)) => match super::checks::path(text) {
-                Ok(()) => {
-                    *text = self.resolved(text);
-                    Some(node)
-                }
-                Err(message) => {
-                    self.report(path, node.line, message);
-                    None
-                }
-            },
+            (Shape::Choice(choices), Data::Text(text)) => {
+                let checked = one_of(text, choices, shape);
+                self.fits(path, node.line, checked).then_some(node)
+            }
+            (Shape::File, Data::Text(text)) => {
+                let checked = super::checks::path(text);
+                *text = self.resolved(text);
+                self.fits(path, node.line, checked).then_some(node)
+            }
             (Shape::Plugin, Data::Text(text)) => {
-                if text.is_empty() || text.contains('\0') {
-                    let built_in = BUILT_IN_PLUGINS.join("\" or \"");
-                    let message =
-                        format!("wants the path or the name of a plugin; built in: \"{built_in}\"");
-                    self.report(path, node.line, message);
-                    return None;
-                }
+                let checked = plugin(text);
                 // A bare name is a built-in plugin, or a file in the plugins folder.
                 if text.contains('/') || text.ends_with(".wasm") {
                     *text = self.resolved(text);
                 }
-                Some(node)
+                self.fits(path, node.line, checked).then_some(node)
             }
             (Shape::Time, Data::Text(text) | Data::Time(text)) => {
                 let text = std::mem::take(text);
-                if let Err(message) = super::checks::rfc3339(&text) {
-                    self.report(path, node.line, message);
-                    return None;
-                }
+                let checked = super::checks::rfc3339(&text);
                 node.data = Data::Text(text);
-                Some(node)
+                self.fits(path, node.line, checked).then_some(node)
             }
             (Shape::Digest(check), Data::Text(text)) => {
-                if let Err(message) = check(text) {
-                    self.report(path, node.line, message);
-                    return None;
-                }
+                let checked = check(text);
                 text.make_ascii_lowercase();
-                Some(node)
+                self.fits(path, node.line, checked).then_some(node)
             }
             (Shape::Secret, Data::Text(_)) => {
                 self.holds_secret = true;
@@ -166,6 +133,17 @@ impl Checker<'_> {
             _ => {
                 self.misfit(path, &node, shape);
                 None
+            }
+        }
+    }
+
+    /// Whether a check was passed; otherwise the problem is reported.
+    fn fits(&mut self, path: &str, line: Option<usize>, checked: Result<(), String>) -> bool {
+        match checked {
+            Ok(()) => true,
+            Err(message) => {
+                self.report(path, line, message);
+                false
             }
         }
     }
@@ -375,4 +353,32 @@ fn holds_secret(node: &Node, named: bool) -> bool {
         }),
         _ => false,
     }
+}
+
+fn in_range(number: i64, min: u64, max: u64) -> Result<(), String> {
+    match u64::try_from(number).is_ok_and(|number| (min..=max).contains(&number)) {
+        true => Ok(()),
+        false => Err(format!("{number} is out of range; wants {min} to {max}")),
+    }
+}
+
+fn one_of(text: &str, choices: &[&str], shape: &Shape) -> Result<(), String> {
+    if choices.contains(&text) {
+        return Ok(());
+    }
+    let meant = match problem::nearest(text, choices.iter().copied()) {
+        Some(meant) => format!("; did you mean \"{meant}\"?"),
+        None => format!("; wants {}", shape.wants()),
+    };
+    Err(format!("unknown value {}{meant}", problem::quoted(text)))
+}
+
+fn plugin(text: &str) -> Result<(), String> {
+    if !text.is_empty() && !text.contains('\0') {
+        return Ok(());
+    }
+    let built_in = BUILT_IN_PLUGINS.join("\" or \"");
+    Err(format!(
+        "wants the path or the name of a plugin; built in: \"{built_in}\""
+    ))
 }

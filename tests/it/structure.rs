@@ -288,6 +288,86 @@ fn the_catalog_and_what_operators_do_know_neither_routes_nor_flags() {
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
+/// Lines of a function that every one may have; of those that have more, `LONG_FUNCTIONS_MAX` are the most.
+const FUNCTION_LINES: usize = 60;
+const LONG_FUNCTIONS_MAX: usize = 10;
+/// Lines that no function may have.
+const FUNCTION_LINES_MAX: usize = 100;
+
+/// The functions of a formatted file: their names with how many lines each has. One ends at the first brace that is
+/// indented as it is.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (first, line) in lines.iter().enumerate() {
+        let Some(name) = name_of_function(line).filter(|_| !line.ends_with(';')) else {
+            continue;
+        };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_end = |line: &&str| {
+            let rest = line.strip_prefix(indent);
+            rest.is_some_and(|rest| rest.starts_with('}'))
+        };
+        let more = match line.ends_with('}') {
+            true => 0,
+            false => lines[first..].iter().position(is_end).unwrap_or(0),
+        };
+        found.push((name, more + 1));
+    }
+    found
+}
+
+/// The name of the function that begins in a line.
+fn name_of_function(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    loop {
+        if let Some(named) = rest.strip_prefix("fn ") {
+            return named.split(['(', '<']).next();
+        }
+        let (word, after) = rest.split_once(' ')?;
+        let qualifiers = ["const", "async", "unsafe", "extern", "\"C\""];
+        if !qualifiers.contains(&word) && !word.starts_with("pub") && !word.ends_with(')') {
+            return None;
+        }
+        rest = after;
+    }
+}
+
+#[test]
+fn functions_are_short() {
+    let mut long = Vec::new();
+    for source in sources() {
+        let text = std::fs::read_to_string(&source.path).expect("a source file");
+        let is_test =
+            source.path.iter().any(|part| part == "tests") || source.path.ends_with("tests.rs");
+        if is_test {
+            continue;
+        }
+        let own = text
+            .split("\n#[cfg(test)]\nmod ")
+            .next()
+            .unwrap_or_default();
+        for (name, lines) in functions(own) {
+            if lines > FUNCTION_LINES {
+                long.push((lines, format!("{lines} {}: {name}", source.path.display())));
+            }
+        }
+    }
+    long.sort();
+    let listed: Vec<&str> = long.iter().map(|(_, shown)| shown.as_str()).collect();
+    let listed = listed.join("\n");
+    let longest = long.last().map_or(0, |(lines, _)| *lines);
+    assert!(
+        longest <= FUNCTION_LINES_MAX,
+        "cut the longest into parts:\n{listed}"
+    );
+    assert!(
+        long.len() <= LONG_FUNCTIONS_MAX,
+        "{} are long; cut one into parts:\n{listed}",
+        long.len()
+    );
+}
+
 /// Printed for whoever runs it with `--nocapture`: whether the rooms stay small.
 #[test]
 fn the_figures_of_the_tree() {
@@ -356,6 +436,30 @@ fn no_time_is_a_plain_number() {
         seen,
         ["pub a_ms: u64,", "fn b(c_ms: Option<Option<i64>>) {}"]
     );
+}
+
+#[test]
+fn the_check_sees_functions_in_all_their_forms() {
+    let code = "\
+pub(in crate::http) async fn long<T>(
+    a: T,
+) -> bool {
+    if a {
+    }
+}
+
+impl X {
+    pub const fn short(&self) {}
+
+    unsafe extern \"C\" fn three() {
+        let function = 1;
+    }
+
+    fn declared();
+}
+// fn not_code() {
+";
+    assert_eq!(functions(code), [("long", 6), ("short", 1), ("three", 3)]);
 }
 
 #[test]

@@ -162,9 +162,11 @@ impl Catalog {
             let test = before.prefix.as_deref().is_some_and(key::is_test);
             let form = match (&before.verify, rotation.secret) {
                 (None, None) => KeyForm::generated(test)?,
-                (Some(verify), Some(secret)) => {
-                    let mut verify = Verify::clone(verify);
-                    verify.secret = Some(secret);
+                (Some(verify), secret @ Some(_)) => {
+                    let verify = Verify {
+                        secret,
+                        ..Verify::clone(verify)
+                    };
                     self.signed(verify, connector, name, &before.stream)?
                 }
                 (None, Some(_)) => return Err(Fault::Secret(MADE_HERE).of("rotation")),
@@ -180,17 +182,12 @@ impl Catalog {
             };
             require_own_secret(entries, &new)?;
             let text = form.text;
-            let mut old = KeyRow {
-                name: name_rotated(&before),
-                ..before.clone()
-            };
             // One without a secret has verified nothing.
-            if rotation.grace_seconds == 0 || key.awaits_secret() {
-                old.revoked_at = Some(now);
-            } else {
-                let ends_at = now + Duration::from_secs(rotation.grace_seconds);
-                old.expires_at = Some(old.expires_at.map_or(ends_at, |other| other.min(ends_at)));
-            }
+            let grace_seconds = match key.awaits_secret() {
+                true => 0,
+                false => rotation.grace_seconds,
+            };
+            let old = rotated(&before, grace_seconds, now);
             // In its grace the old one is tried, too.
             if old.revoked_at.is_none() {
                 require_candidate(find_connector(entries, connector)?, &old)?;
@@ -430,6 +427,21 @@ pub(in crate::catalog) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed
     let connector = find_connector(entries, &row.connector)?;
     let key = connector.key(&row.name).cloned();
     key.ok_or(CatalogError::NotFound(Kind::Key))
+}
+
+/// A key that another takes the place of: it ends after the grace, or at once.
+fn rotated(key: &KeyRow, grace_seconds: u64, now: Unix) -> KeyRow {
+    let mut old = KeyRow {
+        name: name_rotated(key),
+        ..key.clone()
+    };
+    if grace_seconds == 0 {
+        old.revoked_at = Some(now);
+    } else {
+        let ends_at = now + Duration::from_secs(grace_seconds);
+        old.expires_at = Some(old.expires_at.map_or(ends_at, |other| other.min(ends_at)));
+    }
+    old
 }
 
 /// The name of a key that was rotated: its public id tells it from others.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{CachedStatement, params};
 
 use super::merged::{Merged, merge_into_pool};
 use super::{Target, stored};
@@ -75,29 +75,11 @@ pub(in crate::pool) fn upsert(
 ) -> Result<(), rusqlite::Error> {
     let connection = target.connection;
     let origins: Vec<Origin> = batch.slices().iter().map(origin).collect();
-    let mut rows = Vec::with_capacity(batch.len() as usize);
-    for (slice, origin) in batch.slices().iter().zip(&origins) {
-        let stream = &slice.entry.stream;
-        let first = rows.len();
-        rows.extend(slice.items().map(|(position, item)| Row {
-            stream,
-            item,
-            position,
-            origin,
-        }));
-        target
-            .views
-            .note(stream, rows[first..].iter().map(|row| &row.item));
-    }
-    target.views.store(connection)?;
-    // By key: neighbours in the table are written together.
-    rows.sort_by(|a, b| {
-        let (a_place, b_place) = ((a.stream, a.item.key), (b.stream, b.item.key));
-        (a_place, a.order()).cmp(&(b_place, b.order()))
-    });
-    let mut upsert = connection.prepare_cached(UPSERT)?;
-    // Of an array nearly every row has these in common, and they stay bound.
-    let mut bound: Option<(&Arc<str>, &Origin)> = None;
+    let rows = rows_by_key(target, batch, &origins)?;
+    let mut upsert = Upsert {
+        statement: connection.prepare_cached(UPSERT)?,
+        bound: None,
+    };
     for same in rows.chunk_by(|a, b| a.item.key == b.item.key && a.stream == b.stream) {
         let Some(oldest) = same.first() else { continue };
         let (stream, key) = (oldest.stream, oldest.item.key);
@@ -139,22 +121,7 @@ pub(in crate::pool) fn upsert(
             Merged::Known => continue,
         };
         sizes::begin_upsert();
-        if !bound.is_some_and(|(of, origin)| of == stream && std::ptr::eq(origin, last.origin)) {
-            bound = Some((stream, last.origin));
-            upsert.raw_bind_parameter(1, &**stream)?;
-            upsert.raw_bind_parameter(5, &last.origin.time)?;
-            upsert.raw_bind_parameter(6, &last.origin.request_id)?;
-            upsert.raw_bind_parameter(7, last.origin.accepted_seq)?;
-        }
-        upsert.raw_bind_parameter(2, key)?;
-        upsert.raw_bind_parameter(3, fields)?;
-        upsert.raw_bind_parameter(4, pass.next())?;
-        upsert.raw_bind_parameter(8, last.position)?;
-        upsert.raw_bind_parameter(9, merged)?;
-        upsert.raw_bind_parameter(10, last.version())?;
-        upsert.raw_bind_parameter(11, last.expires_at().map(Lived::to_column))?;
-        let written = upsert.raw_execute()?;
-        if written == 0 {
+        if !upsert.write(last, fields, merged, pass.next())? {
             for row in same {
                 target.note_if_stale(row)?;
             }
@@ -170,6 +137,71 @@ pub(in crate::pool) fn upsert(
         }
     }
     Ok(())
+}
+
+/// The rows of a batch by their keys: neighbours in the table are written together. Their streams get their views.
+fn rows_by_key<'a>(
+    target: &mut Target<'_>,
+    batch: &'a Batch,
+    origins: &'a [Origin],
+) -> Result<Vec<Row<'a>>, rusqlite::Error> {
+    let mut rows = Vec::with_capacity(batch.len() as usize);
+    for (slice, origin) in batch.slices().iter().zip(origins) {
+        let stream = &slice.entry.stream;
+        let first = rows.len();
+        rows.extend(slice.items().map(|(position, item)| Row {
+            stream,
+            item,
+            position,
+            origin,
+        }));
+        let new = rows[first..].iter().map(|row: &Row<'_>| &row.item);
+        target.views.note(stream, new);
+    }
+    target.views.store(target.connection)?;
+    rows.sort_by(|a, b| {
+        let (a_place, b_place) = ((a.stream, a.item.key), (b.stream, b.item.key));
+        (a_place, a.order()).cmp(&(b_place, b.order()))
+    });
+    Ok(rows)
+}
+
+/// The statement that writes a row.
+struct Upsert<'a> {
+    statement: CachedStatement<'a>,
+    /// Of an array nearly every row has these in common, and they stay bound.
+    bound: Option<(&'a Arc<str>, &'a Origin)>,
+}
+
+impl<'a> Upsert<'a> {
+    /// Whether the row was written: not if what is there is newer.
+    fn write(
+        &mut self,
+        row: &Row<'a>,
+        fields: &str,
+        merged: Option<&str>,
+        seq: i64,
+    ) -> Result<bool, rusqlite::Error> {
+        let is_bound = |(stream, origin): (&Arc<str>, &Origin)| {
+            stream == row.stream && std::ptr::eq(origin, row.origin)
+        };
+        let statement = &mut self.statement;
+        if !self.bound.is_some_and(is_bound) {
+            self.bound = Some((row.stream, row.origin));
+            statement.raw_bind_parameter(1, &**row.stream)?;
+            statement.raw_bind_parameter(5, &row.origin.time)?;
+            statement.raw_bind_parameter(6, &row.origin.request_id)?;
+            statement.raw_bind_parameter(7, row.origin.accepted_seq)?;
+        }
+        statement.raw_bind_parameter(2, row.item.key)?;
+        statement.raw_bind_parameter(3, fields)?;
+        statement.raw_bind_parameter(4, seq)?;
+        statement.raw_bind_parameter(8, row.position)?;
+        statement.raw_bind_parameter(9, merged)?;
+        statement.raw_bind_parameter(10, row.version())?;
+        statement.raw_bind_parameter(11, row.expires_at().map(Lived::to_column))?;
+        Ok(statement.raw_execute()? > 0)
+    }
 }
 
 impl Target<'_> {

@@ -8,7 +8,9 @@ use std::path::Path;
 use super::Validator;
 use crate::clock::millis;
 use crate::config::problem::{self, quoted};
-use crate::config::{BUILT_IN_PLUGINS, Http, Listed, Secret, Settings, checks, hidden, pool};
+use crate::config::{
+    BUILT_IN_PLUGINS, Http, Listed, Retry, Secret, Settings, checks, hidden, pool,
+};
 
 impl Validator<'_> {
     /// Resolves what sinks refer to, and sees whether it fits together.
@@ -62,16 +64,16 @@ impl Validator<'_> {
                 );
                 self.warning(&format!("sinks[{index}].writes"), message);
             }
-            if sink.retry.max < sink.retry.first {
-                self.problem(
-                    &format!("sinks[{index}].retry.max_ms"),
-                    format!(
-                        "{} is shorter than the first pause, retry.first_ms = {}",
-                        millis(sink.retry.max),
-                        millis(sink.retry.first)
-                    ),
-                );
-            }
+            self.retry(&format!("sinks[{index}].retry.max_ms"), &sink.retry);
+        }
+    }
+
+    fn retry(&mut self, path: &str, retry: &Retry) {
+        if retry.max < retry.first {
+            let (first_ms, max_ms) = (millis(retry.first), millis(retry.max));
+            let message =
+                format!("{max_ms} is shorter than the first pause, retry.first_ms = {first_ms}");
+            self.problem(path, message);
         }
     }
 
