@@ -113,6 +113,8 @@ export class Delivery {
   #blocked = new Set();
   #drift = 0;
   #losing = false;
+  /** What the disk fails at. @type {Set<string>} */
+  #disk = new Set();
 
   /** @param {import("./caller.js").Caller} caller @param {Settled} options @param {Host} host */
   constructor(caller, options, host) {
@@ -144,17 +146,24 @@ export class Delivery {
       if (hand.tried !== undefined && this.#clock.lived() - hand.tried > UNKNOWN_MS_MAX) {
         await this.#layAside(hand, new HeadgateError("EXPIRED", "Headgate may have taken it more than 23 hours ago, and would not know it again"), 0);
       } else await this.#attempt(hand);
+      this.disk("send", undefined);
     } catch (/** @type {any} */ error) {
       if (this.stopped) return;
-      this.#host.log(`a batch cannot be sent now, and is tried again: ${error}`);
-      if (error.syscall) this.toldDisk(false);
+      if (error.syscall) this.disk("send", error);
+      else this.#host.log(`a batch cannot be sent now, and is tried again: ${error}`);
       this.#rest(Math.max(this.#caller.backoff(++this.#failures), TROUBLE_MS));
     }
   }
 
-  /** Tells that the disk takes batches again, or none. @param {boolean} works */
-  toldDisk(works) {
-    this.#tell(this.#o.onState, works ? "ok" : "retrying", "SPOOL");
+  /** Tells that the spool cannot be read or written, and when it can be again. @param {string} use @param {unknown} why */
+  disk(use, why) {
+    const before = this.#disk.size > 0;
+    if (why) this.#disk.add(use);
+    else this.#disk.delete(use);
+    const after = this.#disk.size > 0;
+    if (before === after) return;
+    this.#host.log(why ? `a batch cannot be written to the spool, or read from it: ${why}` : "the spool works again");
+    this.#tell(this.#o.onState, after ? "retrying" : "ok", "SPOOL");
   }
 
   /** @param {number} milliseconds */

@@ -98,7 +98,6 @@ export class Engine {
   #unwritten = [];
   #unwrittenBytes = 0;
   #writeAt = -Infinity;
-  #diskWorks = true;
   #lookAt;
   /** @type {Set<() => unknown>} */
   #watchers = new Set();
@@ -402,20 +401,12 @@ export class Engine {
     }
     batch.writing = false;
     batch.whenWritten = undefined;
-    this.#toldOf(why);
+    if (why || !this.#unwritten.length) this.delivery.disk("write", why);
     if (why && this.delivery.stopped) {
       this.#forgetUnwritten(batch);
       this.delivery.giveUp(content?.items ?? [], notAccepted());
     }
     this.step();
-  }
-
-  /** @param {unknown} why the disk has not taken a batch; undefined: it has */
-  #toldOf(why) {
-    if (this.#diskWorks === !why || (!why && this.#unwritten.length)) return;
-    this.#diskWorks = !why;
-    this.#host.log(why ? `a batch cannot be written to the spool: ${why}` : "batches are written to the spool again");
-    this.delivery.toldDisk(!why);
   }
 
   /** Whether the folder is still this program's. @param {Spool} spool */

@@ -16,6 +16,7 @@ export { View } from "./view.js";
 /** @typedef {import("./follow.js").Message} Message */
 /** @typedef {import("./options.js").BatcherOptions} BatcherOptions */
 /** @typedef {import("./options.js").FlushResult} FlushResult */
+/** @typedef {import("./options.js").State} State */
 /** @typedef {import("./options.js").Stats} Stats */
 /** @typedef {import("./reader.js").FollowOptions} FollowOptions */
 /** @typedef {import("./reader.js").ReaderOptions} ReaderOptions */

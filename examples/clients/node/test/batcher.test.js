@@ -197,6 +197,40 @@ test("refusals are kept once, also after a line that was cut", async (t) => {
   assert.deepEqual(lines.map(({ idempotency_key: key, items }) => [key, items]), [["k/0/1", [{ id: 1 }]], ["k/1/1", [{ id: 2 }]]]);
 });
 
+test("the oldest refusals go, and what was not refused stays", async (t) => {
+  const kept = folder(t);
+  /** @type {string[]} */
+  const said = [];
+  const spool = new Spool(kept, 10 * 3 * 4096, (message) => said.push(message));
+  /** @type {string[]} */
+  const keys = [];
+  for (const code of ["INVALID_PAYLOAD", "EXPIRED", "INVALID_PAYLOAD", "MISMATCH", "INVALID_PAYLOAD"]) {
+    keys.push(uuid7());
+    await spool.reject(keys[keys.length - 1], { v: 1, idempotency_key: keys[keys.length - 1], item_key: null, error: { code } }, '[{"id":1}]');
+  }
+  assert.deepEqual([spool.rejectedLost, said.length], [2, 1]);
+  assert.deepEqual(batches(join(kept, "rejected")), [1, 3, 4].map((index) => `${keys[index]}.json`));
+  await spool.close();
+});
+
+test("a file that cannot be read now is read later", async (t) => {
+  const [kept, { sent, url }] = [folder(t), await server(t, accepted)];
+  const key = leave(kept, '[{"id":1}]');
+  const { read } = Spool.prototype;
+  t.after(() => void (Spool.prototype.read = read));
+  let failures = 2;
+  Spool.prototype.read = async function (name) {
+    if (failures-- > 0) throw Object.assign(new Error("too many open files"), { code: "EMFILE", syscall: "open" });
+    return read.call(this, name);
+  };
+  /** @type {unknown[]} */
+  const told = [];
+  const batcher = client(url).batcher({ itemKey: "id", spool: kept, onState: (...state) => told.push(state) });
+  await eventually("it is sent", () => sent.length);
+  assert.equal((await batcher.close(LONG)).done, true);
+  assert.deepEqual([sent.map((each) => each.key), told], [[key], [["retrying", "SPOOL"], ["ok", "SPOOL"]]]);
+});
+
 test("a batcher stops when its folder was taken over", async (t) => {
   const kept = folder(t);
   const time = new Time(Date.now(), 0);

@@ -72,8 +72,8 @@ export declare class Delivery {
     tryNow(): void;
     /** Makes the next attempt, or finds that there is none to be made. */
     turn(): Promise<void>;
-    /** Tells that the disk takes batches again, or none. @param {boolean} works */
-    toldDisk(works: boolean): void;
+    /** Tells that the spool cannot be read or written, and when it can be again. @param {string} use @param {unknown} why */
+    disk(use: string, why: unknown): void;
     /**
      * One attempt; `leaving` is called before the first byte of it leaves.
      * @param {Submission} sent

@@ -13,6 +13,7 @@ export type SubmitOptions = import("./client.js").SubmitOptions;
 export type Message = import("./follow.js").Message;
 export type BatcherOptions = import("./options.js").BatcherOptions;
 export type FlushResult = import("./options.js").FlushResult;
+export type State = import("./options.js").State;
 export type Stats = import("./options.js").Stats;
 export type FollowOptions = import("./reader.js").FollowOptions;
 export type ReaderOptions = import("./reader.js").ReaderOptions;
@@ -27,6 +28,7 @@ export type RequestState = import("./wire.js").RequestState;
 /** @typedef {import("./follow.js").Message} Message */
 /** @typedef {import("./options.js").BatcherOptions} BatcherOptions */
 /** @typedef {import("./options.js").FlushResult} FlushResult */
+/** @typedef {import("./options.js").State} State */
 /** @typedef {import("./options.js").Stats} Stats */
 /** @typedef {import("./reader.js").FollowOptions} FollowOptions */
 /** @typedef {import("./reader.js").ReaderOptions} ReaderOptions */

@@ -93,7 +93,6 @@ class Batcher:
         self._unwritten: List[Batch] = []
         self._unwritten_bytes = 0
         self._write_at = float("-inf")
-        self._disk_works = True
         self._look_at = self._clock.mono() + _LOOK_SECONDS
         self._threads: Dict[str, threading.Thread] = {}
 
@@ -405,16 +404,12 @@ class Batcher:
                     batch.content = None  # it is read again when its turn comes
             else:
                 self._write_at = self._clock.mono() + _WRITE_AGAIN
-            stopped, works = self._delivery.stopped, why is None
+            stopped, works = self._delivery.stopped, why is None and not self._unwritten
             if stopped and why is not None:
                 self._forget_unwritten(batch)
-            told = self._disk_works != works and (not works or not self._unwritten)
-            self._disk_works = works if told else self._disk_works
             self._lock.notify_all()
-        if told:
-            _LOG.warning("batches are written to the spool again" if works else "a batch cannot be written to the spool: %s",
-                         *([] if works else [why]))
-            self._delivery.told_disk(works)
+        if works or why is not None:
+            self._delivery.disk("write", why)
         if stopped and why is not None:
             self._delivery.give_up(content.items, _not_accepted())
 

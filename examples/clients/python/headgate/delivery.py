@@ -104,6 +104,8 @@ class Delivery:
         self.resume = float("-inf")
         self._blocked: Set[str] = set()
         self._drift = 0.0
+        #: What the disk fails at.
+        self._disk: Set[str] = set()
 
     def due(self) -> float:
         """When the next turn is; infinite: when something changes. The lock is held."""
@@ -126,18 +128,25 @@ class Delivery:
                 return self._lay_aside(hand, HeadgateError("EXPIRED", message), 0.0)
             self._attempt(hand)
         except OSError as error:
-            self._trouble(error)
+            self._failures += 1
+            self.disk("send", error)
+            self._rest(max(self._client.backoff(self._failures), 1.0))
+        else:
+            self.disk("send", None)
 
-    def _trouble(self, error: OSError) -> None:
-        """The spool cannot be read or written."""
-        _LOG.warning("the spool fails, and is tried again: %s", error)
-        self._failures += 1
-        self.told_disk(False)
-        self._rest(max(self._client.backoff(self._failures), 1.0))
-
-    def told_disk(self, works: bool) -> None:
-        """Tells that the disk takes batches again, or none."""
-        self._callbacks.tell(self._callbacks.state, "ok" if works else "retrying", "SPOOL")
+    def disk(self, use: str, why: Optional[OSError]) -> None:
+        """Tells that the spool cannot be read or written, and when it can be again."""
+        with self._lock:
+            before = bool(self._disk)
+            (self._disk.discard if why is None else self._disk.add)(use)
+            after = bool(self._disk)
+        if before == after:
+            return
+        if why is not None:
+            _LOG.warning("a batch cannot be written to the spool, or read from it: %s", why)
+        else:
+            _LOG.warning("the spool works again")
+        self._callbacks.tell(self._callbacks.state, "retrying" if after else "ok", "SPOOL")
 
     def _rest(self, seconds: float) -> None:
         with self._lock:

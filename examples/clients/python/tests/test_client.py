@@ -223,6 +223,48 @@ class Spooling(unittest.TestCase):
         kept = [json.loads(text) for text in path.read_text().splitlines()]
         self.assertEqual([(each["idempotency_key"], each["items"]) for each in kept], [("k/0/1", [{"id": 1}]), ("k/1/1", [{"id": 2}])])
 
+    def test_the_oldest_refusals_go_and_what_was_not_refused_stays(self):
+        spool = Spool(self.folder, 10 * 3 * 4096)
+        codes = ["INVALID_PAYLOAD", "EXPIRED", "INVALID_PAYLOAD", "MISMATCH", "INVALID_PAYLOAD"]
+        keys = [uuid7(time.time()) for _ in codes]
+        with self.assertLogs("headgate", "WARNING") as said:
+            for key, code in zip(keys, codes):
+                line = {"v": 1, "idempotency_key": key, "item_key": None, "error": {"code": code}}
+                spool.reject(key, line, b'[{"id":1}]')
+        self.assertEqual((spool.rejected_lost, len(said.output)), (2, 1))
+        spool.close()
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "rejected"))), [keys[index] + ".json" for index in (1, 3, 4)])
+
+    def test_a_file_that_cannot_be_read_now_is_read_later(self):
+        key, real, times, told = self.leave('[{"id":1}]'), Spool.read, iter(range(1000)), []
+
+        def fails(spool, name):
+            if next(times) < 2:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return real(spool, name)
+
+        with mock.patch.object(Spool, "read", fails), self.assertLogs("headgate", "WARNING"):
+            client, daemon, made = batcher(self.folder, accepts, on_state=lambda *state: told.append(state))
+            until(lambda: daemon.sent)
+            self.assertTrue(made.close(LONG).done)
+        self.assertEqual((daemon.sent, told), ([(key, [1])], [("retrying", "SPOOL"), ("ok", "SPOOL")]))
+
+    def test_a_refusal_that_cannot_be_kept_now_is_kept_later_and_told_once(self):
+        lost, real, times = [], Spool._append, iter(range(1000))
+
+        def full(spool, *line):
+            if next(times) < 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(spool, *line)
+
+        with mock.patch.object(Spool, "_append", full), self.assertLogs("headgate", "WARNING"):
+            client, daemon, made = batcher(self.folder, lambda items, cancel: REFUSED,
+                                           on_rejected=lambda items, error: lost.append(items))
+            made.add({"id": 1})
+            self.assertTrue(made.close(LONG).done)
+        self.assertEqual((lost, files(self.folder)), ([[{"id": 1}]], []))
+        self.assertEqual(len(os.listdir(os.path.join(self.folder, "rejected"))), 1)
+
     def test_files_are_for_their_owner_alone(self):
         client, daemon, made = batcher(self.folder, hangs)
         made.add({"id": 1})
