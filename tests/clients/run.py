@@ -268,6 +268,12 @@ def refused_ids(folder):
     """The ids in each file of `rejected`, in order of names."""
     return [[item["id"] for line in open(path) for item in json.loads(line)["items"]] for path in sorted(glob.glob(folder + "/rejected/*.json"))]
 
+def marked(folder):
+    """Whether the batch that is left in the folder may have been taken."""
+    try: told = json.load(open(folder + "/.state"))
+    except ValueError: return False
+    return any(told["batch"] in path for path in glob.glob(folder + "/*.json")) and told["tried"] is not None
+
 def run_case(case, command, verbose):
     server = Server(case["server"]); hold, dead = dead_url()
     folder = tempfile.mkdtemp(prefix="kit-")
@@ -318,6 +324,11 @@ def run_case(case, command, verbose):
                     names_left = sorted(x for x in os.listdir(folder) if not x.startswith("."))
                     if "names" in step: matches(step["names"], names_left)
                     if "rejected" in step: matches(step["rejected"], refused_ids(folder))
+                elif step["kit"] == "state":
+                    end = time.monotonic() + MAX
+                    while marked(folder) != step["tried"]:
+                        if time.monotonic() > end: raise Fail("the state: %s" % open(folder + "/.state").read().strip())
+                        time.sleep(0.01)
                 elif step["kit"] == "folder": os.rename(*(folder, folder + ".away") if step["away"] else (folder + ".away", folder))
                 else: raise Fail("unknown step")
             except Fail as e: raise Fail(f"{where}: {e}")

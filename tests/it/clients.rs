@@ -19,9 +19,9 @@ use crate::setup::Setup;
 use language::Language;
 
 /// The shared cases that every language has; some have one more.
-const CASES: usize = 77;
+const CASES: usize = 78;
 /// The verdicts and scripts, which go through what is inside of a library.
-const VECTORS: usize = 132 + 73;
+const VECTORS: usize = 132 + 74;
 
 /// Runs something of the source tree that must not fail; what it says.
 fn run(command: &mut Command) -> String {
@@ -61,6 +61,20 @@ fn the_python_client_for_asyncio_does_what_all_clients_promise() {
     command.args(["--only", "cases"]);
     let said = run(command.args(["--", "python3", "-B"]).arg(runner));
     assert!(said.matches("PASS ").count() >= CASES, "{said}");
+}
+
+/// One locks with `flock`, the other with a file alone.
+#[test]
+fn two_languages_use_no_spool_at_once() {
+    let test = "clients::two_languages_use_no_spool_at_once";
+    if !Language::Python.is_there(test) || !Language::Node.is_there(test) {
+        return;
+    }
+    let mut command = Command::new("python3");
+    command.args(["-B", "tests/clients/together.py"]);
+    command.args(Language::Python.runner()).arg("--");
+    let said = run(command.args(Language::Node.runner()));
+    assert_eq!(said.matches("PASS ").count(), 2, "{said}");
 }
 
 /// It fails where an item is not accepted, or not in the data pool at the end.

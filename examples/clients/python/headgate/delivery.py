@@ -178,6 +178,8 @@ class Delivery:
             if kept is not None:
                 _LOG.warning("%s/%s.json is no batch (%s); it is set aside as .damaged", self._spool.folder, batch.key, kept)
             with self._lock:
+                if self.stopped:
+                    return None
                 self.line.popleft()
                 self.gone(batch)
                 self.damaged += kept is not None
@@ -282,14 +284,14 @@ class Delivery:
             with self._lock:
                 while hand.batch.writing:
                     self._lock.wait()
-                if self.stopped:
-                    return
                 written = hand.batch.written
             if written and self._spool is not None:
                 self._spool.delete(hand.batch.key)
             with self._lock:
                 if written:
                     self.gone(hand.batch)
+                if self.stopped:
+                    return
                 self.hand = None
                 self._landed(hand.batch)
         self._rest(seconds)

@@ -9,6 +9,7 @@ import functools
 import http.client
 import io
 import os
+import select
 import socket
 import ssl
 import threading
@@ -159,6 +160,16 @@ class _Connection:
             return self._http.getresponse()
         return self._http.getresponse()
 
+    def is_stale(self) -> bool:
+        """Whether the server has closed it: what would leave on it could not be told from what was taken."""
+        if self._sock is None:
+            return True
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([self._sock], [], [], 0)[0])
+
     def shut(self) -> None:
         """Interrupts whoever uses it."""
         self._shut = True
@@ -306,10 +317,12 @@ class Transport:
             if self._process != os.getpid():
                 # They belong to the process that this one was forked from.
                 self._process, self._idle = os.getpid(), []
-            if self._idle:
+            while self._idle:
                 connection = self._idle.pop()
-                connection.used = True
-                return connection
+                if not connection.is_stale():
+                    connection.used = True
+                    return connection
+                connection.close()
         return _Connection(self)
 
     def _take_back(self, connection: _Connection) -> None:

@@ -231,6 +231,20 @@ class Spooling(unittest.TestCase):
             self.assertEqual(os.stat(os.path.join(self.folder, name)).st_mode & 0o777, 0o600, name)
         made.close(0)
 
+    @unittest.skipUnless(hasattr(os, "fork"), "there is no fork")
+    def test_a_forked_child_has_no_spool_and_leaves_that_of_its_parent(self):
+        client, daemon, made = batcher(self.folder, accepts)
+        child = os.fork()
+        if child == 0:
+            made.add({"id": 1})
+            done = made.close(LONG).done and [ids for _, ids in daemon.sent] == [[1]] and files(self.folder) == []
+            os._exit(0 if done and os.path.exists(os.path.join(self.folder, ".owner")) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        with self.assertRaises(HeadgateError):
+            client.batcher(item_key="id", spool=self.folder)
+        made.close(LONG)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, ".owner")))
+
     def test_a_batcher_stops_when_its_folder_was_taken_over(self):
         client, daemon, made = batcher(self.folder, hangs)
         made._look_at = 0.0
