@@ -1,6 +1,7 @@
 //! The house rules that no compiler holds: which packages stay apart, where each large dependency has its home, and how
 //! files are written. What a package may name is in its manifest.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Subjects and pages of `web`. What several of them show lies beside them, and knows none of them.
@@ -366,6 +367,33 @@ fn functions_are_short() {
         "{} are long; cut one into parts:\n{listed}",
         long.len()
     );
+}
+
+/// Names that more than two public types have; a type that is visible outside its file is to carry its noun. No name may
+/// be added.
+const SHARED_NAMES: [&str; 8] = [
+    "Answer", "Batch", "Kind", "Limits", "Page", "Refused", "Standing", "Stream",
+];
+
+#[test]
+fn public_types_carry_their_noun() {
+    let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources() {
+        for line in source.code.lines() {
+            let mut words = line.split_whitespace();
+            let (public, kind) = (words.next(), words.next());
+            if public != Some("pub") || !matches!(kind, Some("struct" | "enum" | "type")) {
+                continue;
+            }
+            let name = words.next().unwrap_or_default();
+            let name = name.split(|c: char| !c.is_alphanumeric()).next();
+            let named = named.entry(name.unwrap_or_default().to_owned());
+            named.or_default().push(source.path.display().to_string());
+        }
+    }
+    assert!(named.len() > 200, "only {} types found", named.len());
+    named.retain(|name, places| places.len() > 2 && !SHARED_NAMES.contains(&&**name));
+    assert!(named.is_empty(), "give these names their nouns: {named:#?}");
 }
 
 /// Printed for whoever runs it with `--nocapture`: whether the rooms stay small.
