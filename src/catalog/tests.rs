@@ -115,15 +115,10 @@ impl Desk {
     }
 
     fn read_key(&self, name: &str, streams: &[&str]) -> Result<String, CatalogError> {
-        let new = NewReadKey {
+        let new = config::ReadKey {
             name: name.to_owned(),
-            description: None,
             streams: streams.iter().map(|name| (*name).to_owned()).collect(),
-            expires_ms: None,
-            allow_in_url: false,
-            networks: config::Networks::default(),
-            requests_per_second: None,
-            origins: Vec::new(),
+            ..config::ReadKey::default()
         };
         let (text, _) = self.catalog.create_read_key(new, &actor())?;
         Ok(text.expose().to_owned())
@@ -274,7 +269,7 @@ fn what_changes_of_a_connector_counts_for_its_keys() {
         .expect("changed");
     assert_eq!(after.keys.len(), 1);
     let key = desk.known(&secret);
-    assert_eq!(key.item_key.as_deref(), Some("order.id"));
+    assert_eq!(key.settings.item_key.as_deref(), Some("order.id"));
     assert_eq!(key.quota.take().map(|state| state.burst), Ok(7));
 }
 

@@ -2,8 +2,6 @@
 //!
 //! **Invariant**: what looks like a secret is refused wherever a text is wanted, and never repeated.
 
-use std::sync::Arc;
-
 use super::Changed;
 use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
@@ -121,7 +119,7 @@ pub(in crate::catalog) fn check_stream(
     Err(fault.of(field))
 }
 
-pub(super) fn check_streams(entries: &Entries, names: &[Arc<str>]) -> Changed<()> {
+pub(super) fn check_streams(entries: &Entries, names: &[String]) -> Changed<()> {
     if !(1..=STREAMS_OF_KEY_MAX).contains(&names.len()) {
         let max = STREAMS_OF_KEY_MAX;
         return Err(Fault::StreamCount { max }.of("streams"));

@@ -43,7 +43,7 @@ impl Catalog {
         let (after, entries) = self.commit(actor, |database, entries| {
             let before = find_runtime_connector(entries, id)?;
             let mut after = Connector::clone(before);
-            change(&mut after.settings);
+            change(Arc::make_mut(&mut after.settings));
             check_settings(misfit_of_connector(&after))?;
             schema::put_connector(database, &after)?;
             let change = audit_changed(Kind::Connector, id, shown(before), shown(&after));
@@ -106,5 +106,5 @@ fn find_runtime_connector<'a>(entries: &'a Entries, id: &str) -> Changed<&'a Arc
 
 /// For the audit trail, without its keys.
 fn shown(connector: &Connector) -> Value {
-    schema::shown(&connector.settings)
+    schema::shown(&*connector.settings)
 }

@@ -128,7 +128,7 @@ fn a_key_whose_networks_cannot_be_read_is_taken_from_nowhere() {
         let desk = desk.reopened(&settings());
         let reader = desk.catalog.reader(&secret).expect("it is known");
         let address = [127, 0, 0, 1].into();
-        assert!(!reader.networks.admit(Some(address)), "{written}");
-        assert!(!reader.networks.admit(None), "{written}");
+        assert!(!reader.settings.networks.admit(Some(address)), "{written}");
+        assert!(!reader.settings.networks.admit(None), "{written}");
     }
 }

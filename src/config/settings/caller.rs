@@ -194,6 +194,16 @@ impl Key {
 }
 
 impl ReadKey {
+    /// Whether both do the same, whatever is said of them and whichever streams there are.
+    pub fn does_like(&self, other: &Self) -> bool {
+        let alike = Self {
+            description: other.description.clone(),
+            streams: other.streams.clone(),
+            ..self.clone()
+        };
+        alike == *other
+    }
+
     /// The SHA-256 of the key. Always some after [`load`](crate::config::load).
     pub fn digest(&self) -> Option<[u8; 32]> {
         digest(

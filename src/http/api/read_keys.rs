@@ -13,6 +13,7 @@ use super::body::{
 use super::{by, paging, param};
 use crate::catalog::{self, CatalogError, Kind, ReadKey};
 use crate::clock;
+use crate::config;
 use crate::http::envelope::{self, Listing, Success};
 use crate::http::error::ApiError;
 use crate::operate::Operator;
@@ -70,9 +71,9 @@ impl From<&ReadKey> for ReadKeyData {
     fn from(key: &ReadKey) -> Self {
         Self {
             name: key.name.to_string(),
-            description: key.description.as_deref().map(str::to_owned),
+            description: key.description.clone(),
             prefix: key.prefix.as_deref().unwrap_or_default().to_owned(),
-            streams: key.streams.iter().map(ToString::to_string).collect(),
+            streams: key.streams.clone(),
             state: key.state().as_str(),
             expires_at: key.expires_ms.map(clock::rfc3339),
             revoked_at: key.revoked_ms.map(clock::rfc3339),
@@ -188,15 +189,18 @@ struct CreateReadKey(Operator);
 impl CreateReadKey {
     async fn handle(&self, req: &mut Request) -> Result<Success<MadeReadKey>, ApiError> {
         let body: NewReadKey = body::read(req).await?;
-        let wanted = catalog::NewReadKey {
+        let wanted = config::ReadKey {
             name: required("name", body.name, text)?,
             description: nullable("description", body.description, text)?.flatten(),
             streams: required("streams", body.streams, texts)?,
-            expires_ms: nullable("expires_at", body.expires_at, time)?.flatten(),
+            expires_at: nullable("expires_at", body.expires_at, time)?
+                .flatten()
+                .map(clock::rfc3339),
             allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
             networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
             requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
             origins: optional("origins", body.origins, texts)?.unwrap_or_default(),
+            ..config::ReadKey::default()
         };
         let created = self.0.change(by(req), move |catalog, by| {
             catalog.create_read_key(wanted, by)

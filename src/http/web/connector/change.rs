@@ -9,6 +9,7 @@ use salvo_core::{Depot, Request, handler};
 
 use super::{find_connector, settings};
 use crate::catalog::{Connector, Kind};
+use crate::config;
 use crate::http::web::form::{self, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
 use crate::http::web::paths;
@@ -30,7 +31,7 @@ impl ChangeConnector {
             let typed = settings::initial(depot, &connector, chosen.map(beginning));
             return Ok(typed.show(change_page(&self.0, &connector, &typed)));
         };
-        let changed = settings::read(&mut typed, connector.settings.clone());
+        let changed = settings::read(&mut typed, config::Connector::clone(&connector.settings));
         let id = Arc::clone(&connector.name);
         let changed = typed.submit(
             &self.0,

@@ -6,7 +6,8 @@ use maud::html;
 use salvo_core::{Depot, Request, handler};
 
 use super::settings;
-use crate::catalog;
+use crate::clock;
+use crate::config;
 use crate::http::web::description;
 use crate::http::web::form::{self, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
@@ -25,15 +26,16 @@ impl NewReadKey {
             let typed = Typed::new(depot, "name", &[]);
             return Ok(typed.show(page(&self.0, &typed)));
         };
-        let key = catalog::NewReadKey {
+        let key = config::ReadKey {
             name: typed.name(),
             description: description::read(&typed),
             streams: settings::streams(&mut typed),
-            expires_ms: typed.time(ENDS.name),
+            expires_at: typed.time(ENDS.name).map(clock::rfc3339),
             networks: read_networks(&mut typed),
             allow_in_url: typed.is_ticked("allow_in_url"),
             requests_per_second: settings::rate(&mut typed),
             origins: settings::origins(&mut typed),
+            ..config::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)

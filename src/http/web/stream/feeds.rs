@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use salvo_core::{Depot, Request, handler};
 
 use super::find_stream;
-use crate::catalog::{NewReadKey, Stream};
-use crate::config::Networks;
+use crate::catalog::Stream;
+use crate::config;
 use crate::http::feed::{Choice, Format, Preview, entry};
 use crate::http::web::form::{self, NAME, Typed};
 use crate::http::web::frame::{FormAnswer, FormPage, NoPage, Place};
@@ -73,15 +73,12 @@ impl Feeds {
             let page = page(&self.0, req, &stream, (&path, &typed), issued.as_ref());
             return Ok(typed.show(page.await?));
         };
-        let key = NewReadKey {
+        let key = config::ReadKey {
             name: typed.name(),
             description: Some("Feeds of this stream, in URLs".to_owned()),
             streams: vec![stream.name.to_string()],
-            expires_ms: None,
             allow_in_url: true,
-            networks: Networks::default(),
-            requests_per_second: None,
-            origins: Vec::new(),
+            ..config::ReadKey::default()
         };
         let created = typed.submit(&self.0, req, &[], |catalog, by| {
             catalog.create_read_key(key, by)
