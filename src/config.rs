@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 mod checker;
 mod checks;
-mod defaults;
 mod environment;
 mod explain;
 mod hidden;
@@ -35,6 +34,7 @@ mod outgoing;
 mod pool;
 mod problem;
 pub mod reach;
+mod record;
 mod run_time;
 mod schema;
 mod secret;
@@ -56,6 +56,7 @@ pub use listen::Listen;
 pub use networks::{Networks, party};
 pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
+pub use record::{Check, Element, Field, Kind, Shape};
 pub use run_time::{
     Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
     read_verify, written_connector, written_stream, written_verify,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::BUILT_IN_PLUGINS;
 use super::hidden::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
-use super::schema::{Element, Field, Shape};
+use super::record::{Element, Field, Kind, Shape};
 use super::tree::{Data, Entry, Node};
 
 /// Checks one source; collects the problems of all.
@@ -71,9 +71,9 @@ impl Checker<'_> {
         match (shape, &mut node.data) {
             (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
             (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
-            (Shape::List(check, least), Data::List(elements)) => {
+            (Shape::List(kind, least), Data::List(elements)) => {
                 let elements = std::mem::take(elements);
-                self.list(path, elements, *check, *least, node.line)
+                self.list(path, elements, *kind, *least, node.line)
             }
             (Shape::Integer(min, max), Data::Integer(number)) => {
                 let number = *number;
@@ -94,7 +94,7 @@ impl Checker<'_> {
                 self.report(&path, line, message);
                 None
             }
-            (Shape::Text(check), Data::Text(text)) => match check(text) {
+            (Shape::Text(kind), Data::Text(text)) => match (kind.check)(text) {
                 Ok(()) => Some(node),
                 Err(message) => {
                     self.report(path, node.line, message);
@@ -146,8 +146,8 @@ impl Checker<'_> {
                 node.data = Data::Text(text);
                 Some(node)
             }
-            (Shape::Digest(check), Data::Text(text)) => {
-                if let Err(message) = check(text) {
+            (Shape::Digest(kind), Data::Text(text)) => {
+                if let Err(message) = (kind.check)(text) {
                     self.report(path, node.line, message);
                     return None;
                 }
@@ -159,9 +159,9 @@ impl Checker<'_> {
                 Some(node)
             }
             (Shape::Secret, Data::Table(_)) => self.secret(path, node),
-            (Shape::Secrets(check), Data::Table(entries)) => {
+            (Shape::Secrets(kind), Data::Table(entries)) => {
                 let entries = std::mem::take(entries);
-                Some(self.secrets(path, entries, *check, node.line))
+                Some(self.secrets(path, entries, *kind, node.line))
             }
             _ => {
                 self.misfit(path, &node, shape);
@@ -219,7 +219,7 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         mut elements: Vec<Node>,
-        check: super::checks::Check,
+        kind: Kind,
         least: usize,
         line: Option<usize>,
     ) -> Option<Node> {
@@ -230,7 +230,7 @@ impl Checker<'_> {
         for (index, node) in elements.iter_mut().enumerate() {
             let path = format!("{path}[{index}]");
             let taken = std::mem::replace(node, Node::bare(Data::Text(String::new())));
-            if let Some(kept) = self.value(&path, taken, &Shape::Text(check)) {
+            if let Some(kept) = self.value(&path, taken, &Shape::Text(kind)) {
                 *node = kept;
             }
         }
@@ -245,13 +245,13 @@ impl Checker<'_> {
         &mut self,
         path: &str,
         entries: Vec<Entry>,
-        check: super::checks::Check,
+        kind: Kind,
         line: Option<usize>,
     ) -> Node {
         let mut kept = Vec::new();
         for Entry { name, line, node } in entries {
             let path = problem::join(path, &name);
-            if let Err(message) = check(&name) {
+            if let Err(message) = (kind.check)(&name) {
                 self.report(&path, line, message);
             } else if let Some(node) = self.value(&path, node, &Shape::Secret) {
                 kept.push(Entry { name, line, node });

@@ -9,7 +9,7 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::schema::{CONNECTOR, DELETE_WHEN, Element, Field, STREAM, Shape, VERIFY};
+use super::schema::{CONNECTOR, Element, Field, STREAM, Shape, VERIFY};
 use super::{Connector, DeleteWhen, Stream, Verify, hint, quoted};
 
 /// What is wrong with one field. As a text it follows the field's name.
@@ -82,7 +82,7 @@ pub fn read_verify(value: &Value) -> Result<Verify, String> {
 /// # Errors
 /// What does not fit, in a sentence.
 pub fn read_delete_when(value: &Value) -> Result<DeleteWhen, String> {
-    read_table("delete_when", value, DELETE_WHEN)?;
+    read_table("delete_when", value, DeleteWhen::FIELDS)?;
     let when = DeleteWhen::deserialize(value)
         .map_err(|error| format!("delete_when cannot be read: {error}"))?;
     match when.field.is_empty() || when.is.is_empty() {
@@ -107,16 +107,16 @@ fn read_table(path: &str, value: &Value, fields: &[Field]) -> Result<(), String>
             // What names a file or a variable names it on the daemon's machine.
             (Shape::Secret, _) => return Err(format!("{path} must be a text")),
             (Shape::Table(fields), value) => read_table(&path, value, fields)?,
-            (Shape::Text(check), Value::String(text)) => {
-                check(text).map_err(|message| format!("{path}: {message}"))?;
+            (Shape::Text(kind), Value::String(text)) => {
+                (kind.check)(text).map_err(|message| format!("{path}: {message}"))?;
             }
             (Shape::Choice(words), Value::String(text)) if words.contains(&text.as_str()) => {}
-            (Shape::List(check, _), Value::Array(texts)) => {
+            (Shape::List(kind, _), Value::Array(texts)) => {
                 for text in texts {
                     let text = text
                         .as_str()
                         .ok_or_else(|| format!("{path} must be a list of texts"))?;
-                    check(text).map_err(|message| format!("{path}: {message}"))?;
+                    (kind.check)(text).map_err(|message| format!("{path}: {message}"))?;
                 }
             }
             (Shape::Integer(min, max), Value::Number(number))
@@ -149,7 +149,7 @@ fn misfit(element: &Element, settings: &impl Serialize) -> Option<(&'static str,
     let settings = serde_json::to_value(settings).unwrap_or_default();
     element.fields.iter().find_map(|field| {
         let wrong = match (&field.shape, &settings[field.name]) {
-            (Shape::Text(check), Value::String(text)) => misfit_of_text(text, *check)?,
+            (Shape::Text(kind), Value::String(text)) => misfit_of_text(text, kind.check)?,
             (Shape::Integer(min, max), Value::Number(number)) => {
                 let fits = number
                     .as_u64()

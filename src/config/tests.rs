@@ -12,6 +12,7 @@ use super::{DEFAULT_TOML, Loaded, Settings, Sources, load};
 mod explain;
 mod layers;
 mod lists;
+mod printed;
 mod problems;
 mod references;
 mod schema;
