@@ -21,6 +21,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod body;
 mod checker;
 mod checks;
 mod environment;
@@ -45,6 +46,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use body::{BodyFault, Patch};
 pub use checks::{
     DESCRIPTION_CHARS_MAX, description as check_description, digest_of_fingerprint, digest_of_hex,
     name as check_name, origin as check_origin, stream_name as check_stream_name,
@@ -61,7 +63,9 @@ pub use run_time::{
     Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
     read_verify, written_connector, written_stream, written_verify,
 };
-pub use schema::{ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
+pub use schema::{
+    ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
+};
 pub use secret::{MASK, Secret, SecretSource};
 pub use settings::{
     ADMIN, Admin, AdminToken, Batch, ClientCertificates, Connector, ConnectorKind, DeleteWhen,
@@ -383,6 +387,8 @@ impl Loader<'_> {
             problems: &mut self.problems,
             variables: &mut self.variables,
             holds_secret: false,
+            is_body: false,
+            none: "",
         };
         let node = checker.table("", node, schema::ROOT);
         let holds_secret = checker.holds_secret;

@@ -15,6 +15,7 @@ use super::hidden::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
 use super::record::{Element, Field, Kind, Shape};
 use super::tree::{Data, Entry, Node};
+use super::{Misfit, looks_secret};
 
 /// Checks one source; collects the problems of all.
 pub(super) struct Checker<'a> {
@@ -27,6 +28,10 @@ pub(super) struct Checker<'a> {
     pub(super) variables: &'a mut HashSet<String>,
     /// Whether a secret stands in the source as it is.
     pub(super) holds_secret: bool,
+    /// The source is a body: its tables are whole, its secrets are texts, and what begins like a key is refused.
+    pub(super) is_body: bool,
+    /// The meaning of null for the field that is checked.
+    pub(super) none: &'static str,
 }
 
 impl Checker<'_> {
@@ -40,11 +45,16 @@ impl Checker<'_> {
                 let path = problem::join(path, &name);
                 let Some(field) = fields.iter().find(|field| field.name == name) else {
                     let hint = problem::hint(&name, &names);
-                    self.report(&path, line, format!("unknown key{hint}"));
+                    let message = match self.is_body {
+                        true => format!("is no field{hint}"),
+                        false => format!("unknown key{hint}"),
+                    };
+                    self.report(&path, line, message);
                     let meant = problem::nearest(&name, names.iter().copied());
                     refused.push((meant.unwrap_or(&name).to_owned(), line));
                     continue;
                 };
+                self.none = field.none;
                 match self.value(&path, node, &field.shape) {
                     Some(node) => kept.push(Entry { name, line, node }),
                     None => refused.push((name, line)),
@@ -53,6 +63,9 @@ impl Checker<'_> {
         } else {
             self.misfit(path, &node, &Shape::Table(&[]));
             refused.extend(names.iter().map(|name| ((*name).to_owned(), node.line)));
+        }
+        if self.is_body {
+            self.complete(path, fields, &kept, &refused);
         }
         for (name, line) in refused {
             if !kept.iter().any(|entry| entry.name == name) {
@@ -66,8 +79,24 @@ impl Checker<'_> {
         }
     }
 
+    /// What is wrong with a table of a body that lacks a field: nothing else will bring it.
+    fn complete(
+        &mut self,
+        path: &str,
+        fields: &[Field],
+        kept: &[Entry],
+        refused: &[(String, Option<usize>)],
+    ) {
+        for field in fields.iter().filter(|field| field.required) {
+            let is_kept = kept.iter().any(|entry| entry.name == field.name);
+            if !is_kept && !refused.iter().any(|(name, _)| name == field.name) {
+                self.report(path, None, format!("must have the field {}", field.name));
+            }
+        }
+    }
+
     /// Checks one setting; none if it does not fit.
-    fn value(&mut self, path: &str, mut node: Node, shape: &Shape) -> Option<Node> {
+    pub(super) fn value(&mut self, path: &str, mut node: Node, shape: &Shape) -> Option<Node> {
         match (shape, &mut node.data) {
             (Shape::Table(fields), Data::Table(_)) => Some(self.table(path, node, fields)),
             (Shape::Tables(element), Data::List(_)) => Some(self.tables(path, node, element)),
@@ -80,7 +109,11 @@ impl Checker<'_> {
                 if u64::try_from(number).is_ok_and(|number| (*min..=*max).contains(&number)) {
                     return Some(node);
                 }
-                let message = format!("{number} is out of range; wants {min} to {max}");
+                let message = match (self.is_body, self.none) {
+                    (false, _) => format!("{number} is out of range; wants {min} to {max}"),
+                    (true, "") => format!("must be from {min} to {max}"),
+                    (true, none) => format!("must be from {min} to {max}, or null for {none}"),
+                };
                 self.report(path, node.line, message);
                 None
             }
@@ -94,6 +127,12 @@ impl Checker<'_> {
                 self.report(&path, line, message);
                 None
             }
+            (Shape::Text(kind), Data::Text(text))
+                if self.is_body && !kind.any_start && looks_secret(text) =>
+            {
+                self.report(path, node.line, Misfit::Secret.to_string());
+                None
+            }
             (Shape::Text(kind), Data::Text(text)) => match (kind.check)(text) {
                 Ok(()) => Some(node),
                 Err(message) => {
@@ -104,6 +143,10 @@ impl Checker<'_> {
             (Shape::Choice(choices), Data::Text(text)) => {
                 if choices.contains(&text.as_str()) {
                     return Some(node);
+                }
+                if self.is_body {
+                    self.misfit(path, &node, shape);
+                    return None;
                 }
                 let meant = match problem::nearest(text, choices.iter().copied()) {
                     Some(meant) => format!("; did you mean \"{meant}\"?"),
@@ -139,7 +182,10 @@ impl Checker<'_> {
             }
             (Shape::Time, Data::Text(text) | Data::Time(text)) => {
                 let text = std::mem::take(text);
-                if let Err(message) = super::checks::rfc3339(&text) {
+                if let Err(mut message) = super::checks::rfc3339(&text) {
+                    if self.is_body {
+                        message = format!("must be {}", shape.wants_in_body());
+                    }
                     self.report(path, node.line, message);
                     return None;
                 }
@@ -158,7 +204,8 @@ impl Checker<'_> {
                 self.holds_secret = true;
                 Some(node)
             }
-            (Shape::Secret, Data::Table(_)) => self.secret(path, node),
+            // It would name a file or a variable of the daemon's machine.
+            (Shape::Secret, Data::Table(_)) if !self.is_body => self.secret(path, node),
             (Shape::Secrets(kind), Data::Table(entries)) => {
                 let entries = std::mem::take(entries);
                 Some(self.secrets(path, entries, *kind, node.line))
@@ -224,7 +271,8 @@ impl Checker<'_> {
         line: Option<usize>,
     ) -> Option<Node> {
         if elements.len() < least {
-            self.report(path, line, "wants at least one entry".to_owned());
+            let wants = if self.is_body { "must have" } else { "wants" };
+            self.report(path, line, format!("{wants} at least one entry"));
             return None;
         }
         for (index, node) in elements.iter_mut().enumerate() {
@@ -320,6 +368,10 @@ impl Checker<'_> {
     }
 
     fn misfit(&mut self, path: &str, node: &Node, shape: &Shape) {
+        if self.is_body {
+            self.report(path, None, format!("must be {}", shape.wants_in_body()));
+            return;
+        }
         let wants = shape.wants();
         let found = node.found();
         let hint = match (shape, &node.data) {

@@ -20,13 +20,15 @@ pub struct Field {
     pub default: fn() -> Value,
     /// Some source must set it. Only meaningful in list elements: everything else has a default.
     pub required: bool,
+    /// A body can leave it out all the same: its default counts.
+    pub assumed: bool,
     /// A body sets it when the record is created, and never again.
     pub fixed: bool,
     /// Only a file sets it.
     pub declared: bool,
     /// Only the form that changes a record asks for it.
     pub late: bool,
-    /// Entries of a list, at most. Only bodies are held to it.
+    /// Entries of a list, at most. The catalog holds what is made at run time to it.
     pub entries_max: usize,
     /// The meaning of null; empty: the field is never null.
     pub none: &'static str,
@@ -64,6 +66,7 @@ impl Field {
         shape: Shape::Boolean,
         default: || Value::Null,
         required: false,
+        assumed: false,
         fixed: false,
         declared: false,
         late: false,
@@ -188,6 +191,19 @@ impl Shape {
         }
     }
 
+    /// For messages: what is wanted of a body.
+    pub fn wants_in_body(&self) -> String {
+        match self {
+            Shape::Table(_) | Shape::Secrets(_) | Shape::Free => "an object".to_owned(),
+            Shape::Tables(_) => "a list of objects".to_owned(),
+            Shape::List(..) => "a list of texts".to_owned(),
+            Shape::Integer(..) => "a whole number".to_owned(),
+            Shape::Time => "a time like \"2030-01-31T12:00:00Z\"".to_owned(),
+            Shape::Boolean | Shape::Choice(_) => self.wants(),
+            _ => "a text".to_owned(),
+        }
+    }
+
     /// For messages: what is wanted.
     pub fn wants(&self) -> String {
         match self {
@@ -253,6 +269,17 @@ macro_rules! record {
                 $($word: $said,)*
                 ..$crate::config::record::Field::PLAIN
             },)*];
+
+            /// Sets fields to values that passed the check of their rows.
+            ///
+            /// # Errors
+            /// A value is of another type.
+            pub fn set_all(
+                &mut self,
+                values: &serde_json::Map<String, serde_json::Value>,
+            ) -> serde_json::Result<()> {
+                values.iter().try_for_each(|(name, value)| self.set(name, value.clone()))
+            }
 
             /// Sets a field to a value that passed the check of its row.
             ///

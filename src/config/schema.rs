@@ -21,5 +21,10 @@ pub const ITEMS_MAX: u64 = 1_000_000_000_000;
 /// The most bytes that can be set for a stream, or for a key to store in a second or a day.
 pub const VOLUME_MAX: u64 = 8 * 1024 * GIB;
 
+/// The most streams of a read key that is made at run time.
+pub const KEY_STREAMS_MAX: usize = 1_000;
+/// The most origins of one.
+pub const KEY_ORIGINS_MAX: usize = 100;
+
 /// The whole configuration.
 pub(super) const ROOT: &[Field] = Settings::FIELDS;

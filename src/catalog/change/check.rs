@@ -7,15 +7,13 @@ use crate::catalog::entries::Entries;
 use crate::catalog::error::Fault;
 use crate::catalog::{CatalogError, Kind};
 use crate::clock;
-use crate::config::{Misfit, check_description, check_name, check_origin, misfit_of_text, nearest};
+use crate::config::{
+    KEY_ORIGINS_MAX, KEY_STREAMS_MAX, Misfit, check_description, check_name, check_origin,
+    misfit_of_text, nearest,
+};
 
 /// Streams, connectors, read keys, and keys of one connector, at most of each.
 const COUNT_MAX: usize = 10_000;
-/// Streams of a read key, at most.
-const STREAMS_OF_KEY_MAX: usize = 1_000;
-
-/// Origins of a read key, at most.
-const ORIGINS_MAX: usize = 100;
 
 /// Only what was made at run time may be changed.
 pub(super) fn require_runtime_made(kind: Kind, created_ms: Option<u64>) -> Changed<()> {
@@ -50,8 +48,8 @@ pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
 
 /// Origins as browsers send them.
 pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
-    if origins.len() > ORIGINS_MAX {
-        let misfit = Misfit::Form(format!("a key has at most {ORIGINS_MAX} of them"));
+    if origins.len() > KEY_ORIGINS_MAX {
+        let misfit = Misfit::Form(format!("a key has at most {KEY_ORIGINS_MAX} of them"));
         return Err(Fault::from(misfit).of("origins"));
     }
     let mut each = origins.iter();
@@ -120,8 +118,8 @@ pub(in crate::catalog) fn check_stream(
 }
 
 pub(super) fn check_streams(entries: &Entries, names: &[String]) -> Changed<()> {
-    if !(1..=STREAMS_OF_KEY_MAX).contains(&names.len()) {
-        let max = STREAMS_OF_KEY_MAX;
+    if !(1..=KEY_STREAMS_MAX).contains(&names.len()) {
+        let max = KEY_STREAMS_MAX;
         return Err(Fault::StreamCount { max }.of("streams"));
     }
     names

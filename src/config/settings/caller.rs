@@ -9,7 +9,9 @@ use sha2::{Digest as _, Sha256};
 use super::{VERIFY, Verify};
 use crate::config::checks::kinds;
 use crate::config::record::{Element, record};
-use crate::config::schema::{ITEMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX};
+use crate::config::schema::{
+    ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,
+};
 use crate::config::{Networks, Secret, checks};
 use crate::text::hex;
 
@@ -106,7 +108,7 @@ record! {
         description: Option<String>, Text(kinds::DESCRIPTION), none: "no description",
             example: r#""The shop's webhooks""#, placeholder: "TEXT", label: "Description (optional)";
         /// How requests arrive: `ingest` for your own programs, `webhook` for providers that post to a URL.
-        kind: ConnectorKind, Choice(&["ingest", "webhook"]), required: true, example: r#""webhook""#,
+        kind: ConnectorKind, Choice(&["ingest", "webhook"]), required: true, assumed: true, example: r#""webhook""#,
             guide: "Both addresses work for both kinds.", label: "Kind",
             choices: &[("webhook", "webhook: a provider posts to a URL"), ("ingest", "ingest: your own program")];
         /// Provider that sends, one of `headgate connector presets`. It determines how items and deliveries are identified.
@@ -235,7 +237,7 @@ record! {
             example: r#""The player in the lobby""#, placeholder: "TEXT", label: "Description (optional)";
         /// Streams that the key reads. All of them must exist.
         streams: Vec<String>, List(kinds::STREAM, 1), required: true, example: r#"["orders"]"#, placeholder: "STREAM",
-            flag: "stream", entries_max: 1_000, label: "Streams";
+            flag: "stream", entries_max: KEY_STREAMS_MAX, label: "Streams";
         /// Read key: it begins with `rk_` and has at least 24 characters.
         secret: Option<Secret>, Secret, none: "another field identifies the key", declared: true,
             example: r#"{ file = "lobby-screen.key" }"#;
@@ -258,7 +260,7 @@ record! {
             placeholder: "N", example: "50", usual: "50", guide: "See [feeds][feeds].",
             label: "Feeds per second (optional)";
         /// Origins whose pages can read with the key, in addition to `live.origins`; `"null"` for pages from files, `"*"` for any.
-        origins: Vec<String>, List(kinds::ORIGIN, 0), placeholder: "ORIGIN", flag: "origin", entries_max: 100,
+        origins: Vec<String>, List(kinds::ORIGIN, 0), placeholder: "ORIGIN", flag: "origin", entries_max: KEY_ORIGINS_MAX,
             label: "Origins (optional)";
     }
 }

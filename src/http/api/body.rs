@@ -22,7 +22,14 @@ where
     T: Default + Serialize + DeserializeOwned,
 {
     let fields: Option<Map<String, Value>> = body::small_json(req).await?;
-    let fields = fields.unwrap_or_default();
+    parse(fields.unwrap_or_default())
+}
+
+/// The fields of a body that was read.
+pub(super) fn parse<T>(fields: Map<String, Value>) -> Result<T, ApiError>
+where
+    T: Default + Serialize + DeserializeOwned,
+{
     let known = serde_json::to_value(T::default()).unwrap_or_default();
     let known: Vec<&str> = known
         .as_object()

@@ -400,3 +400,47 @@ impl DeleteConnector {
         Ok(envelope::ok(ConnectorData::new(&self.0, &*deleted.await?)))
     }
 }
+
+#[cfg(test)]
+pub(super) fn old_change(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::Connector, ApiError> {
+    let body: ConnectorPatch = body::parse(body)?;
+    let mut connector = config::Connector {
+        name: "x".to_owned(),
+        ..Default::default()
+    };
+    body.read()?(&mut connector);
+    Ok(connector)
+}
+
+#[cfg(test)]
+pub(super) fn old_new(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::Connector, ApiError> {
+    let body: NewConnector = body::parse(body)?;
+    let mut connector = config::Connector {
+        name: required("name", body.name, text)?,
+        ..Default::default()
+    };
+    let given = ConnectorPatch {
+        description: body.description,
+        kind: body.kind,
+        preset: body.preset,
+        item_key: body.item_key,
+        items: body.items,
+        version: body.version,
+        delete_when: body.delete_when,
+        expire_after_seconds: body.expire_after_seconds,
+        may_delete: body.may_delete,
+        requests_per_second: body.requests_per_second,
+        burst: body.burst,
+        bytes_per_second: body.bytes_per_second,
+        bytes_per_day: body.bytes_per_day,
+    };
+    given.read()?(&mut connector);
+    optional("stream", body.stream, text)?;
+    optional("allow_in_url", body.allow_in_url, flag)?;
+    nullable("verify", body.verify, body::verify)?;
+    Ok(connector)
+}

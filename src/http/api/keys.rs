@@ -442,3 +442,40 @@ fn find(operator: &Operator, req: &Request) -> Result<Arc<Connector>, CatalogErr
     let connector = operator.catalog.connector(&param(req, "id"));
     connector.ok_or(CatalogError::NotFound(Kind::Connector))
 }
+
+#[cfg(test)]
+pub(super) fn old_new(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<crate::config::Key, ApiError> {
+    let body: NewKey = body::parse(body)?;
+    Ok(crate::config::Key {
+        name: required("name", body.name, text)?,
+        description: nullable("description", body.description, text)?.flatten(),
+        stream: required("stream", body.stream, text)?,
+        expires_at: nullable("expires_at", body.expires_at, time)?
+            .flatten()
+            .map(clock::rfc3339),
+        allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+        networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
+        verify: nullable("verify", body.verify, verify)?.flatten(),
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+pub(super) fn old_change(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<crate::config::Key, ApiError> {
+    let body: KeyPatch = body::parse(body)?;
+    Ok(crate::config::Key {
+        name: "x".to_owned(),
+        stream: "x".to_owned(),
+        description: nullable("description", body.description, text)?.flatten(),
+        expires_at: nullable("expires_at", body.expires_at, time)?
+            .flatten()
+            .map(clock::rfc3339),
+        allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+        networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
+        ..Default::default()
+    })
+}

@@ -303,3 +303,43 @@ impl RevokeReadKey {
         Ok(envelope::ok(ReadKeyData::from(&*revoked.await?)))
     }
 }
+
+#[cfg(test)]
+pub(super) fn old_new(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::ReadKey, ApiError> {
+    let body: NewReadKey = body::parse(body)?;
+    Ok(config::ReadKey {
+        name: required("name", body.name, text)?,
+        description: nullable("description", body.description, text)?.flatten(),
+        streams: required("streams", body.streams, texts)?,
+        expires_at: nullable("expires_at", body.expires_at, time)?
+            .flatten()
+            .map(clock::rfc3339),
+        allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+        networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
+        requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
+        origins: optional("origins", body.origins, texts)?.unwrap_or_default(),
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+pub(super) fn old_change(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::ReadKey, ApiError> {
+    let body: ReadKeyPatch = body::parse(body)?;
+    Ok(config::ReadKey {
+        name: "x".to_owned(),
+        description: nullable("description", body.description, text)?.flatten(),
+        streams: optional("streams", body.streams, texts)?.unwrap_or_else(|| vec!["x".to_owned()]),
+        expires_at: nullable("expires_at", body.expires_at, time)?
+            .flatten()
+            .map(clock::rfc3339),
+        allow_in_url: optional("allow_in_url", body.allow_in_url, flag)?.unwrap_or(false),
+        networks: optional("networks", body.networks, networks)?.unwrap_or_default(),
+        requests_per_second: nullable(RATE, body.requests_per_second, rate)?.flatten(),
+        origins: optional("origins", body.origins, texts)?.unwrap_or_default(),
+        ..Default::default()
+    })
+}

@@ -332,3 +332,39 @@ impl DeleteStream {
         Ok(envelope::ok(StreamData::new(&self.0, &*deleted.await?)))
     }
 }
+
+#[cfg(test)]
+pub(super) fn old_change(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::Stream, ApiError> {
+    let body: StreamPatch = body::parse(body)?;
+    let mut stream = config::Stream {
+        name: "x".to_owned(),
+        ..Default::default()
+    };
+    body.read()?(&mut stream);
+    Ok(stream)
+}
+
+#[cfg(test)]
+pub(super) fn old_new(
+    body: serde_json::Map<String, serde_json::Value>,
+) -> Result<config::Stream, ApiError> {
+    let body: NewStream = body::parse(body)?;
+    let mut stream = config::Stream {
+        name: required("name", body.name, text)?,
+        ..Default::default()
+    };
+    let given = StreamPatch {
+        description: body.description,
+        on_update: body.on_update,
+        stale_after_seconds: body.stale_after_seconds,
+        version: body.version,
+        delete_when: body.delete_when,
+        expire_after_seconds: body.expire_after_seconds,
+        items_max: body.items_max,
+        bytes_max: body.bytes_max,
+    };
+    given.read()?(&mut stream);
+    Ok(stream)
+}
