@@ -39,8 +39,7 @@ pub use audit::chain::{Mark, Misfit as AuditMisfit, TrailError, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
 };
-pub use change::key::{GRACE_SECONDS_MAX, KeyPatch, NewKey, Rotation};
-pub use change::read_key::ReadKeyPatch;
+pub use change::key::{GRACE_SECONDS_MAX, NewKey, Rotation};
 pub use connector::{Connector, IngestKey, KeyState, Signs};
 use entries::Entries;
 pub use error::{CatalogError, Fault, Kind, NamedBy};

@@ -60,8 +60,7 @@ pub use outgoing::{Host, Network, default_port};
 pub use problem::{Origin, Problem, Problems, hint, nearest, quoted};
 pub use record::{Check, Element, Field, Kind, Shape};
 pub use run_time::{
-    Misfit, looks_secret, misfit_of_connector, misfit_of_stream, misfit_of_text, read_delete_when,
-    read_verify, written_connector, written_stream, written_verify,
+    Misfit, looks_secret, misfit_of_text, written_connector, written_stream, written_verify,
 };
 pub use schema::{
     ITEMS_MAX, KEY_ORIGINS_MAX, KEY_STREAMS_MAX, RATE_MAX, STALE_SECONDS_MAX, VOLUME_MAX,

@@ -32,6 +32,16 @@ pub struct BodyFault {
     pub message: String,
 }
 
+impl BodyFault {
+    /// The place inside of the field, or the field.
+    pub fn path_or_field(&self) -> String {
+        match self.path.is_empty() {
+            true => self.field.to_owned(),
+            false => self.path.clone(),
+        }
+    }
+}
+
 impl fmt::Display for BodyFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.is_empty() {

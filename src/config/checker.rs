@@ -90,7 +90,7 @@ impl Checker<'_> {
         for field in fields.iter().filter(|field| field.required) {
             let is_kept = kept.iter().any(|entry| entry.name == field.name);
             if !is_kept && !refused.iter().any(|(name, _)| name == field.name) {
-                self.report(path, None, format!("must have the field {}", field.name));
+                self.report(path, None, format!("must have the field `{}`", field.name));
             }
         }
     }

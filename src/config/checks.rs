@@ -125,11 +125,11 @@ pub fn stream_name(text: &str) -> Result<(), String> {
     let count = text.chars().count();
     if !(1..=STREAM_NAME_CHARS_MAX).contains(&count) {
         return Err(format!(
-            "the name of a stream has 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
+            "wants 1 to {STREAM_NAME_CHARS_MAX} characters; this one has {count}"
         ));
     }
     if text.chars().any(char::is_control) {
-        return Err("the name of a stream has no control characters".to_owned());
+        return Err("wants a name without control characters".to_owned());
     }
     Ok(())
 }

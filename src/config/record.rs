@@ -9,6 +9,7 @@
 use serde_json::Value;
 
 /// One field of a record.
+#[derive(Clone, Copy)]
 pub struct Field {
     /// As files and bodies name it.
     pub name: &'static str,
@@ -34,6 +35,8 @@ pub struct Field {
     pub none: &'static str,
     /// The word for null on the command line; empty: an empty text.
     pub none_word: &'static str,
+    /// Answers of the API have what counts where it is null.
+    pub effective: bool,
     /// The setting that counts in its place where it is null.
     pub inherits: &'static str,
     /// The option of the command line, where it is not the name.
@@ -73,6 +76,7 @@ impl Field {
         entries_max: usize::MAX,
         none: "",
         none_word: "",
+        effective: false,
         inherits: "",
         flag: "",
         placeholder: "",

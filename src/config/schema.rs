@@ -7,7 +7,6 @@
 
 use super::Settings;
 pub(super) use super::record::{Element, Field, Shape};
-pub(super) use super::settings::{CONNECTOR, STREAM, VERIFY};
 
 pub(super) const MIB: u64 = 1024 * 1024;
 pub(super) const GIB: u64 = 1024 * MIB;

@@ -25,11 +25,10 @@ use super::checks::kinds;
 use super::record::record;
 use super::schema::{DAY_MS, GIB, MIB, RATE_MAX, VOLUME_MAX};
 use super::{Listen, Networks, Secret};
-use caller::READ_KEY;
+use caller::{CONNECTOR, READ_KEY, STREAM};
 use sink::SINK;
 use token::ADMIN_TOKEN;
 
-pub(super) use caller::{CONNECTOR, STREAM};
 pub use caller::{
     Connector, ConnectorKind, DeleteWhen, Key, OnUpdate, ReadKey, Stream, digest_of_certificate,
     shown_certificate,
@@ -38,7 +37,7 @@ pub use sink::{Batch, Http, Ordering, Postgres, Retry, Sink, SinkLimits, Start};
 pub use telemetry::{Otlp, Telemetry};
 pub use tls::{ClientCertificates, Tls};
 pub use token::{ADMIN, AdminToken, Role};
-pub(super) use verify::VERIFY;
+use verify::VERIFY;
 pub use verify::{Replay, Verify};
 pub use writes::{Listed, Writes};
 

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::{DEFAULT_TOML, Loaded, Settings, Sources, load};
 
+mod bodies;
 mod explain;
 mod layers;
 mod lists;

@@ -19,8 +19,6 @@ mod requests;
 mod resend;
 mod retries;
 mod sessions;
-#[cfg(test)]
-mod side_by_side;
 mod sign_in_link;
 mod sinks;
 mod status;

@@ -25,7 +25,6 @@ mod paths;
 mod read_key;
 mod renderers;
 mod request;
-mod rules;
 mod sessions;
 mod settings;
 mod sign_in;

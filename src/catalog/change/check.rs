@@ -56,19 +56,14 @@ pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
     each.try_for_each(|one| check_text("origins", one, check_origin))
 }
 
-fn check_text(
+pub(super) fn check_text(
     field: &'static str,
     text: &str,
     check: fn(&str) -> Result<(), String>,
 ) -> Changed<()> {
-    check_settings(misfit_of_text(text, check).map(|misfit| (field, misfit)))
-}
-
-/// What can be set follows the rules of the configuration.
-pub(super) fn check_settings(misfit: Option<(&'static str, Misfit)>) -> Changed<()> {
-    match misfit {
+    match misfit_of_text(text, check) {
         None => Ok(()),
-        Some((field, misfit)) => Err(Fault::from(misfit).of(field)),
+        Some(misfit) => Err(Fault::from(misfit).of(field)),
     }
 }
 

@@ -10,32 +10,13 @@ use super::check::{
     check_future, check_origins, check_own_description, check_own_name, check_range, check_streams,
     require_capacity, require_free, require_runtime_made,
 };
-use super::{Changed, audit_changed, audit_created, audit_deleted, set_if_given};
+use super::{Changed, audit_changed, audit_created, audit_deleted, set};
 use crate::catalog::audit::{Actor, Change};
 use crate::catalog::entries::Entries;
 use crate::catalog::key::{KeyKind, KeyText, generate};
 use crate::catalog::{Catalog, CatalogError, Kind, ReadKey, schema};
 use crate::clock;
-use crate::config::{self, Networks, RATE_MAX};
-
-/// What is to be changed of a read key.
-#[derive(Debug, Clone, Default)]
-pub struct ReadKeyPatch {
-    /// At most 200 characters.
-    pub description: Option<Option<String>>,
-    /// What it may read, at least one.
-    pub streams: Option<Vec<String>>,
-    /// When it ends: Unix time in milliseconds.
-    pub expires_ms: Option<Option<u64>>,
-    /// Whether it may stand in a URL.
-    pub allow_in_url: Option<bool>,
-    /// From where it is taken.
-    pub networks: Option<Networks>,
-    /// How many feeds it may ask for in a second, if another number than usual.
-    pub requests_per_second: Option<Option<u32>>,
-    /// Origins whose pages may read with it.
-    pub origins: Option<Vec<String>>,
-}
+use crate::config::{self, Patch, RATE_MAX};
 
 /// Read keys.
 impl Catalog {
@@ -72,7 +53,7 @@ impl Catalog {
     pub fn change_read_key(
         &self,
         name: &str,
-        patch: ReadKeyPatch,
+        patch: &Patch,
         actor: &Actor,
     ) -> Changed<Arc<ReadKey>> {
         self.rewrite_read_key(name, "change", actor, |key, entries| {
@@ -80,17 +61,11 @@ impl Catalog {
                 return Err(CatalogError::Revoked);
             }
             let mut settings = config::ReadKey::clone(&key.settings);
-            set_if_given(&mut settings.description, patch.description);
-            if let Some(streams) = patch.streams {
-                settings.streams = drop_repeats(streams);
+            set(settings.set_all(patch))?;
+            if patch.contains_key("streams") {
+                settings.streams = drop_repeats(settings.streams);
                 check_streams(entries, &settings.streams)?;
             }
-            let expires_at = patch.expires_ms.map(|one| one.map(clock::rfc3339));
-            set_if_given(&mut settings.expires_at, expires_at);
-            set_if_given(&mut settings.allow_in_url, patch.allow_in_url);
-            set_if_given(&mut settings.networks, patch.networks);
-            set_if_given(&mut settings.requests_per_second, patch.requests_per_second);
-            set_if_given(&mut settings.origins, patch.origins);
             check(&settings)?;
             key.set(settings);
             Ok(())

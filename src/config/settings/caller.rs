@@ -70,10 +70,10 @@ record! {
     #[derive(Eq)]
     pub struct DeleteWhen {
         /// Name of a field; `_event` is the event of the delivery.
-        field: String, Text(kinds::FIELD), required: true,
+        field: String, Text(kinds::FIELD), required: true, flag: "delete_field",
             label: "Removal field (optional)";
         /// Values of the field that mark a removal: texts, or numbers and booleans as text.
-        is: Vec<String>, List(kinds::ANY, 1), required: true,
+        is: Vec<String>, List(kinds::ANY, 1), required: true, flag: "delete_values",
             label: "Removal values";
     }
 }
@@ -109,7 +109,7 @@ record! {
             example: r#""The shop's webhooks""#, placeholder: "TEXT", label: "Description (optional)";
         /// How requests arrive: `ingest` for your own programs, `webhook` for providers that post to a URL.
         kind: ConnectorKind, Choice(&["ingest", "webhook"]), required: true, assumed: true, example: r#""webhook""#,
-            guide: "Both addresses work for both kinds.", label: "Kind",
+            guide: "Both addresses work for both kinds.", placeholder: "KIND", label: "Kind",
             choices: &[("webhook", "webhook: a provider posts to a URL"), ("ingest", "ingest: your own program")];
         /// Provider that sends, one of `headgate connector presets`. It determines how items and deliveries are identified.
         preset: Option<String>, Text(kinds::PRESET), none: "the scheme of its keys determines it",
@@ -139,6 +139,7 @@ record! {
             late: true, label: "Expire items after (seconds, optional)";
         /// Whether the connector's keys can remove items.
         may_delete: Option<bool>, Boolean, none: "yes for `ingest`, no for `webhook`", none_word: "default",
+            effective: true,
             placeholder: "ANSWER", example: "false", usual: "by kind",
             label: "Can remove items", choices: &[("", "default of its kind"), ("yes", "yes"), ("no", "no")];
         /// Requests per second for each key of the connector.
@@ -198,7 +199,7 @@ record! {
         description: Option<String>, Text(kinds::DESCRIPTION), none: "no description",
             example: r#""In the shop's settings""#, placeholder: "TEXT", label: "Description (optional)";
         /// Stream that the key writes to. It must exist.
-        stream: String, Text(kinds::STREAM), required: true, fixed: true, example: r#""orders""#, label: "Stream";
+        stream: String, Text(kinds::STREAM), required: true, fixed: true, example: r#""orders""#, placeholder: "STREAM", label: "Stream";
         /// Ingest key: it begins with `ik_` and has at least 24 characters.
         secret: Option<Secret>, Secret, none: "another field identifies the key", declared: true,
             example: r#"{ env = "SHOP_KEY" }"#;
