@@ -26,6 +26,7 @@ pub mod man;
 pub mod output;
 pub mod plugin;
 pub mod read_key;
+mod record;
 pub mod repair;
 pub mod requests;
 mod resource;
