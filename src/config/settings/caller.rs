@@ -158,6 +158,8 @@ record! {
         bytes_per_day: Option<u64>, Integer(0, VOLUME_MAX), none: "the limit of all keys", none_word: "default",
             inherits: "bytes_per_day", placeholder: "BYTES", example: "1_000_000_000", usual: "`[limits]`",
             label: "Bytes per day (optional)", group: "volume";
+        /// Largest number of items in one request to the connector; 0 is unlimited. A larger request is rejected with 400.
+        max_items_per_request: u32, Integer(0, 1_000_000), placeholder: "N", label: "Items per request (at most, 0: any)";
         /// Ingest keys of the connector.
         keys: Vec<Key>, Tables(&KEY), declared: true;
     }
